@@ -1,0 +1,161 @@
+"""What is known before each instruction: the stack's kinds and which slots are bound."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from types import CodeType
+
+from jitpkg.code.effects import (
+    BOUND,
+    CELL,
+    FINAL,
+    LASTI,
+    UNBOUND_SLOT,
+    VALUE,
+    State,
+    accesses,
+    after,
+    join,
+)
+from jitpkg.code.instructions import Decoded, Instruction, decode
+
+GENERATOR_FLAGS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+FUNCTION_FLAGS = inspect.CO_OPTIMIZED | inspect.CO_NEWLOCALS
+
+
+class Inconsistent(Exception):
+    """A code object's stack depths do not agree: it was not made by CPython's compiler."""
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """A code object, decoded, with the state before each instruction."""
+
+    code: CodeType
+    decoded: Decoded
+    states: tuple[State | None, ...]
+    """State before each instruction; None where no way leads."""
+
+    @property
+    def instructions(self) -> tuple[Instruction, ...]:
+        return self.decoded.instructions
+
+    def stack(self, i: int) -> str:
+        return self._state(i).stack
+
+    def slots(self, i: int) -> str:
+        return self._state(i).slots
+
+    def reachable(self, i: int) -> bool:
+        return self.states[i] is not None
+
+    def kept(self, i: int) -> int:
+        """How many stack values the exception-table entry that covers `i` keeps."""
+        covered = self.instructions[i].covered
+        return covered.depth if covered else 0
+
+    def successors(self, i: int) -> tuple[int, ...]:
+        """Where control can go behind `i`, other than into a handler."""
+        ins = self.instructions[i]
+        ways = [] if ins.opname in FINAL else [i + 1]
+        if ins.target is not None and ins.target not in ways:
+            ways.append(ins.target)
+        return tuple(ways)
+
+    def _state(self, i: int) -> State:
+        state = self.states[i]
+        if state is None:
+            raise ValueError(f"instruction {i} of {self.code.co_qualname} cannot be reached")
+        return state
+
+
+def parameter_count(code: CodeType) -> int:
+    """How many slots the interpreter fills with arguments."""
+    stars = (inspect.CO_VARARGS, inspect.CO_VARKEYWORDS)
+    return (
+        code.co_argcount
+        + code.co_kwonlyargcount
+        + sum(bool(code.co_flags & flag) for flag in stars)
+    )
+
+
+def slot_names(code: CodeType) -> tuple[str, ...]:
+    """Names of all slots: locals, cells that are no locals, free variables."""
+    cells = tuple(name for name in code.co_cellvars if name not in code.co_varnames)
+    return code.co_varnames + cells + code.co_freevars
+
+
+def is_generator(code: CodeType) -> bool:
+    """Whether calling the code makes a generator, a coroutine or an asynchronous generator."""
+    return bool(code.co_flags & GENERATOR_FLAGS)
+
+
+def is_function(code: CodeType) -> bool:
+    """Whether the code is a function's, not a module's or a class body's."""
+    return code.co_flags & FUNCTION_FLAGS == FUNCTION_FLAGS
+
+
+def analyse(code: CodeType) -> Analysis:
+    """Follow every way through `code`, handlers included.
+
+    Raises:
+        Inconsistent: two ways to one instruction have stacks of different depth.
+    """
+    decoded = decode(code)
+    instructions = decoded.instructions
+    states: list[State | None] = [None] * (len(instructions) + 1)
+    todo: list[int] = []
+
+    def flow(i: int, new: State) -> None:
+        old = states[i]
+        if old is None:
+            states[i] = new
+            todo.append(i)
+            return
+        if old == new:
+            return
+        if len(old.stack) != len(new.stack):
+            raise Inconsistent(
+                f"{code.co_qualname}, instruction {i}: stack {old.stack!r} and {new.stack!r}"
+            )
+        joined = State(join(old.stack, new.stack), join(old.slots, new.slots))
+        if joined != old:
+            states[i] = joined
+            todo.append(i)
+
+    flow(0, _at_entry(code))
+    while todo:
+        i = todo.pop()
+        ins, state = instructions[i], states[i]
+        assert state is not None
+        if ins.covered and ins.opname != "PUSH_EXC_INFO":
+            depth = ins.covered.depth
+            if depth > len(state.stack):
+                raise Inconsistent(
+                    f"{code.co_qualname}, instruction {i} ({ins.opname}): "
+                    f"stack {state.stack!r} is below the handler's depth {depth}"
+                )
+            pushed = (LASTI if ins.covered.lasti else "") + VALUE
+            flow(ins.covered.handler, State(state.stack[:depth] + pushed, state.slots))
+        if ins.target is not None:
+            flow(ins.target, after(ins, state, jumps=True))
+        if ins.opname not in FINAL:
+            flow(i + 1, after(ins, state, jumps=False))
+    return Analysis(code, decoded, tuple(states[:-1]))
+
+
+def _at_entry(code: CodeType) -> State:
+    parameters = parameter_count(code)
+    others = len(slot_names(code)) - parameters - len(code.co_freevars)
+    return State("", BOUND * parameters + UNBOUND_SLOT * others + CELL * len(code.co_freevars))
+
+
+def stored_slots(analysis: Analysis) -> frozenset[int]:
+    """Slots that some instruction stores to or unbinds; the others keep their argument for ever."""
+    return frozenset(
+        slot
+        for ins in analysis.instructions
+        for access, slot in accesses(ins)
+        if access in ("store", "delete", "take")
+    )

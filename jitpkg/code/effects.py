@@ -1,0 +1,188 @@
+"""What one instruction does to the stack and to the local slots.
+
+The stack is a string of *kinds*, one letter a value, and so are the slots: equal states are
+equal strings, and joining two states is joining letters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from _opcode import stack_effect
+
+from jitpkg.code.instructions import Instruction
+from jitpkg.code.versions import ATTRIBUTE_LOADS_METHODS, HAS_ARGUMENT, NULL_BELOW_CALLABLE
+
+# Kinds of stack values
+VALUE = "v"
+NULL = "N"
+MAYBE_NULL = "M"
+"""A value or NULL: the self of a method load."""
+SAVED_EXCEPTION = "p"
+"""What PUSH_EXC_INFO saved: the exception that was being handled before."""
+LASTI = "L"
+"""The offset of a raising instruction, pushed for RERAISE."""
+CELL_VALUE = "c"
+"""A cell that LOAD_FAST_AND_CLEAR took out of its slot."""
+MIXED = "X"
+"""Kinds that differ between two ways to the same point, in a way that cannot be rebuilt."""
+
+# Kinds of slots
+BOUND = "B"
+CELL = "C"
+UNBOUND_SLOT = "U"
+MAYBE_BOUND = "M"
+
+FINAL = frozenset(
+    {
+        "RETURN_VALUE",
+        "RETURN_CONST",
+        "RAISE_VARARGS",
+        "RERAISE",
+        "JUMP_FORWARD",
+        "JUMP_BACKWARD",
+        "JUMP_BACKWARD_NO_INTERRUPT",
+    }
+)
+"""Opcodes that never continue with the next instruction."""
+
+DEREFS = frozenset(
+    {
+        "LOAD_CLOSURE",
+        "LOAD_DEREF",
+        "STORE_DEREF",
+        "DELETE_DEREF",
+        "LOAD_FROM_DICT_OR_DEREF",
+        "LOAD_CLASSDEREF",
+    }
+)
+"""Opcodes whose argument is a slot that holds a cell."""
+
+Access = Literal["load", "store", "delete", "take", "cell"]
+"""How a slot is used; `take` is LOAD_FAST_AND_CLEAR, `cell` is MAKE_CELL."""
+
+_SINGLE: dict[str, Access] = {
+    "LOAD_FAST": "load",
+    "LOAD_FAST_CHECK": "load",
+    "STORE_FAST": "store",
+    "DELETE_FAST": "delete",
+    "LOAD_FAST_AND_CLEAR": "take",
+    "MAKE_CELL": "cell",
+}
+_PAIRS: dict[str, tuple[Access, Access]] = {
+    "LOAD_FAST_LOAD_FAST": ("load", "load"),
+    "STORE_FAST_LOAD_FAST": ("store", "load"),
+    "STORE_FAST_STORE_FAST": ("store", "store"),
+}
+
+
+def accesses(ins: Instruction) -> tuple[tuple[Access, int], ...]:
+    """How an instruction uses local slots, in order."""
+    if (access := _SINGLE.get(ins.opname)) is not None:
+        return ((access, ins.arg),)
+    if (pair := _PAIRS.get(ins.opname)) is not None:
+        return (pair[0], ins.arg >> 4), (pair[1], ins.arg & 15)
+    return ()
+
+
+def slots_used(ins: Instruction) -> tuple[int, ...]:
+    """The slots that an instruction names, cells included."""
+    if ins.opname in DEREFS:
+        return (ins.arg,)
+    return tuple(slot for _, slot in accesses(ins))
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What is on the stack and in the slots before an instruction."""
+
+    stack: str
+    slots: str
+
+
+def after(ins: Instruction, state: State, *, jumps: bool) -> State:
+    """The state behind `ins`, on the way where it jumps or on the way where it does not."""
+    used = accesses(ins)
+    if used:
+        for access, slot in used:
+            state = _after_access(access, slot, state)
+        return state
+    return State(_stack_after(ins, state.stack, jumps), state.slots)
+
+
+_TAKEN = {BOUND: VALUE, CELL: CELL_VALUE, UNBOUND_SLOT: NULL, MAYBE_BOUND: MAYBE_NULL}
+_STORED = {NULL: UNBOUND_SLOT, MAYBE_NULL: MAYBE_BOUND, CELL_VALUE: CELL}
+
+
+def _after_access(access: Access, slot: int, state: State) -> State:
+    stack, before = state.stack, state.slots[slot]
+    match access:
+        case "load":
+            stack, now = stack + VALUE, CELL if before == CELL else BOUND
+        case "take":
+            stack, now = stack + _TAKEN[before], UNBOUND_SLOT
+        case "store":
+            stack, now = stack[:-1], _STORED.get(stack[-1:], BOUND)
+        case "delete":
+            now = UNBOUND_SLOT
+        case "cell":
+            now = CELL
+    return State(stack, state.slots[:slot] + now + state.slots[slot + 1 :])
+
+
+def _stack_after(ins: Instruction, stack: str, jumps: bool) -> str:
+    name, arg = ins.opname, ins.arg
+    method = MAYBE_NULL + VALUE if NULL_BELOW_CALLABLE else VALUE + MAYBE_NULL
+    match name:
+        case "COPY":
+            return stack + stack[-arg]
+        case "SWAP":
+            letters = list(stack)
+            letters[-1], letters[-arg] = letters[-arg], letters[-1]
+            return "".join(letters)
+        case "PUSH_NULL":
+            return stack + NULL
+        case "LOAD_GLOBAL" if arg & 1:
+            return stack + (NULL + VALUE if NULL_BELOW_CALLABLE else VALUE + NULL)
+        case "LOAD_METHOD":
+            return stack[:-1] + method
+        case "LOAD_ATTR" if loads_method(ins):
+            return stack[:-1] + method
+        case "LOAD_SUPER_ATTR" if arg & 1:
+            return stack[:-3] + method
+        case "PUSH_EXC_INFO":
+            return stack[:-1] + SAVED_EXCEPTION + VALUE
+        case "PRECALL":
+            return stack
+        case "CALL":
+            return stack[: -(arg + 2)] + VALUE
+        case "CALL_KW":
+            return stack[: -(arg + 3)] + VALUE
+        case "CALL_FUNCTION_EX":
+            return stack[: -(3 + (arg & 1))] + VALUE
+        case "RETURN_GENERATOR":
+            return stack + VALUE
+    argument = arg if ins.opcode in HAS_ARGUMENT else None
+    change = stack_effect(ins.opcode, argument, jump=jumps)
+    return stack[:change] if change < 0 else stack + VALUE * change
+
+
+def loads_method(ins: Instruction) -> bool:
+    """Whether an attribute load pushes two values, callable and self."""
+    if ins.opname == "LOAD_METHOD":
+        return True
+    return ATTRIBUTE_LOADS_METHODS and ins.opname == "LOAD_ATTR" and bool(ins.arg & 1)
+
+
+def join(a: str, b: str) -> str:
+    """The kinds that hold on both of two ways."""
+    return "".join(x if x == y else _join_letter(x, y) for x, y in zip(a, b, strict=True))
+
+
+def _join_letter(a: str, b: str) -> str:
+    if {a, b} == {VALUE, CELL_VALUE}:
+        return VALUE
+    if {a, b} & {SAVED_EXCEPTION, LASTI, MIXED}:
+        return MIXED
+    return MAYBE_BOUND

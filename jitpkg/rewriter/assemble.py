@@ -1,0 +1,178 @@
+"""From instructions with labels to a code object, by the `bytecode` library's concrete instructions.
+
+Concrete instructions keep every argument a number, so names, constants and slots stay where the
+original code has them, and decoding what was assembled gives back what went in.
+"""
+
+from __future__ import annotations
+
+import opcode
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from types import CodeType
+
+from bytecode import CompilerFlags, ConcreteBytecode, ConcreteInstr
+from bytecode.concrete import ExceptionTableEntry
+from bytecode.instr import InstrLocation
+
+from jitpkg.code.instructions import Position
+from jitpkg.code.versions import CACHES, HAS_ARGUMENT
+
+GOTO = "GOTO"
+"""An unconditional jump that may go either way and never handles signals."""
+
+
+@dataclass(slots=True, eq=False)
+class Label:
+    """A place in an instruction list; `index` is set when it is placed."""
+
+    index: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """What covers an instruction: an exception-table entry by label."""
+
+    label: Label
+    depth: int
+    lasti: bool
+
+
+@dataclass(slots=True, eq=False)
+class Emitted:
+    """One instruction to be assembled."""
+
+    opname: str
+    arg: int
+    position: Position
+    to: Label | None = None
+    covered: Handler | None = None
+
+
+@dataclass(slots=True)
+class Layout:
+    """Everything of a code object but its instructions."""
+
+    like: CodeType
+    consts: list[object]
+    names: tuple[str, ...]
+    varnames: tuple[str, ...]
+    stacksize: int
+    argcount: int
+    posonlyargcount: int
+    kwonlyargcount: int
+    flags: int
+
+
+@dataclass(slots=True)
+class _Sizes:
+    """Instruction lengths in two-byte units, grown until every argument fits."""
+
+    instructions: Sequence[Emitted]
+    extended: list[int] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
+
+    def settle(self) -> None:
+        self.extended = [0] * len(self.instructions)
+        while self._grow():
+            pass
+
+    def _grow(self) -> bool:
+        self.starts = starts = [0]
+        for ins, extended in zip(self.instructions, self.extended, strict=True):
+            starts.append(starts[-1] + extended + 1 + _cache_count(ins.opname))
+        grown = False
+        for k, ins in enumerate(self.instructions):
+            if ins.to is not None:
+                distance = starts[ins.to.index] - starts[k + 1]
+                ins.arg = abs(distance)
+                if ins.opname == GOTO:
+                    forward = distance >= 0
+                    ins.opname = "JUMP_FORWARD" if forward else "JUMP_BACKWARD_NO_INTERRUPT"
+            needed = max(0, (ins.arg.bit_length() - 1) // 8)
+            if needed > self.extended[k]:
+                self.extended[k] = needed
+                grown = True
+        return grown
+
+
+def assemble(instructions: Sequence[Emitted], layout: Layout) -> tuple[CodeType, list[int]]:
+    """Assemble; also return the byte offset of each instruction proper, behind EXTENDED_ARGs.
+
+    Labels must be placed, and every instruction that a label of a handler covers must be given
+    that handler; jump arguments are computed here.
+    """
+    sizes = _Sizes(instructions)
+    sizes.settle()
+
+    bytecode = ConcreteBytecode(
+        _concrete(instructions, sizes),
+        consts=tuple(layout.consts),
+        names=layout.names,
+        varnames=layout.varnames,
+        exception_table=_table(instructions, sizes.starts),
+    )
+    like = layout.like
+    bytecode.name = like.co_name
+    bytecode.qualname = like.co_qualname
+    bytecode.filename = like.co_filename
+    bytecode.first_lineno = like.co_firstlineno
+    bytecode.freevars = list(like.co_freevars)
+    bytecode.cellvars = list(like.co_cellvars)
+    bytecode.argcount = layout.argcount
+    bytecode.posonlyargcount = layout.posonlyargcount
+    bytecode.kwonlyargcount = layout.kwonlyargcount
+    bytecode.flags = CompilerFlags(layout.flags)
+    code = bytecode.to_code(stacksize=layout.stacksize, compute_exception_stack_depths=False)
+    offsets = [2 * (start + extra) for start, extra in zip(sizes.starts, sizes.extended)]
+    return code, offsets
+
+
+def _cache_count(opname: str) -> int:
+    return 0 if opname == GOTO else CACHES[opcode.opmap[opname]]
+
+
+def _concrete(instructions: Sequence[Emitted], sizes: _Sizes) -> list[ConcreteInstr]:
+    locations: dict[Position, InstrLocation] = {}
+    out: list[ConcreteInstr] = []
+    for ins, extended in zip(instructions, sizes.extended, strict=True):
+        location = locations.get(ins.position)
+        if location is None:
+            location = locations[ins.position] = _location(ins.position)
+        if opcode.opmap[ins.opname] in HAS_ARGUMENT:
+            instruction = ConcreteInstr(
+                ins.opname, ins.arg, location=location, extended_args=extended or None
+            )
+        else:
+            instruction = ConcreteInstr(ins.opname, location=location)
+        out.append(instruction)
+        out.extend([ConcreteInstr("CACHE", 0, location=location)] * _cache_count(ins.opname))
+    return out
+
+
+def _location(position: Position) -> InstrLocation:
+    line, last_line, column, last_column = position
+    if line is None:
+        return InstrLocation(None, None, None, None)
+    if column is None or last_column is None:
+        return InstrLocation(line, None, None, None)
+    return InstrLocation(line, last_line, column, last_column)
+
+
+def _table(instructions: Sequence[Emitted], starts: list[int]) -> list[ExceptionTableEntry]:
+    """One entry for each run of instructions with the same handler."""
+    table: list[ExceptionTableEntry] = []
+    begin = 0
+    for k in range(1, len(instructions) + 1):
+        covered = instructions[begin].covered
+        if k < len(instructions) and instructions[k].covered == covered:
+            continue
+        if covered is not None:
+            handler = starts[covered.label.index]
+            table.append(
+                ExceptionTableEntry(
+                    starts[begin], starts[k] - 1, handler, covered.depth, covered.lasti
+                )
+            )
+        begin = k
+    return table

@@ -1,0 +1,202 @@
+"""Where a code object can be hooked or left, and which values are handed over there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from types import CodeType
+
+from jitpkg.code.analysis import Analysis, analyse, slot_names, stored_slots
+from jitpkg.code.effects import (
+    BOUND,
+    CELL,
+    MAYBE_BOUND,
+    MAYBE_NULL,
+    MIXED,
+    NULL,
+    SAVED_EXCEPTION,
+    UNBOUND_SLOT,
+    VALUE,
+)
+from jitpkg.code.versions import END_FOR_POPS_ONE, FOR_ITER_SKIPS_END, THROW_BACKS_UP_TO_SEND
+
+_USES_GLOBALS = frozenset(
+    {
+        "LOAD_GLOBAL",
+        "STORE_GLOBAL",
+        "DELETE_GLOBAL",
+        "LOAD_NAME",
+        "LOAD_FROM_DICT_OR_GLOBALS",
+        "MAKE_FUNCTION",
+        "IMPORT_NAME",
+    }
+)
+_REBUILDABLE = frozenset({VALUE, NULL, MAYBE_NULL, "c"})
+
+
+@dataclass(frozen=True, slots=True)
+class StackValue:
+    """One value on the stack at a point."""
+
+    depth: int
+    kind: str
+
+    @property
+    def passed(self) -> bool:
+        """Whether the value is handed over; a NULL is only remembered."""
+        return self.kind != NULL
+
+
+class Points:
+    """The points of one code object.
+
+    A *point* is the place before an instruction, by its index. At a hook the frame hands over
+    the locals that may be bound and the stack above what the exception table keeps (`inputs`);
+    at an exit it takes back the locals that some instruction stores to, and the stack above the
+    hook's kept part (`outputs`).
+    """
+
+    def __init__(self, analysis: Analysis) -> None:
+        self.analysis = analysis
+        self.code: CodeType = analysis.code
+        self.instructions = analysis.instructions
+        self.start = next(
+            i for i, ins in enumerate(self.instructions) if ins.opname == "RESUME"
+        )
+        """The RESUME behind the prologue (MAKE_CELL, COPY_FREE_VARS, RETURN_GENERATOR)."""
+        self.slot_count = len(slot_names(self.code)) - len(self.code.co_freevars)
+        """Slots before the free variables."""
+        self.stored = stored_slots(analysis)
+
+    @classmethod
+    def of(cls, code: CodeType) -> Points:
+        """Analyse `code`."""
+        return cls(analyse(code))
+
+    # What is handed over
+
+    def locals_at(self, i: int) -> tuple[int, ...]:
+        """Slots that are, or may be, bound at a point; cells are handed over apart."""
+        kinds = self.analysis.slots(i)
+        return tuple(s for s in range(self.slot_count) if kinds[s] in (BOUND, MAYBE_BOUND))
+
+    def restored_at(self, i: int) -> tuple[int, ...]:
+        """Slots that an exit to `i` stores: those of `locals_at` that can have changed."""
+        return tuple(s for s in self.locals_at(i) if s in self.stored)
+
+    def unbound_at(self, i: int) -> tuple[int, ...]:
+        """Slots that an exit to `i` unbinds, for they may have been bound at the hook."""
+        kinds = self.analysis.slots(i)
+        return tuple(s for s in range(self.slot_count) if kinds[s] == UNBOUND_SLOT and s in self.stored)
+
+    def cells_at(self, i: int) -> tuple[int, ...]:
+        """Slots of the function's own cells. An inlined comprehension may borrow a cell's slot."""
+        kinds = self.analysis.slots(i)
+        return tuple(s for s in range(self.slot_count) if kinds[s] == CELL)
+
+    @cached_property
+    def free(self) -> tuple[int, ...]:
+        """Slots of the free variables."""
+        return tuple(range(self.slot_count, self.slot_count + len(self.code.co_freevars)))
+
+    def stack_above(self, i: int, base: int) -> tuple[StackValue, ...]:
+        """The stack at a point, from the top down to depth `base`."""
+        kinds = self.analysis.stack(i)
+        return tuple(StackValue(d, kinds[d]) for d in range(len(kinds) - 1, base - 1, -1))
+
+    @cached_property
+    def uses_globals(self) -> bool:
+        """Whether the code reads or writes its globals, or makes functions that do."""
+        return any(ins.opname in _USES_GLOBALS for ins in self.instructions)
+
+    def input_count(self, h: int) -> int:
+        """How many values a hook at `h` hands over, before cells and globals."""
+        stack = self.stack_above(h, self.analysis.kept(h))
+        return len(self.locals_at(h)) + sum(v.passed for v in stack)
+
+    def unchanged(self, h: int) -> tuple[int, ...]:
+        """Positions among the inputs at `h` of the outputs of an exit to `h` itself."""
+        slots = self.locals_at(h)
+        kept = [k for k, slot in enumerate(slots) if slot in self.stored]
+        return (*kept, *range(len(slots), self.input_count(h)))
+
+    # Which points
+
+    def refusal(self, i: int) -> str | None:
+        """Why point `i` can be neither a hook nor an exit, or None where it can."""
+        if i <= self.start:
+            return "prologue"
+        if not self.analysis.reachable(i):
+            return "unreachable"
+        ins, before = self.instructions[i], self.instructions[i - 1]
+        if ins.opname == "RESUME":
+            return "RESUME behind a yield"
+        if ins.line is None:
+            return "no line: made by the compiler"
+        if ins.opname == "PUSH_EXC_INFO":
+            return "PUSH_EXC_INFO: its handler expects what it pushes"
+        if before.opname in ("KW_NAMES", "PRECALL") or self._is_call_behind_names(i):
+            return "inside KW_NAMES, PRECALL, CALL"
+        if FOR_ITER_SKIPS_END and ins.opname == "END_FOR":
+            return "END_FOR, which FOR_ITER skips"
+        if END_FOR_POPS_ONE and before.opname == "END_FOR":
+            return "POP_TOP behind END_FOR, which FOR_ITER skips"
+        if THROW_BACKS_UP_TO_SEND and before.opname == "SEND":
+            return "behind SEND, where the interpreter expects it"
+        stack = self.analysis.stack(i)
+        if MIXED in stack:
+            return "the stack differs between two ways here"
+        if set(stack[self.analysis.kept(i) :]) & {SAVED_EXCEPTION}:
+            return "a saved exception above the kept stack"
+        return None
+
+    def _is_call_behind_names(self, i: int) -> bool:
+        return self.instructions[i].opname == "CALL" and self.instructions[i - 2].opname == "KW_NAMES"
+
+    def exit_refusal(self, h: int, p: int) -> str | None:
+        """Why a region that starts at `h` cannot be left at `p`, or None where it can.
+
+        What the hook's exception-table entry keeps stays on the stack: `p` must have the same
+        kinds there, or less, and nothing above that only the interpreter can make.
+        """
+        if (refusal := self.refusal(p)) is not None:
+            return refusal
+        base = self.analysis.kept(h)
+        here, there = self.analysis.stack(h), self.analysis.stack(p)
+        common = min(base, len(there))
+        if here[:common] != there[:common]:
+            return "the kept stack differs"
+        if set(here[common:base]) - {VALUE}:
+            return "leaving it would drop a saved exception"
+        if set(there[base:]) - _REBUILDABLE:
+            return "a saved exception would have to be made"
+        return None
+
+    def hookable(self) -> Iterator[int]:
+        """All points that can be hooks."""
+        return (i for i in range(len(self.instructions)) if self.refusal(i) is None)
+
+    def first(self) -> int | None:
+        """The first point that can be a hook on every call: where the stub stands."""
+        i = self.start + 1
+        if i < len(self.instructions) and self.refusal(i) is None:
+            return i
+        return None
+
+    def behind(self, p: int) -> tuple[int, ...]:
+        """The nearest points that can be hooks behind instruction `p`, on each way."""
+        found: list[int] = []
+        seen: set[int] = set()
+        todo = list(self.analysis.successors(p))
+        while todo:
+            i = todo.pop()
+            if i in seen or i >= len(self.instructions):
+                continue
+            seen.add(i)
+            if self.refusal(i) is None:
+                found.append(i)
+            else:
+                todo.extend(self.analysis.successors(i))
+        return tuple(sorted(found))
+
