@@ -1,0 +1,143 @@
+"""The settings: one frozen value, read from the environment once.
+
+`config.recompile_limit` reads a setting; `with config.patch(recompile_limit=2):` changes it for a
+while, in every thread.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
+from types import ModuleType
+
+from jitpkg.errors import InvalidArgument
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Every setting, with its default."""
+
+    disable: bool = False
+    """Compile nothing: every function runs as it was written. `JITPKG_DISABLE=1`."""
+
+    strict: bool = False
+    """Raise jitpkg's own mistakes instead of running the original code. `JITPKG_STRICT=1`."""
+
+    recompile_limit: int = 8
+    """How many entries one region may have; beyond, calls that fit none run the original code."""
+
+    break_anywhere: bool = False
+    """Break the graph before every instruction where that is possible: a test of the mechanism."""
+
+    break_before: int | None = None
+    """Break the graph at the k-th possible point of each trace only, counted from 0."""
+
+    logs: str = ""
+    """What to log, separated by commas: graphs, guards, breaks, recompiles, bytecode, entries."""
+
+
+_PREFIX = "JITPKG_"
+_TRUE = frozenset({"1", "true", "yes", "on"})
+_FALSE = frozenset({"", "0", "false", "no", "off"})
+
+
+def from_environment(environment: Mapping[str, str]) -> Options:
+    """Read `JITPKG_<NAME>` for each setting.
+
+    Raises:
+        InvalidArgument: a variable's value is not of its setting's type.
+    """
+    found: dict[str, object] = {}
+    for field in fields(Options):
+        text = environment.get(_PREFIX + field.name.upper())
+        if text is not None:
+            found[field.name] = _parsed(_PREFIX + field.name.upper(), text, field.default)
+    return replace(Options(), **found)  # type: ignore[arg-type]
+
+
+def _parsed(variable: str, text: str, default: object) -> object:
+    if isinstance(default, str):
+        return text
+    if isinstance(default, bool):
+        if text.lower() in _TRUE | _FALSE:
+            return text.lower() in _TRUE
+        raise InvalidArgument(f"{variable}={text!r} is not a switch; give 1 or 0.")
+    if default is None and not text:
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise InvalidArgument(f"{variable}={text!r} is not a whole number.") from None
+
+
+def checked(options: Options, changes: Mapping[str, object]) -> Options:
+    """`options` with `changes`.
+
+    Raises:
+        InvalidArgument: a name is no setting, or a value is of the wrong type.
+    """
+    known = {field.name: field for field in fields(Options)}
+    for name, value in changes.items():
+        if name not in known:
+            raise InvalidArgument(f"No setting {name!r}. The settings are: {', '.join(known)}.")
+        default = known[name].default
+        kind = int if default is None else type(default)
+        right = type(value) is kind or (default is None and value is None)
+        if not right:
+            raise InvalidArgument(
+                f"The setting {name!r} takes {kind.__name__}, not {value!r} ({type(value).__name__})."
+            )
+    return replace(options, **changes)  # type: ignore[arg-type]
+
+
+class _Current:
+    """The settings in force: the one mutable thing here, shared by all threads."""
+
+    def __init__(self) -> None:
+        self.options = from_environment(os.environ)
+
+
+_CURRENT = _Current()
+
+
+def current() -> Options:
+    """The settings in force now."""
+    return _CURRENT.options
+
+
+@contextmanager
+def patch(**changes: object) -> Iterator[Options]:
+    """Change settings inside a `with` block or a decorated function.
+
+    Raises:
+        InvalidArgument: a name is no setting, or a value is of the wrong type.
+    """
+    before = _CURRENT.options
+    _CURRENT.options = checked(before, changes)
+    try:
+        yield _CURRENT.options
+    finally:
+        _CURRENT.options = before
+
+
+class _Config(ModuleType):
+    """This module, with the settings as attributes that cannot be assigned by mistake."""
+
+    def __getattr__(self, name: str) -> object:
+        if name in Options.__slots__:
+            return getattr(current(), name)
+        raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name in Options.__slots__:
+            raise AttributeError(
+                f"Settings are frozen: use `with jitpkg.config.patch({name}={value!r}):`, "
+                f"or set {_PREFIX}{name.upper()} before Python starts."
+            )
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Config

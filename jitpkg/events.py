@@ -1,0 +1,142 @@
+"""What happens while a function is compiled, as one stream of values.
+
+Passes emit events; logs, `explain` and tests are listeners.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import CodeType
+
+from jitpkg.errors import Break
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """A region was traced."""
+
+    function: str
+    entry: str
+    """Stable name of the entry that comes of it, as in `model.forward#0`."""
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class GraphCompiled:
+    """A backend compiled a graph."""
+
+    function: str
+    entry: str
+    graph: object
+    """The `torch.fx.GraphModule`."""
+    op_count: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class EntryAdded:
+    """A region has a new entry."""
+
+    function: str
+    entry: str
+    guards: tuple[str, ...]
+    """Each guard's test, as text."""
+    source: str
+    """The generated Python source."""
+
+
+@dataclass(frozen=True, slots=True)
+class Broke:
+    """A trace ended in a graph break."""
+
+    function: str
+    graph_break: Break
+
+
+@dataclass(frozen=True, slots=True)
+class Recompiled:
+    """No entry fitted a call, and the region was traced again."""
+
+    function: str
+    reasons: tuple[str, ...]
+    """For each entry that was tried, the sentence of the first guard that failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class CodeEmitted:
+    """A function got a new code object."""
+
+    function: str
+    original: CodeType
+    emitted: CodeType
+
+
+@dataclass(frozen=True, slots=True)
+class LimitReached:
+    """A region has as many entries as it may have."""
+
+    function: str
+    limit: int
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FellBack:
+    """jitpkg failed, and the original code runs."""
+
+    function: str
+    error: BaseException
+
+
+Event = (
+    Traced
+    | GraphCompiled
+    | EntryAdded
+    | Broke
+    | Recompiled
+    | CodeEmitted
+    | LimitReached
+    | FellBack
+)
+Listener = Callable[[Event], None]
+
+
+class Stream:
+    """Hands each event to every listener, in the thread that emits it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._listeners: tuple[Listener, ...] = ()
+
+    def emit(self, event: Event) -> None:
+        for listener in self._listeners:
+            listener(event)
+
+    @property
+    def heard(self) -> bool:
+        """Whether anybody listens: costly descriptions are made only then."""
+        return bool(self._listeners)
+
+    def add(self, listener: Listener) -> None:
+        with self._lock:
+            self._listeners = (*self._listeners, listener)
+
+    def remove(self, listener: Listener) -> None:
+        with self._lock:
+            self._listeners = tuple(known for known in self._listeners if known is not listener)
+
+    @contextmanager
+    def listening(self, listener: Listener) -> Iterator[None]:
+        """Listen inside a `with` block."""
+        self.add(listener)
+        try:
+            yield
+        finally:
+            self.remove(listener)
+
+
+STREAM = Stream()
+"""The process's stream."""
