@@ -1,0 +1,75 @@
+"""What is known of a tensor while tracing, and nothing of its data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+
+
+@dataclass(frozen=True, slots=True)
+class TensorFacts:
+    """Everything about a plain strided tensor that ops on it depend on, but its values."""
+
+    cls: type[torch.Tensor]
+    """`torch.Tensor` or `torch.nn.Parameter`."""
+    dtype: torch.dtype
+    device: torch.device
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+    requires_grad: bool
+    is_leaf: bool
+    is_inference: bool = False
+
+    def __str__(self) -> str:
+        name = str(self.dtype).removeprefix("torch.")
+        grad = ", requires grad" if self.requires_grad else ""
+        where = "" if self.device.type == "cpu" else f" on {self.device}"
+        strides = "" if self.stride == contiguous_stride(self.size) else f", stride {self.stride}"
+        return f"{name}[{', '.join(map(str, self.size))}]{strides}{where}{grad}"
+
+
+def contiguous_stride(size: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides of a contiguous tensor, in elements."""
+    strides: list[int] = []
+    step = 1
+    for length in reversed(size):
+        strides.append(step)
+        step *= max(length, 1)
+    return tuple(reversed(strides))
+
+
+@cache
+def plain_classes() -> frozenset[type]:
+    """Tensor classes that behave as `torch.Tensor` itself."""
+    return frozenset({torch.Tensor, torch.nn.Parameter})
+
+
+def why_not_plain(t: torch.Tensor) -> str | None:
+    """Why a tensor cannot be described by `TensorFacts`, or None where it can."""
+    if type(t) not in plain_classes():
+        return f"a tensor subclass, {type(t).__qualname__}"
+    if t.layout is not torch.strided:
+        return f"a {t.layout} tensor"
+    if t.is_nested or t.is_quantized:
+        return "a nested or quantised tensor"
+    if t.is_conj() or t.is_neg():
+        return "a lazily conjugated or negated tensor"
+    if torch._C._functorch.is_functorch_wrapped_tensor(t):
+        return "a tensor wrapped by a function transform"
+    return None
+
+
+def facts_of(t: torch.Tensor) -> TensorFacts:
+    """The facts of a tensor, real or fake; `why_not_plain` must be None."""
+    return TensorFacts(
+        cls=type(t),
+        dtype=t.dtype,
+        device=t.device,
+        size=tuple(t.shape),
+        stride=t.stride(),
+        requires_grad=t.requires_grad,
+        is_leaf=t.is_leaf,
+        is_inference=t.is_inference(),
+    )

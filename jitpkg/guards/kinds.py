@@ -1,0 +1,411 @@
+"""The kinds of guard: each a test, as Python text, and the sentence that says why it failed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import CodeType
+from typing import Protocol
+
+import torch
+
+from jitpkg.facts.tensor import TensorFacts
+from jitpkg.guards.sources import Held, Source, described, object_name
+
+
+class Names(Protocol):
+    """What generated text calls things."""
+
+    def of(self, source: Source) -> str:
+        """The expression or variable that holds what `source` leads to."""
+
+    def hold(self, obj: object, hint: str) -> str:
+        """The name of an object that the generated function holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class TypeIs:
+    """An object's exact class."""
+
+    at: Source
+    cls: type
+
+    def test(self, names: Names) -> str:
+        return f"type({names.of(self.at)}) is {names.hold(self.cls, self.cls.__name__)}"
+
+    def why(self, now: object) -> str:
+        return f"{described(self.at)} is a {type(now).__qualname__}; built for {self.cls.__qualname__}"
+
+
+@dataclass(frozen=True, eq=False)
+class Is:
+    """An object's identity."""
+
+    at: Source
+    obj: object
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is Is and other.at == self.at and other.obj is self.obj
+
+    def __hash__(self) -> int:
+        return hash((Is, self.at, id(self.obj)))
+
+    def test(self, names: Names) -> str:
+        literal = repr(self.obj) if self.obj in _SINGLETONS else names.hold(self.obj, "")
+        return f"{names.of(self.at)} is {literal}"
+
+    def why(self, now: object) -> str:
+        return f"{described(self.at)} is {_shown(now)}; built for {_shown(self.obj)}"
+
+
+class _Singletons:
+    def __contains__(self, obj: object) -> bool:
+        return obj is None or obj is True or obj is False
+
+
+_SINGLETONS = _Singletons()
+
+
+@dataclass(frozen=True, eq=False)
+class ConstantIs:
+    """A number, a string or bytes: the same class and the same value, bit for bit."""
+
+    at: Source
+    value: object
+
+    def _key(self) -> tuple[object, ...]:
+        return (ConstantIs, self.at, type(self.value), repr(self.value))
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is ConstantIs and other._key() == self._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def test(self, names: Names) -> str:
+        x, value = names.of(self.at), self.value
+        is_class = f"type({x}) is {type(value).__name__}"
+        match value:
+            case int() | str() | bytes():
+                return f"{is_class} and {x} == {value!r}"
+            case float() if math.isnan(value):
+                return f"{is_class} and {x} != {x}"
+            case float() if value == 0.0:
+                sign = names.hold(math.copysign, "copysign")
+                return f"{is_class} and {x} == 0.0 and {sign}(1.0, {x}) == {math.copysign(1.0, value)}"
+            case float():
+                return f"{is_class} and {x} == {names.hold(value, 'float')}"
+            case range():
+                same = f"({x}.start, {x}.stop, {x}.step) == {(value.start, value.stop, value.step)}"
+                return f"{is_class} and {same}"
+            case _:
+                return f"{is_class} and repr({x}) == {value!r}"
+
+    def why(self, now: object) -> str:
+        return f"{described(self.at)} is {_shown(now)}; built for {_shown(self.value)}"
+
+
+@dataclass(frozen=True, slots=True)
+class LengthIs:
+    """How many items a container has, counted as `cls` counts them."""
+
+    at: Source
+    length: int
+    cls: type | None = None
+    """The builtin base class of a subclass's instance; None where the object is of a builtin class."""
+
+    def test(self, names: Names) -> str:
+        if self.cls is None:
+            return f"len({names.of(self.at)}) == {self.length}"
+        length_of = names.hold(self.cls.__len__, f"{self.cls.__name__}_len")  # type: ignore[attr-defined]
+        return f"{length_of}({names.of(self.at)}) == {self.length}"
+
+    def why(self, now: object) -> str:
+        count = _length(now, self.cls)
+        return f"{described(self.at)} has {count} items; built for {self.length}"
+
+
+def _length(now: object, cls: type | None) -> int:
+    return (cls or type(now)).__len__(now)  # type: ignore[attr-defined, no-any-return]
+
+
+@dataclass(frozen=True, slots=True)
+class KeysAre:
+    """A dict's keys, in order. Each is a constant, or a `Held` for one found by identity."""
+
+    at: Source
+    keys: tuple[object, ...]
+    cls: type = dict
+    """The builtin class that walks the keys."""
+
+    def test(self, names: Names) -> str:
+        if not self.keys and self.cls is dict:
+            return f"not {names.of(self.at)}"
+        same = names.hold(same_keys, "same_keys")
+        keys = names.hold(tuple(k.obj if isinstance(k, Held) else k for k in self.keys), "keys")
+        return f"{same}({names.of(self.at)}, {keys}, {names.hold(self.cls, self.cls.__name__)})"
+
+    def why(self, now: object) -> str:
+        keys = tuple(object_name(k.obj) if isinstance(k, Held) else k for k in self.keys)
+        return f"the keys of {described(self.at)} differ from {_shown(keys)}"
+
+
+def same_keys(now: dict[object, object], keys: tuple[object, ...], cls: type) -> bool:
+    """Whether a dict has these keys in this order, without calling a key's `__eq__`."""
+    if dict.__len__(now) != len(keys):
+        return False
+    return all(map(same_constant, cls.__iter__(now), keys))  # type: ignore[attr-defined]
+
+
+def same_constant(a: object, b: object) -> bool:
+    """Whether two keys or elements are one object, or equal constants of one class."""
+    if a is b:
+        return True
+    if type(a) is not type(b):
+        return False
+    if type(a) is tuple and type(b) is tuple:
+        return len(a) == len(b) and all(map(same_constant, a, b))
+    return type(a) in _PLAIN and repr(a) == repr(b)
+
+
+_PLAIN = frozenset({int, float, str, bytes, bool, complex, type(None)})
+
+
+@dataclass(frozen=True, slots=True)
+class Has:
+    """A dict has, or lacks, a key."""
+
+    at: Source
+    key: object
+    present: bool
+
+    def test(self, names: Names) -> str:
+        key = names.hold(self.key.obj, "key") if isinstance(self.key, Held) else repr(self.key)
+        return f"{key} {'in' if self.present else 'not in'} {names.of(self.at)}"
+
+    def why(self, now: object) -> str:
+        key = object_name(self.key.obj) if isinstance(self.key, Held) else repr(self.key)
+        return f"{described(self.at)} {'lacks' if self.present else 'has'} {key} now"
+
+
+@dataclass(frozen=True, slots=True)
+class Empty:
+    """A container is empty, or is not."""
+
+    at: Source
+    empty: bool
+
+    def test(self, names: Names) -> str:
+        return f"not {names.of(self.at)}" if self.empty else f"{names.of(self.at)}"
+
+    def why(self, now: object) -> str:
+        return f"{described(self.at)} is {'not ' if self.empty else ''}empty now"
+
+
+@dataclass(frozen=True, slots=True)
+class SetIs:
+    """The elements of a set of constants."""
+
+    at: Source
+    elements: frozenset[object]
+    cls: type
+
+    def test(self, names: Names) -> str:
+        same = names.hold(same_elements, "same_elements")
+        return f"{same}({names.of(self.at)}, {names.hold(self.elements, 'elements')})"
+
+    def why(self, now: object) -> str:
+        return f"the elements of {described(self.at)} differ from {_shown(set(self.elements))}"
+
+
+def same_elements(now: frozenset[object], elements: frozenset[object]) -> bool:
+    """Whether two sets of constants are equal, and each element has the same class in both."""
+    return (
+        len(now) == len(elements)
+        and all(type(element) in _PLAIN for element in now)
+        and {(type(e), repr(e)) for e in now} == {(type(e), repr(e)) for e in elements}
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Same:
+    """Two paths lead to one object, or to two."""
+
+    at: Source
+    other: Source
+    same: bool
+
+    def test(self, names: Names) -> str:
+        relation = "is" if self.same else "is not"
+        return f"{names.of(self.at)} {relation} {names.of(self.other)}"
+
+    def why(self, now: object) -> str:
+        relation = "are no longer one object" if self.same else "are one object now"
+        return f"{described(self.at)} and {described(self.other)} {relation}"
+
+
+@dataclass(frozen=True, slots=True)
+class CodeIs:
+    """The code of a function, as its author wrote it: hooks do not count."""
+
+    at: Source
+    code: CodeType
+
+    def test(self, names: Names) -> str:
+        return f"{names.of(self.at)}.__code__ is {names.hold(self.code, self.code.co_name)}"
+
+    def why(self, now: object) -> str:
+        return f"{described(self.at)} has other code now"
+
+
+@dataclass(frozen=True, slots=True)
+class LineageIs:
+    """What attribute look-ups on a class found, anywhere in its method resolution order."""
+
+    cls: type
+    found: tuple[tuple[str, object], ...] = field(hash=False)
+    """(name, object in the class's or a base's `__dict__`, or ABSENT), for each name that was read."""
+
+    at: Source = field(init=False, hash=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "at", Held(self.cls))
+
+    def test(self, names: Names) -> str:
+        check = lineage_check(self.cls, self.found)
+        return f"{names.hold(check, f'same_{self.cls.__name__}')}()"
+
+    def why(self, now: object) -> str:
+        for name, expected in self.found:
+            if static_lookup(self.cls, name) is not expected:
+                return f"{self.cls.__qualname__}.{name} has been changed"
+        return f"{self.cls.__qualname__} has been changed"
+
+
+class _Absent:
+    """Stands for an attribute that is nowhere in a class's method resolution order."""
+
+    def __repr__(self) -> str:
+        return "<absent>"
+
+
+ABSENT = _Absent()
+
+
+def static_lookup(cls: type, name: str) -> object:
+    """What `cls` or its first base that has it holds under `name`; ABSENT if none. Runs no code."""
+    for base in type.__dict__["__mro__"].__get__(cls):
+        held = type.__dict__["__dict__"].__get__(base)
+        if name in held:
+            return held[name]
+    return ABSENT
+
+
+def lineage_check(cls: type, found: tuple[tuple[str, object], ...]) -> Callable[[], bool]:
+    """A function that looks every name up again."""
+
+    def same() -> bool:
+        return all(static_lookup(cls, name) is expected for name, expected in found)
+
+    return same
+
+
+@dataclass(frozen=True, slots=True)
+class TensorIs:
+    """A tensor's metadata, all that ops depend on but its values."""
+
+    at: Source
+    facts: TensorFacts
+
+    def test(self, names: Names) -> str:
+        x, facts = names.of(self.at), self.facts
+        tests = [
+            f"type({x}) is {names.hold(facts.cls, facts.cls.__name__)}",
+            f"{x}.dtype is {names.hold(facts.dtype, str(facts.dtype).rpartition('.')[2])}",
+            f"{x}.shape == {facts.size}",
+            f"{x}.stride() == {facts.stride}",
+            f"{x}.requires_grad is {facts.requires_grad}",
+            f"{x}.device == {names.hold(facts.device, 'device')}",
+            f"not {x}.is_conj()",
+            f"not {x}.is_neg()",
+            f"{x}.is_inference() is {facts.is_inference}",
+            f"{x}.layout is {names.hold(torch.strided, 'strided')}",
+        ]
+        return " and ".join(tests)
+
+    def why(self, now: object) -> str:
+        return tensor_difference(described(self.at), now, self.facts)
+
+
+def tensor_difference(path: str, now: object, facts: TensorFacts) -> str:
+    """The first fact in which a tensor differs, as a sentence."""
+    if type(now) is not facts.cls or not isinstance(now, torch.Tensor):
+        return f"{path} is a {type(now).__qualname__}; built for {facts.cls.__qualname__}"
+    if now.ndim != len(facts.size):
+        return f"{path} has {now.ndim} dims; built for {len(facts.size)}"
+    for dim, (size, expected) in enumerate(zip(now.shape, facts.size, strict=True)):
+        if size != expected:
+            return f"{path} has size {size} in dim {dim}; built for {expected}"
+    for name in ("dtype", "device", "requires_grad"):
+        if getattr(now, name) != getattr(facts, name):
+            return f"{path} has {name} {getattr(now, name)}; built for {getattr(facts, name)}"
+    if now.stride() != facts.stride:
+        return f"{path} has stride {now.stride()}; built for {facts.stride}"
+    return f"{path} is another kind of tensor than {facts}, or is passed twice"
+
+
+@dataclass(frozen=True, slots=True)
+class StateIs:
+    """A piece of torch's or Python's global state, as one expression."""
+
+    what: str
+    expression: str
+    """Python text; names in braces are filled from `held`."""
+    held: tuple[tuple[str, object], ...] = field(hash=False, compare=False)
+    cost: int = 1
+    at: Source = field(init=False, hash=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "at", Held(None))
+
+    def test(self, names: Names) -> str:
+        return self.expression.format(**{n: names.hold(obj, n) for n, obj in self.held})
+
+    def why(self, now: object) -> str:
+        return f"{self.what} has changed"
+
+
+Guard = (
+    TypeIs
+    | Is
+    | ConstantIs
+    | LengthIs
+    | KeysAre
+    | Has
+    | Empty
+    | SetIs
+    | Same
+    | CodeIs
+    | LineageIs
+    | TensorIs
+    | StateIs
+)
+
+
+def sources_of(guard: Guard) -> tuple[Source, ...]:
+    """The paths that a guard reads."""
+    match guard:
+        case Same(at, other, _):
+            return at, other
+        case LineageIs() | StateIs():
+            return ()
+        case _:
+            return (guard.at,)
+
+
+def _shown(value: object) -> str:
+    if value is None or isinstance(value, int | float | complex | str | bytes | tuple | set):
+        text = repr(value)
+        return text if len(text) <= 60 else text[:57] + "..."
+    return object_name(value)

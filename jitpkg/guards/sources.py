@@ -1,0 +1,175 @@
+"""Access paths: how a value that a trace read is found again on the next call.
+
+A source is a path and nothing else. Reading one never runs the user's code: the guards before it
+have checked the type of everything on the way.
+"""
+
+from __future__ import annotations
+
+import keyword
+from dataclasses import dataclass
+from functools import cached_property
+from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, ModuleType
+
+_NAMED = (type, FunctionType, BuiltinFunctionType, MethodDescriptorType)
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """The k-th value that the hook hands over: a local, a stack value."""
+
+    index: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class CellInput:
+    """A cell that the hook hands over."""
+
+    index: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Globals:
+    """The globals of the running function, handed over by the hook."""
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """An object that the entry holds, the same on every call."""
+
+    obj: object
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is Held and other.obj is self.obj
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((Held, id(self.obj)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+
+@dataclass(frozen=True, slots=True)
+class Attr:
+    """`base.name`, where looking it up runs no code of the user's."""
+
+    base: Source
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """`base[key]` of an exact list, tuple, deque, dict or mapping proxy."""
+
+    base: Source
+    key: object
+    """A constant, or a `Held` for a key that is found by identity."""
+
+
+@dataclass(frozen=True, slots=True)
+class BaseItem:
+    """The item of a list, tuple or dict subclass, read as by its builtin class."""
+
+    base: Source
+    key: object
+    cls: type
+
+
+@dataclass(frozen=True, slots=True)
+class SlotOf:
+    """What a member descriptor of a slot gives for `base`."""
+
+    base: Source
+    descriptor: Held
+
+
+@dataclass(frozen=True, slots=True)
+class TypeOf:
+    """`type(base)`."""
+
+    base: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Referent:
+    """What a weak reference refers to."""
+
+    base: Source
+
+
+Source = (
+    Input
+    | CellInput
+    | Globals
+    | Held
+    | Attr
+    | Item
+    | BaseItem
+    | SlotOf
+    | TypeOf
+    | Referent
+)
+
+
+def base_of(source: Source) -> Source | None:
+    """The source that this one is read from."""
+    match source:
+        case Input() | CellInput() | Globals() | Held():
+            return None
+        case _:
+            return source.base
+
+
+def depth(source: Source) -> int:
+    """How many reads it takes."""
+    steps = 0
+    at = base_of(source)
+    while at is not None:
+        steps, at = steps + 1, base_of(at)
+    return steps
+
+
+def described(source: Source) -> str:
+    """The path as a person would write it."""
+    match source:
+        case Input(_, name) | CellInput(_, name):
+            return name
+        case Globals():
+            return "globals()"
+        case Held(obj):
+            return object_name(obj)
+        case Attr(CellInput(_, name), "cell_contents"):
+            return name
+        case Attr(base, "__dict__"):
+            return described(base)
+        case Attr(base, name):
+            return f"{described(base)}.{name}"
+        case Item(Globals(), str() as name):
+            return name
+        case Item(Attr(base, "__dict__"), str() as name):
+            return f"{described(base)}.{name}"
+        case Item(Item(Attr(base, "__dict__"), "_parameters" | "_buffers" | "_modules"), str() as name):
+            inner = f".{name}" if name.isidentifier() and not keyword.iskeyword(name) else f"[{name}]"
+            return f"{described(base)}{inner}"
+        case Item(base, Held(obj)) | BaseItem(base, Held(obj), _):
+            return f"{described(base)}[{object_name(obj)}]"
+        case Item(base, key) | BaseItem(base, key, _):
+            return f"{described(base)}[{key!r}]"
+        case SlotOf(base, descriptor):
+            return f"{described(base)}.{getattr(descriptor.obj, '__name__', '?')}"
+        case TypeOf(base):
+            return f"type({described(base)})"
+        case Referent(base):
+            return f"{described(base)}()"
+
+
+def object_name(obj: object) -> str:
+    """A short name of a class, function or module; the type's name of anything else."""
+    if isinstance(obj, ModuleType):
+        return obj.__name__
+    if isinstance(obj, _NAMED):
+        return obj.__qualname__
+    return f"<{type(obj).__name__}>"

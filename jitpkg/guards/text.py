@@ -1,0 +1,194 @@
+"""Guards -> Python text: one walk over the access paths, cheapest first, each path read once."""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+import torch
+
+from jitpkg.guards import leaves
+from jitpkg.guards.kinds import Guard, StateIs, TensorIs, sources_of
+from jitpkg.guards.sources import (
+    Attr,
+    BaseItem,
+    CellInput,
+    Globals,
+    Held,
+    Input,
+    Item,
+    Referent,
+    SlotOf,
+    Source,
+    TypeOf,
+    base_of,
+    depth,
+)
+
+
+class Text:
+    """Lines of one generated function, with the objects that it holds.
+
+    Satisfies `jitpkg.guards.kinds.Names`.
+    """
+
+    def __init__(self, parameters: Mapping[Source, str], reserved: Iterable[str] = ()) -> None:
+        self.lines: list[str] = []
+        self.held: dict[str, object] = {}
+        self._variables: dict[Source, str] = dict(parameters)
+        self._taken = {*parameters.values(), *reserved}
+        self._held_names: dict[int, str] = {}
+        self._uses: Counter[Source] = Counter()
+
+    def line(self, text: str) -> None:
+        self.lines.append(text)
+
+    def variable(self, hint: str) -> str:
+        """A name that nothing else in the function has."""
+        stem = re.sub(r"\W+", "_", hint).strip("_") or "v"
+        if stem[0].isdigit() or keyword.iskeyword(stem) or hasattr(builtins, stem):
+            stem = f"v_{stem}"
+        name, k = stem, 1
+        while name in self._taken:
+            k += 1
+            name = f"{stem}_{k}"
+        self._taken.add(name)
+        return name
+
+    def hold(self, obj: object, hint: str) -> str:
+        """The name under which the function holds an object."""
+        known = self._held_names.get(id(obj))
+        if known is not None:
+            return known
+        name = self.variable(hint or type(obj).__name__)
+        self._held_names[id(obj)] = name
+        self.held[name] = obj
+        return name
+
+    def count(self, sources: Iterable[Source]) -> None:
+        """Announce paths that will be read: what is used twice becomes a variable."""
+        for source in sources:
+            self._uses[source] += 1
+            while self._uses[source] == 1 and (base := base_of(source)) is not None:
+                source = base
+                self._uses[source] += 1
+
+    def of(self, source: Source) -> str:
+        """The expression for a path; a path that is used twice is read into a variable first."""
+        known = self._variables.get(source)
+        if known is not None:
+            return known
+        expression = self._expression(source)
+        if self._uses[source] < 2 or isinstance(source, Held):
+            return expression
+        name = self.variable(_hint(source))
+        self.line(f"{name} = {expression}")
+        self._variables[source] = name
+        return name
+
+    def read(self, source: Source) -> str:
+        """Like `of`, but always into a variable: for what the body uses later."""
+        known = self._variables.get(source)
+        if known is not None:
+            return known
+        if isinstance(source, Held):
+            return self.hold(source.obj, "")
+        name = self.variable(_hint(source))
+        self.line(f"{name} = {self._expression(source)}")
+        self._variables[source] = name
+        return name
+
+    def _expression(self, source: Source) -> str:
+        match source:
+            case Input() | CellInput() | Globals():
+                raise KeyError(f"the hook does not hand over {source}")
+            case Held(obj):
+                return self.hold(obj, "")
+            case Attr(base, name):
+                return f"{self.of(base)}.{name}"
+            case Item(base, Held(obj)):
+                return f"{self.of(base)}[{self.hold(obj, '')}]"
+            case Item(base, key):
+                return f"{self.of(base)}[{self._key(key)}]"
+            case BaseItem(base, key, cls):
+                get = self.hold(cls.__getitem__, f"{cls.__name__}_getitem")  # type: ignore[attr-defined]
+                shown = self.hold(key.obj, "") if isinstance(key, Held) else self._key(key)
+                return f"{get}({self.of(base)}, {shown})"
+            case SlotOf(base, descriptor):
+                return f"{self.hold(descriptor.obj, 'slot')}.__get__({self.of(base)})"
+            case TypeOf(base):
+                return f"type({self.of(base)})"
+            case Referent(base):
+                return f"{self.of(base)}()"
+
+    def _key(self, key: object) -> str:
+        if isinstance(key, str | int | bytes) or key is None:
+            return repr(key)
+        return self.hold(key, "key")
+
+
+def _hint(source: Source) -> str:
+    match source:
+        case Attr(base, "__dict__"):
+            return f"{_hint(base)}_dict"
+        case Attr(CellInput(_, name), "cell_contents") | Attr(_, name):
+            return name.strip("_")
+        case Item(_, str() as name) | BaseItem(_, str() as name, _):
+            return name.strip("_")
+        case Item(base, int() as index):
+            return f"{_hint(base)}_{index}"
+        case Input(_, name) | CellInput(_, name):
+            return name
+        case _:
+            return "v"
+
+
+def order(guards: Iterable[Guard]) -> list[Guard]:
+    """The order in which to test: a path is read only after all guards on what it is read from.
+
+    Cheap tests of the arguments come first, then global state, then what lies deeper; tensors
+    last, in one call.
+    """
+    return sorted(dict.fromkeys(guards), key=_rank)
+
+
+def _rank(guard: Guard) -> tuple[int, int]:
+    if isinstance(guard, TensorIs):
+        return 1000, 0
+    if isinstance(guard, StateIs):
+        return 0, 1
+    return max((depth(source) for source in sources_of(guard)), default=1), 0
+
+
+def write_tests(
+    text: Text,
+    guards: Sequence[Guard],
+    otherwise: str,
+    examples: Mapping[Source, torch.Tensor] | None = None,
+) -> None:
+    """Write every test; where one fails the function executes the statement `otherwise`.
+
+    `examples` are the tensors of the call at hand, where one is known for each tensor guard: a
+    check that is faster than the guards' own text is made from them.
+    """
+    tensors = [guard for guard in guards if isinstance(guard, TensorIs)]
+    for guard in guards:
+        if not isinstance(guard, TensorIs):
+            text.line(f"if not ({guard.test(text)}): {otherwise}")
+    if not tensors:
+        return
+    names = [text.read(guard.at) for guard in tensors]
+    if leaves.TENSOR_CHECK_WORKS and examples is not None:
+        for name, guard in zip(names, tensors, strict=True):
+            text.line(f"# {name}: {guard.facts}")
+        check = leaves.tensor_check([examples[guard.at] for guard in tensors])
+        text.line(f"if not {text.hold(check, 'tensors_same')}({', '.join(names)}): {otherwise}")
+        return
+    for guard in tensors:
+        text.line(f"if not ({guard.test(text)}): {otherwise}")
+    if len(names) > 1:
+        ids = ", ".join(f"id({name})" for name in names)
+        text.line(f"if len({{{ids}}}) != {len(names)}: {otherwise}")
