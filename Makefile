@@ -1,0 +1,72 @@
+# The commands of this project. Each sets up what it needs, in a virtual environment of its own:
+#
+#   make demo    train a small classifier, eagerly and compiled, and compare the two
+#   make test    run the tests                          make test ARGS="-k guards"
+#   make check   format, lint, types, layers, house rules
+#   make stdlib  rewrite functions of the standard library and run its own tests (needs no torch)
+#   make bench   run the benchmarks
+#   make clean   remove the environments and caches
+#
+#   make test PYTHON=python3.13     with another interpreter: 3.11 or newer
+
+PYTHON ?= python3
+WORKERS ?= 2
+ARGS ?=
+
+VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)
+VENV := .venv-$(VERSION)
+STDLIB_VENV := .venv-stdlib-$(VERSION)
+VENV_PYTHON := $(VENV)/bin/python
+PIP_INSTALL := -m pip install -qq --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: demo test check lint types layers rules stdlib bench clean setup python
+
+demo: setup
+	$(VENV_PYTHON) examples/digits.py $(ARGS)
+
+test: setup
+	$(VENV_PYTHON) -m pytest -q --numprocesses=$(WORKERS) $(ARGS)
+
+check: lint types layers rules
+
+lint: setup
+	$(VENV)/bin/ruff check
+	$(VENV)/bin/ruff format --check
+
+types: setup
+	$(VENV)/bin/mypy
+
+layers: setup
+	$(VENV)/bin/lint-imports --no-logo
+
+rules: setup
+	$(VENV_PYTHON) -m pytest -q tests/test_house_rules.py
+
+stdlib: $(STDLIB_VENV)/ready
+	PYTHONPATH=. $(STDLIB_VENV)/bin/python tests/stdlib/run.py $(ARGS)
+
+bench: setup
+	$(VENV_PYTHON) benchmarks/run.py $(ARGS)
+
+clean:
+	rm -rf .venv* .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+setup: $(VENV)/ready
+
+# An environment is ready once all of it is installed; it is made again when what it holds changes.
+$(VENV)/ready: pyproject.toml constraints.txt | python
+	@echo "Setting up $(VENV); the first time this takes some minutes."
+	$(PYTHON) -m venv $(VENV)
+	$(VENV_PYTHON) $(PIP_INSTALL) --editable '.[cpu,dev,examples,test]'
+	@touch $@
+
+$(STDLIB_VENV)/ready: constraints.txt | python
+	@echo "Setting up $(STDLIB_VENV)."
+	$(PYTHON) -m venv $(STDLIB_VENV)
+	$(STDLIB_VENV)/bin/python $(PIP_INSTALL) bytecode
+	@touch $@
+
+python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	|| { echo "$(PYTHON) is not Python 3.11 or newer; choose one with PYTHON=..." >&2; exit 1; }

@@ -1,0 +1,1 @@
+"""The tests, as a package so that one test folder can use what another offers."""
