@@ -1,0 +1,38 @@
+"""Every case, compiled both ways, once as it is and once broken before every instruction."""
+
+import pytest
+
+import jitpkg
+from tests.footguns.catalogue import CASES, Implementation, eager_values, evaluate
+
+WAYS_IN = ("jit", "compile")
+
+pytestmark = pytest.mark.timeout(60)
+
+
+def implementation(way_in: str) -> Implementation:
+    return Implementation(getattr(jitpkg, way_in), jitpkg.graph_break, jitpkg.reset)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_eager_value_is_as_written_down(case: str) -> None:
+    assert evaluate(case) == eager_values()[case]
+
+
+@pytest.mark.parametrize("way_in", WAYS_IN)
+@pytest.mark.parametrize("case", CASES)
+def test_compiled_is_as_eager(case: str, way_in: str) -> None:
+    eager = evaluate(case)
+    assert evaluate(case, implementation(way_in)) == eager
+
+
+@pytest.mark.parametrize("way_in", WAYS_IN)
+@pytest.mark.parametrize("case", CASES)
+def test_broken_anywhere_is_as_eager(case: str, way_in: str) -> None:
+    eager = evaluate(case)
+    with jitpkg.config.patch(break_anywhere=True):
+        assert evaluate(case, implementation(way_in)) == eager
+
+
+def test_each_written_value_has_its_case() -> None:
+    assert list(eager_values()) == list(CASES)
