@@ -24,6 +24,9 @@ FOR_ITER_SKIPS_END = PYTHON >= (3, 12)
 END_FOR_POPS_ONE = PYTHON >= (3, 13)
 """END_FOR pops one value and a POP_TOP behind it pops the iterator; on 3.12 END_FOR pops both."""
 
+SEND_KEEPS_ITERATOR = PYTHON >= (3, 12)
+"""A finished SEND leaves the iterator below the result, for END_SEND to pop."""
+
 LOAD_CHECKED = "LOAD_FAST_CHECK" if UNBOUND_LOAD_CRASHES else "LOAD_FAST"
 """The opcode that loads a local and raises UnboundLocalError where it is unbound."""
 

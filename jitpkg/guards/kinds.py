@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import CodeType
+from types import CellType, CodeType
 from typing import Protocol
 
 import torch
@@ -59,6 +59,21 @@ class Is:
         return f"{described(self.at)} is {_shown(now)}; built for {_shown(self.obj)}"
 
 
+@dataclass(frozen=True, eq=False)
+class IsNot:
+    """An object is not a certain one."""
+
+    at: Source
+    obj: object
+
+    def test(self, names: Names) -> str:
+        literal = repr(self.obj) if self.obj in _SINGLETONS else names.hold(self.obj, "")
+        return f"{names.of(self.at)} is not {literal}"
+
+    def why(self, now: object) -> str:
+        return f"{described(self.at)} is {_shown(now)} now"
+
+
 class _Singletons:
     def __contains__(self, obj: object) -> bool:
         return obj is None or obj is True or obj is False
@@ -85,7 +100,7 @@ class ConstantIs:
 
     def test(self, names: Names) -> str:
         x, value = names.of(self.at), self.value
-        is_class = f"type({x}) is {type(value).__name__}"
+        is_class = f"type({x}) is {names.hold(type(value), type(value).__name__)}"
         match value:
             case int() | str() | bytes():
                 return f"{is_class} and {x} == {value!r}"
@@ -96,6 +111,8 @@ class ConstantIs:
                 return f"{is_class} and {x} == 0.0 and {sign}(1.0, {x}) == {math.copysign(1.0, value)}"
             case float():
                 return f"{is_class} and {x} == {names.hold(value, 'float')}"
+            case torch.device():
+                return f"{is_class} and {x} == {names.hold(value, 'device')}"
             case range():
                 same = f"({x}.start, {x}.stop, {x}.step) == {(value.start, value.stop, value.step)}"
                 return f"{is_class} and {same}"
@@ -153,7 +170,7 @@ class KeysAre:
 
 def same_keys(now: dict[object, object], keys: tuple[object, ...], cls: type) -> bool:
     """Whether a dict has these keys in this order, without calling a key's `__eq__`."""
-    if dict.__len__(now) != len(keys):
+    if cls.__len__(now) != len(keys):  # type: ignore[attr-defined]
         return False
     return all(map(same_constant, cls.__iter__(now), keys))  # type: ignore[attr-defined]
 
@@ -246,14 +263,35 @@ class Same:
 
 
 @dataclass(frozen=True, slots=True)
+class CellIsEmpty:
+    """A closure cell holds nothing."""
+
+    at: Source
+
+    def test(self, names: Names) -> str:
+        return f"{names.of(self.at)} == {names.hold(_EMPTY_CELL, 'empty_cell')}"
+
+    def why(self, now: object) -> str:
+        return f"{described(self.at)} is bound now"
+
+
+_EMPTY_CELL = CellType()
+
+
+@dataclass(frozen=True, slots=True)
 class CodeIs:
     """The code of a function, as its author wrote it: hooks do not count."""
 
     at: Source
     code: CodeType
+    original: Callable[[CodeType], CodeType] | None = field(default=None, compare=False)
+    """Takes hooks off, for a function that has some; None for one that has none."""
 
     def test(self, names: Names) -> str:
-        return f"{names.of(self.at)}.__code__ is {names.hold(self.code, self.code.co_name)}"
+        code = f"{names.of(self.at)}.__code__"
+        if self.original is not None:
+            code = f"{names.hold(self.original, 'original_code')}({code})"
+        return f"{code} is {names.hold(self.code, self.code.co_name)}"
 
     def why(self, now: object) -> str:
         return f"{described(self.at)} has other code now"
@@ -379,6 +417,7 @@ class StateIs:
 Guard = (
     TypeIs
     | Is
+    | IsNot
     | ConstantIs
     | LengthIs
     | KeysAre
@@ -386,6 +425,7 @@ Guard = (
     | Empty
     | SetIs
     | Same
+    | CellIsEmpty
     | CodeIs
     | LineageIs
     | TensorIs

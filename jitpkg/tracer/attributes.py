@@ -1,0 +1,549 @@
+"""Attribute access by CPython's rules, on traced values."""
+
+from __future__ import annotations
+
+import enum
+import types
+from typing import NoReturn
+
+from jitpkg.guards.kinds import ABSENT, Has, static_lookup
+from jitpkg.guards.sources import Attr, Held, Item, SlotOf, Source
+from jitpkg.tracer import classes, exceptions, reasons, tensors
+from jitpkg.tracer.effects import DeleteAttribute, SetAttribute
+from jitpkg.tracer.values import (
+    UNBOUND,
+    Cell,
+    Constant,
+    Function,
+    InstanceDict,
+    Known,
+    Method,
+    Object,
+    Opaque,
+    Slice,
+    Super,
+    Tensor,
+    Tuple,
+    Value,
+)
+from jitpkg.tracer.vm import VM, Raised
+
+_GETATTRIBUTE = (
+    object.__getattribute__,
+    type.__getattribute__,
+    types.ModuleType.__getattribute__,
+    super.__getattribute__,
+)
+
+
+def attribute(vm: VM, value: Value, name: str) -> Value:
+    """`value.name`; AttributeError is raised in the traced program."""
+    value = vm.look(value)
+    match value:
+        case Opaque():
+            vm.stop(reasons.OPAQUE, value.why)
+        case Tensor():
+            return _of_tensor(vm, value, name)
+        case Super():
+            return _of_super(vm, value, name)
+        case Known(type() as cls):
+            return _of_class(vm, value, cls, name)
+        case Known(types.ModuleType() as module):
+            return _of_module(vm, module, name)
+        case Known(enum.Enum() as enum_member) if name in ("value", "name"):
+            return _of_enum_member(vm, value, enum_member, name)
+        case Known() if name in _FIXED and not isinstance(value.obj, types.FunctionType):
+            return Constant(getattr(value.obj, name))
+        case Method():
+            return _of_method(vm, value, name)
+        case Slice() if name in ("start", "stop", "step"):
+            return {"start": value.start, "stop": value.stop, "step": value.step}[name]
+        case Cell() if name == "cell_contents":
+            vm.stop(reasons.UNSUPPORTED, "cell_contents")
+    return _of_instance(vm, value, name)
+
+
+def attribute_or_none(vm: VM, value: Value, name: str) -> Value | None:
+    """The attribute, or None where looking it up raises AttributeError."""
+    try:
+        return attribute(vm, value, name)
+    except Raised as raised:
+        if issubclass(raised.value.cls, AttributeError):
+            return None
+        raise
+
+
+def method_of_class(vm: VM, value: Value, name: str) -> Value | None:
+    """A special method as the interpreter finds it: on the class, past the instance."""
+    value = vm.look(value)
+    if isinstance(value, Opaque):
+        vm.stop(reasons.OPAQUE, value.why)
+    cls = classes.class_of(vm, value)
+    found = classes.member(vm, cls, name)
+    if found is None or (isinstance(found, Constant) and found.value is None):
+        return None
+    return _bound(vm, found, value, cls)
+
+
+# Reading
+
+
+def _of_instance(vm: VM, value: Value, name: str) -> Value:
+    cls = classes.class_of(vm, value)
+    own = classes.lookup(vm, cls, "__getattribute__")
+    if own not in _GETATTRIBUTE:
+        found = classes.member(vm, cls, "__getattribute__")
+        if isinstance(own, types.FunctionType) and found is not None:
+            return vm.call(found, (value, Constant(name)))
+        vm.stop(reasons.ATTRIBUTE, f"{cls.__qualname__}.{name}")
+    result = generic(vm, value, cls, name)
+    if result is not None:
+        return result
+    fallback = classes.member(vm, cls, "__getattr__")
+    if fallback is not None:
+        return vm.call(fallback, (value, Constant(name)))
+    _no_attribute(vm, f"'{cls.__name__}' object", name)
+
+
+def generic(vm: VM, value: Value, cls: type, name: str) -> Value | None:
+    """`object.__getattribute__`: data descriptor, then instance, then class; None if nothing."""
+    found = classes.lookup(vm, cls, name)
+    if found is not ABSENT and _is_data_descriptor(vm, found):
+        return _by_descriptor(vm, value, cls, name, found)
+    own = instance_attribute(vm, value, name)
+    if own is not None:
+        return own
+    if found is ABSENT:
+        return None
+    member = classes.member(vm, cls, name)
+    assert member is not None
+    return _bound(vm, member, value, cls)
+
+
+def _is_data_descriptor(vm: VM, found: object) -> bool:
+    kind = type(found)
+    return any(
+        classes.lookup(vm, kind, special) is not ABSENT for special in ("__set__", "__delete__")
+    )
+
+
+def _by_descriptor(vm: VM, value: Value, cls: type, name: str, descriptor: object) -> Value:
+    match descriptor:
+        case property():
+            return _of_property(vm, value, cls, name, descriptor)
+        case types.MemberDescriptorType():
+            return _of_slot(vm, value, name, descriptor)
+        case types.GetSetDescriptorType():
+            return _of_getset(vm, value, cls, name, descriptor)
+    member = classes.member(vm, cls, name)
+    assert member is not None
+    get = method_of_class(vm, member, "__get__")
+    if get is None:
+        vm.stop(reasons.ATTRIBUTE, f"{cls.__qualname__}.{name}")
+    return vm.call(get, (value, vm.trusted(cls)))
+
+
+def _of_property(vm: VM, value: Value, cls: type, name: str, descriptor: property) -> Value:
+    if descriptor.fget is None:
+        vm.stop(reasons.RAISES, f"{cls.__qualname__}.{name} cannot be read")
+    if type(descriptor) is not property and classes.lookup(
+        vm, type(descriptor), "__get__"
+    ) is not property.__dict__["__get__"]:
+        vm.stop(reasons.ATTRIBUTE, f"{cls.__qualname__}.{name}")
+    getter = Attr(classes.source_of_attribute(cls, name), "fget")
+    return vm.call(vm.wrap(descriptor.fget, getter), (value,))
+
+
+def _of_slot(
+    vm: VM, value: Value, name: str, descriptor: types.MemberDescriptorType
+) -> Value:
+    written = _written(vm, value, name)
+    if written is not None:
+        if written is UNBOUND:
+            vm.raise_new(AttributeError, name)
+        return written
+    if not isinstance(value, Object) or value.source is None:
+        if isinstance(value, Object):
+            vm.raise_new(AttributeError, name)
+        vm.stop(reasons.ATTRIBUTE, f"{classes.class_of(vm, value).__qualname__}.{name}")
+    try:
+        found = descriptor.__get__(value.obj, value.cls)
+    except AttributeError:
+        vm.stop(reasons.RAISES, f"the slot {name} is empty")
+    return vm.wrap(found, SlotOf(value.source, Held(descriptor)))
+
+
+def _of_getset(
+    vm: VM, value: Value, cls: type, name: str, descriptor: types.GetSetDescriptorType
+) -> Value:
+    if name == "__dict__" and isinstance(value, Object):
+        return InstanceDict(value)
+    if name == "__class__":
+        return vm.trusted(cls)
+    if isinstance(value, Object) and issubclass(value.cls, BaseException):
+        return exceptions.attribute(vm, value, name)
+    if isinstance(value, Known) and isinstance(value.obj, types.FunctionType):
+        return _of_function(vm, value, value.obj, name)
+    if isinstance(value, Function):
+        return _of_new_function(vm, value, name)
+    if isinstance(value, Constant):  # real, imag, numerator …
+        return vm.call_object(getattr, value, Constant(name))
+    vm.stop(reasons.ATTRIBUTE, f"{cls.__qualname__}.{name}")
+
+
+def _of_function(vm: VM, value: Known, function: types.FunctionType, name: str) -> Value:
+    written = _written(vm, value, name)
+    if written is not None:
+        return written
+    vm.identify(value)
+    if name == "__dict__":
+        vm.stop(reasons.ATTRIBUTE, "the __dict__ of a function")
+    return vm.wrap(getattr(function, name), Attr(value.source, name))
+
+
+def _of_new_function(vm: VM, value: Function, name: str) -> Value:
+    written = _written(vm, value, name)
+    if written is not None:
+        return written
+    match name:
+        case "__name__":
+            return Constant(value.code.co_name)
+        case "__qualname__":
+            return Constant(value.code.co_qualname)
+        case "__doc__":
+            first = value.code.co_consts[0] if value.code.co_consts else None
+            return Constant(first if isinstance(first, str) else None)
+        case "__module__":
+            return Constant(value.namespace.get("__name__"))
+        case "__defaults__":
+            return value.defaults or Constant(None)
+        case "__kwdefaults__":
+            return value.keyword_defaults or Constant(None)
+    vm.stop(reasons.ATTRIBUTE, f"{name} of a function made in the trace")
+
+
+def _written(vm: VM, value: Value, name: str) -> Value | None:
+    return (vm.heap.read(value, "attributes") or {}).get(name)
+
+
+def instance_attribute(vm: VM, value: Value, name: str) -> Value | None:
+    """What the instance's own dictionary has under a name; None if nothing."""
+    written = _written(vm, value, name)
+    if written is not None:
+        return None if written is UNBOUND else written
+    source, real = _existing(value)
+    if source is None or not _has_dict(type(real)):
+        return None
+    if isinstance(value, Known) and isinstance(value.obj, types.FunctionType):
+        vm.identify(value)
+    dictionary = Attr(source, "__dict__")
+    own: dict[str, object] = object.__getattribute__(real, "__dict__")
+    if name not in own:
+        vm.guard(Has(dictionary, name, present=False))
+        return None
+    return vm.wrap(own[name], Item(dictionary, name))
+
+
+def _existing(value: Value) -> tuple[Source | None, object]:
+    match value:
+        case Object() | Known():
+            return value.source, value.obj
+        case _:
+            return None, None
+
+
+def _has_dict(cls: type) -> bool:
+    return bool(cls.__dictoffset__)
+
+
+def _bound(vm: VM, found: Value, value: Value, cls: type) -> Value:
+    """What a class attribute becomes when it is read through an instance."""
+    found = vm.look(found)
+    match found:
+        case Known(types.FunctionType()) | Function():
+            return Method(found, value)
+        case Known(types.MethodDescriptorType() | types.WrapperDescriptorType()):
+            return Method(found, value)
+        case Known(types.ClassMethodDescriptorType()):
+            return Method(found, vm.trusted(cls))
+        case Known(staticmethod() as static):
+            return vm.wrap(static.__func__, Attr(found.source, "__func__"))
+        case Known(classmethod() as class_method):
+            function = vm.wrap(class_method.__func__, Attr(found.source, "__func__"))
+            return Method(function, vm.trusted(cls))
+        case Constant() | Tensor() | Tuple() | Slice():
+            return found
+        case Known(type()) if classes.lookup(vm, type(found.obj), "__get__") is ABSENT:
+            return found
+    get = method_of_class(vm, found, "__get__")
+    if get is None:
+        return found
+    return vm.call(get, (value, vm.trusted(cls)))
+
+
+def _of_tensor(vm: VM, tensor: Tensor, name: str) -> Value:
+    result = tensors.attribute(vm, tensor, name)
+    if result is not None:
+        return result
+    cls = vm.facts(tensor).cls
+    found = classes.lookup(vm, cls, name)
+    if found is not ABSENT and not isinstance(found, property | types.GetSetDescriptorType):
+        member = classes.member(vm, cls, name)
+        assert member is not None
+        return _bound(vm, member, tensor, cls)
+    if found is not ABSENT:
+        vm.stop(reasons.TENSOR_USE, f".{name} of a tensor")
+    own = tensors.own_attribute(vm, tensor, name)
+    if own is None:
+        _no_attribute(vm, f"'{cls.__name__}' object", name)
+    return own
+
+
+def _of_super(vm: VM, value: Super, name: str) -> Value:
+    """Walk the method resolution order behind `start`."""
+    order = classes.mro(value.cls)
+    for base in order[order.index(value.start) + 1 :]:
+        if classes.lookup(vm, base, name) is ABSENT or name not in classes.namespace(base):
+            continue
+        source = Item(Held(classes.namespace(base)), name)
+        found = classes.namespace(base)[name]
+        wrapped = vm.wrap(found, source) if classes.is_mutable(base) else vm.trusted(found)
+        receiver = vm.look(value.receiver)
+        if isinstance(receiver, Known) and receiver.obj is value.cls:
+            return _class_member(vm, wrapped, value.cls)
+        if isinstance(found, property):
+            getter = vm.wrap(found.fget, Attr(source, "fget"))
+            return vm.call(getter, (receiver,))
+        return _bound(vm, wrapped, receiver, value.cls)
+    if name == "__class__":
+        return vm.trusted(super)
+    vm.stop(reasons.RAISES, f"'super' object has no attribute '{name}'")
+
+
+def _of_class(vm: VM, value: Known, cls: type, name: str) -> Value:
+    """`cls.name`: the metaclass's data descriptors, then the class, then the metaclass."""
+    meta = type(cls)
+    if classes.lookup(vm, meta, "__getattribute__") is not type.__getattribute__:
+        vm.stop(reasons.ATTRIBUTE, f"{cls.__qualname__}.{name}")
+    by_meta = classes.lookup(vm, meta, name)
+    if by_meta is not ABSENT and _is_data_descriptor(vm, by_meta):
+        return _class_data(vm, value, cls, name, by_meta)
+    if (member := classes.member(vm, cls, name)) is not None:
+        return _class_member(vm, member, cls)
+    if by_meta is not ABSENT:
+        member = classes.member(vm, meta, name)
+        assert member is not None
+        return _bound(vm, member, value, meta)
+    if classes.lookup(vm, meta, "__getattr__") is not ABSENT:
+        fallback = classes.member(vm, meta, "__getattr__")
+        assert fallback is not None
+        return vm.call(fallback, (value, Constant(name)))
+    _no_attribute(vm, f"type object '{cls.__name__}'", name)
+
+
+def _class_data(vm: VM, value: Known, cls: type, name: str, descriptor: object) -> Value:
+    if name in ("__name__", "__qualname__", "__module__") and type(cls) is type:
+        return Constant(getattr(cls, name))
+    if name == "__mro__":
+        return Tuple(tuple(vm.trusted(base) for base in classes.mro(cls)))
+    if name == "__class__":
+        return vm.trusted(type(cls))
+    if name == "__dict__":
+        vm.stop(reasons.ATTRIBUTE, f"{cls.__qualname__}.__dict__")
+    if isinstance(descriptor, property):
+        getter = Attr(classes.source_of_attribute(type(cls), name), "fget")
+        return vm.call(vm.wrap(descriptor.fget, getter), (value,))
+    vm.stop(reasons.ATTRIBUTE, f"{cls.__qualname__}.{name}")
+
+
+def _class_member(vm: VM, member: Value, cls: type) -> Value:
+    """What a class attribute is when it is read through the class."""
+    member = vm.look(member)
+    match member:
+        case Known(
+            types.FunctionType()
+            | types.MethodDescriptorType()
+            | types.WrapperDescriptorType()
+            | types.MemberDescriptorType()
+            | types.GetSetDescriptorType()
+            | types.BuiltinFunctionType()
+            | property()
+        ):
+            return member
+        case Known(types.ClassMethodDescriptorType()):
+            return Method(member, vm.trusted(cls))
+        case Known(staticmethod() as static):
+            return vm.wrap(static.__func__, Attr(member.source, "__func__"))
+        case Known(classmethod() as class_method):
+            function = vm.wrap(class_method.__func__, Attr(member.source, "__func__"))
+            return Method(function, vm.trusted(cls))
+        case Constant() | Tuple() | Tensor():
+            return member
+    get = method_of_class(vm, member, "__get__")
+    if get is None:
+        return member
+    return vm.call(get, (Constant(None), vm.trusted(cls)))
+
+
+def _of_module(vm: VM, module: types.ModuleType, name: str) -> Value:
+    cls = type(module)
+    if classes.lookup(vm, cls, "__getattribute__") is not types.ModuleType.__getattribute__:
+        vm.stop(reasons.ATTRIBUTE, f"{module.__name__}.{name}")
+    if name == "__dict__":
+        vm.stop(reasons.ATTRIBUTE, f"the __dict__ of {module.__name__}")
+    found = classes.lookup(vm, cls, name)
+    if found is not ABSENT and _is_data_descriptor(vm, found):
+        vm.stop(reasons.ATTRIBUTE, f"{module.__name__}.{name}")
+    namespace = vars(module)
+    if name in namespace:
+        return vm.wrap(namespace[name], Item(Held(namespace), name))
+    vm.stop(reasons.ATTRIBUTE, f"{module.__name__}.{name}, which is made when it is first read")
+
+
+_FIXED = ("__name__", "__qualname__", "__doc__", "__module__")
+"""Attributes that a builtin function or descriptor never changes."""
+
+
+def _of_enum_member(vm: VM, value: Known, enum_member: enum.Enum, name: str) -> Value:
+    if classes.lookup(vm, type(enum_member), name) is not static_lookup(enum.Enum, name):
+        return _of_instance(vm, value, name)
+    own = f"_{name}_"
+    return vm.wrap(vars(enum_member)[own], Item(Attr(value.source, "__dict__"), own))
+
+
+def _of_method(vm: VM, value: Method, name: str) -> Value:
+    match name:
+        case "__func__":
+            return value.function
+        case "__self__":
+            return value.receiver
+    function = vm.look(value.function)
+    is_python = isinstance(function, Function) or (
+        isinstance(function, Known) and isinstance(function.obj, types.FunctionType)
+    )
+    if is_python and name not in ("__class__", "__call__"):
+        return attribute(vm, function, name)
+    vm.stop(reasons.ATTRIBUTE, f"{name} of a bound method")
+
+
+def _no_attribute(vm: VM, owner: str, name: str) -> NoReturn:
+    vm.raise_new(AttributeError, f"{owner} has no attribute '{name}'")
+
+
+# Writing
+
+
+def set_attribute(vm: VM, value: Value, name: str, new: Value) -> None:
+    """`value.name = new`"""
+    value = vm.look(value)
+    if isinstance(value, Opaque):
+        vm.stop(reasons.OPAQUE, value.why)
+    if isinstance(value, Tensor):
+        vm.stop(reasons.TENSOR_USE, f"assignment to .{name} of a tensor")
+    cls = classes.class_of(vm, value)
+    if classes.lookup(vm, cls, "__setattr__") is not object.__setattr__:
+        method = method_of_class(vm, value, "__setattr__")
+        if method is None or isinstance(value, Known):
+            vm.stop(reasons.MUTATION, f"assignment to .{name} of a {cls.__qualname__}")
+        vm.call(method, (Constant(name), new))
+        return
+    generic_set(vm, value, name, new)
+
+
+def generic_set(vm: VM, value: Value, name: str, new: Value) -> None:
+    """`object.__setattr__(value, name, new)`"""
+    value = vm.look(value)
+    cls = classes.class_of(vm, value)
+    found = classes.lookup(vm, cls, name)
+    if found is not ABSENT and _is_data_descriptor(vm, found):
+        _set_by_descriptor(vm, value, cls, name, found, new)
+        return
+    if not _takes_attributes(value):
+        vm.stop(reasons.MUTATION, f"assignment to .{name} of a {cls.__qualname__}")
+    write(vm, value, name, new)
+
+
+def _takes_attributes(value: Value) -> bool:
+    match value:
+        case Object(cls):
+            return _has_dict(cls)
+        case Known(types.FunctionType()) | Function():
+            return True
+        case _:
+            return False
+
+
+def _set_by_descriptor(
+    vm: VM, value: Value, cls: type, name: str, descriptor: object, new: Value
+) -> None:
+    if isinstance(descriptor, types.MemberDescriptorType) and isinstance(value, Object):
+        write(vm, value, name, new)
+        return
+    if type(descriptor) is property:
+        if descriptor.fset is None:
+            vm.stop(reasons.RAISES, f"{cls.__qualname__}.{name} cannot be set")
+        setter = Attr(classes.source_of_attribute(cls, name), "fset")
+        vm.call(vm.wrap(descriptor.fset, setter), (value, new))
+        return
+    if isinstance(value, Object) and issubclass(value.cls, BaseException) and value.source is None:
+        exceptions.set_attribute(vm, value, name, new)
+        return
+    member = classes.member(vm, cls, name)
+    assert member is not None
+    set_ = method_of_class(vm, member, "__set__")
+    if set_ is None or isinstance(descriptor, types.GetSetDescriptorType):
+        vm.stop(reasons.MUTATION, f"assignment to {cls.__qualname__}.{name}")
+    vm.call(set_, (value, new))
+
+
+def write(vm: VM, value: Value, name: str, new: Value) -> None:
+    """Note an attribute in the instance's dictionary or slot."""
+    written = dict(vm.heap.read(value, "attributes") or {})
+    if written.get(name) is UNBOUND:
+        del written[name]  # it comes last now
+    written[name] = new
+    vm.heap.write(value, "attributes", written)
+    if _existing(value)[0] is not None:
+        if isinstance(value, Known):
+            vm.identify(value)
+        vm.effect(SetAttribute(value, name, new))
+
+
+def delete_attribute(vm: VM, value: Value, name: str) -> None:
+    """`del value.name`"""
+    value = vm.look(value)
+    cls = classes.class_of(vm, value)
+    if classes.lookup(vm, cls, "__delattr__") is not object.__delattr__:
+        method = method_of_class(vm, value, "__delattr__")
+        if method is None or isinstance(value, Known | Tensor):
+            vm.stop(reasons.MUTATION, f"del .{name} of a {cls.__qualname__}")
+        vm.call(method, (Constant(name),))
+        return
+    generic_delete(vm, value, name)
+
+
+def generic_delete(vm: VM, value: Value, name: str) -> None:
+    """`object.__delattr__(value, name)`"""
+    value = vm.look(value)
+    cls = classes.class_of(vm, value)
+    found = classes.lookup(vm, cls, name)
+    is_slot = isinstance(found, types.MemberDescriptorType)
+    if found is not ABSENT and not is_slot and _is_data_descriptor(vm, found):
+        vm.stop(reasons.MUTATION, f"del {cls.__qualname__}.{name}")
+    if not isinstance(value, Object):
+        vm.stop(reasons.MUTATION, f"del .{name} of a {cls.__qualname__}")
+    present = (
+        _of_slot(vm, value, name, found)
+        if isinstance(found, types.MemberDescriptorType)
+        else instance_attribute(vm, value, name)
+    )
+    if present is None:
+        vm.stop(reasons.RAISES, f"there is no attribute {name}")
+    written = dict(vm.heap.read(value, "attributes") or {})
+    if value.source is None:
+        written.pop(name)
+    else:
+        written[name] = UNBOUND
+        vm.effect(DeleteAttribute(value, name))
+    vm.heap.write(value, "attributes", written)
+

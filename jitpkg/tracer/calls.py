@@ -1,0 +1,274 @@
+"""What calling something means."""
+
+from __future__ import annotations
+
+import functools
+import types
+import weakref
+from typing import Any
+
+import torch
+
+from jitpkg.code.analysis import is_generator
+from jitpkg.code.dialect import translate
+from jitpkg.guards.kinds import CodeIs, Is, LengthIs
+from jitpkg.guards.sources import Attr, Held, Item, Referent, Source
+from jitpkg.tracer import classes, constants, construction, libraries, reasons, torch_calls
+from jitpkg.tracer.binding import Signature, bind
+from jitpkg.tracer.frames import Frame, Return
+from jitpkg.tracer.look import is_stable
+from jitpkg.tracer.rows import ROWS
+from jitpkg.tracer.state import STATE
+from jitpkg.tracer.values import (
+    Cell,
+    Function,
+    Generator,
+    Kept,
+    Known,
+    Lazy,
+    Method,
+    Object,
+    Opaque,
+    Tensor,
+    Tuple,
+    Value,
+)
+from jitpkg.tracer.vm import VM, Args, Kwargs
+
+_DEPTH = 60
+"""How deep calls may nest: each takes several frames of the tracer's own."""
+
+
+def call(vm: VM, function: Value, args: Args, kwargs: Kwargs | None = None) -> Value:
+    """`function(*args, **kwargs)`"""
+    kwargs = kwargs or {}
+    function = vm.look(function)
+    match function:
+        case Method():
+            return call(vm, function.function, (function.receiver, *args), kwargs)
+        case Function():
+            return _call_new(vm, function, args, kwargs)
+        case Known():
+            return _call_known(vm, function, args, kwargs)
+        case Object(functools.partial):
+            return _call_partial(vm, function, args, kwargs)
+        case Object(weakref.ref) if not args and not kwargs:
+            return _referent(vm, function)
+        case Opaque():
+            vm.stop(reasons.OPAQUE, function.why)
+        case Kept():
+            vm.stop(reasons.OPAQUE, "a callable from before the hook")
+    method = vm.method_of_class(function, "__call__")
+    if method is None:
+        vm.stop(reasons.RAISES, f"a call of a {vm.class_of(function).__qualname__}")
+    return call(vm, method, args, kwargs)
+
+
+def _call_known(vm: VM, function: Known, args: Args, kwargs: Kwargs) -> Value:
+    obj: Any = function.obj
+    row = ROWS.get(obj)
+    if row is not None:
+        return row(vm, args, kwargs)
+    row = STATE.get(obj)
+    if row is not None:
+        return row(vm, args, kwargs)
+    if torch_calls.is_graph_function(obj):
+        return vm.op(obj, args, kwargs)
+    if constants.is_pure(obj) and constants.foldable(vm, args, kwargs):
+        return constants.fold(vm, obj, args, kwargs)
+    match obj:
+        case types.FunctionType():
+            return _call_existing(vm, function, obj, args, kwargs)
+        case type():
+            return construction.construct(vm, function, obj, args, kwargs)
+        case types.MethodDescriptorType() | types.WrapperDescriptorType():
+            return _call_descriptor(vm, obj, args, kwargs)
+        case torch._ops.OpOverloadPacket() | torch._ops.OpOverload():
+            return vm.op(obj, args, kwargs)
+        case types.BuiltinFunctionType():
+            _refuse_builtin(vm, obj)
+    method = vm.method_of_class(function, "__call__")
+    if method is None:
+        vm.stop(reasons.RAISES, f"a call of a {type(obj).__qualname__}")
+    return call(vm, method, args, kwargs)
+
+
+def _refuse_builtin(vm: VM, obj: types.BuiltinFunctionType) -> None:
+    if obj is print:
+        vm.stop(reasons.PRINT)
+    vm.stop(reasons.FOREIGN_CALL, f"{obj.__module__ or ''}.{obj.__qualname__}".lstrip("."))
+
+
+def _call_descriptor(
+    vm: VM,
+    obj: types.MethodDescriptorType | types.WrapperDescriptorType,
+    args: Args,
+    kwargs: Kwargs,
+) -> Value:
+    """A method of a builtin class."""
+    name = torch_calls.tensor_methods().get(obj)
+    if name is not None and args and isinstance(vm.look(args[0]), Tensor):
+        return vm.op(name, args, kwargs)
+    if obj in torch_calls.real_methods():
+        kind = torch_calls.REAL_METHODS[obj.__name__]
+        reason = reasons.DATA_VALUE if kind == "value" else reasons.TENSOR_USE
+        vm.stop(reason, f"Tensor.{obj.__name__}")
+    vm.stop(reasons.FOREIGN_CALL, f"{obj.__objclass__.__qualname__}.{obj.__name__}")
+
+
+# Python functions
+
+
+def _call_existing(
+    vm: VM, known: Known, function: types.FunctionType, args: Args, kwargs: Kwargs
+) -> Value:
+    name = torch_calls.tensor_methods().get(function)
+    if name is not None:
+        return vm.op(name, args, kwargs)
+    if function in torch_calls.real_methods():
+        vm.stop(reasons.TENSOR_USE, f"Tensor.{function.__name__}")
+    refusal = libraries.refusal(function)
+    if refusal is not None:
+        vm.stop(*refusal)
+    trusted = libraries.is_own(function)
+    code = vm.original_code(function.__code__)
+    if not trusted:
+        hooked = None if code is function.__code__ else vm.original_code
+        vm.guard(CodeIs(known.source, code, hooked))
+    signature = Signature(
+        function.__name__,
+        _existing_defaults(vm, known.source, function, trusted=trusted),
+        _existing_keyword_defaults(vm, known.source, function),
+        _existing_closure(vm, known.source, function),
+    )
+    globals_ = _globals_source(vm, known.source, function)
+    return _run(vm, code, signature, globals_, function.__globals__, args, kwargs, trusted=trusted)
+
+
+def _globals_source(vm: VM, source: Source, function: types.FunctionType) -> Source:
+    """A function's globals never change; one that is known by its code alone may be another."""
+    if not is_stable(source):
+        vm.guard(Is(Attr(source, "__globals__"), function.__globals__))
+    return Held(function.__globals__)
+
+
+def _existing_defaults(
+    vm: VM, source: Source, function: types.FunctionType, *, trusted: bool
+) -> Args:
+    if trusted:
+        return tuple(vm.trusted(value) for value in function.__defaults__ or ())
+    defaults = Attr(source, "__defaults__")
+    if function.__defaults__ is None:
+        vm.guard(Is(defaults, None))
+        return ()
+    vm.guard(LengthIs(defaults, len(function.__defaults__)))
+    return tuple(vm.wrap(v, Item(defaults, k)) for k, v in enumerate(function.__defaults__))
+
+
+def _existing_keyword_defaults(
+    vm: VM, source: Source, function: types.FunctionType
+) -> dict[str, Value]:
+    if not function.__code__.co_kwonlyargcount:
+        return {}
+    defaults = Attr(source, "__kwdefaults__")
+    if function.__kwdefaults__ is None:
+        vm.guard(Is(defaults, None))
+        return {}
+    return {name: vm.wrap(v, Item(defaults, name)) for name, v in function.__kwdefaults__.items()}
+
+
+def _existing_closure(
+    vm: VM, source: Source, function: types.FunctionType
+) -> tuple[Cell, ...]:
+    cells = []
+    for k, real in enumerate(function.__closure__ or ()):
+        cell = vm.look(Lazy(Item(Attr(source, "__closure__"), k), real))
+        assert isinstance(cell, Cell)
+        cells.append(cell)
+    return tuple(cells)
+
+
+def _call_new(vm: VM, function: Function, args: Args, kwargs: Kwargs) -> Value:
+    keyword_defaults: dict[str, Value] = {}
+    if function.keyword_defaults is not None:
+        entries = vm.heap.read(function.keyword_defaults, "entries")
+        assert entries is not None
+        keyword_defaults = {str(name): entry.value for name, entry in entries.entries.items()}
+    signature = Signature(
+        function.code.co_name,
+        function.defaults.items if function.defaults else (),
+        keyword_defaults,
+        function.closure,
+    )
+    code = vm.original_code(function.code)
+    return _run(vm, code, signature, function.globals, function.namespace, args, kwargs)
+
+
+def _run(
+    vm: VM,
+    code: types.CodeType,
+    signature: Signature,
+    globals_: Source,
+    namespace: dict[str, object],
+    args: Args,
+    kwargs: Kwargs,
+    *,
+    trusted: bool = False,
+) -> Value:
+    """Trace the body of a function."""
+    if len(vm.frames) >= _DEPTH:
+        vm.stop(reasons.TOO_DEEP)
+    slots = bind(vm, code, signature, args, kwargs)
+    frame = Frame(translate(code), slots, globals_, namespace, trusted=trusted)
+    if code.co_flags & 0x280:  # coroutines and asynchronous generators
+        vm.stop(reasons.GENERATOR, "an asynchronous function")
+    if is_generator(code):
+        generator = Generator(code.co_name)
+        vm.heap.write(generator, "frame", frame)
+        return generator
+    finished = vm.resume_frame(frame)
+    assert isinstance(finished, Return)
+    return finished.value
+
+
+# Other callables
+
+
+def _call_partial(vm: VM, partial: Object, args: Args, kwargs: Kwargs) -> Value:
+    if partial.source is None:
+        content = vm.heap.read(partial, "content")
+        assert isinstance(content, Tuple)
+        function, first, named = content.items
+    else:
+        function, first, named = (
+            vm.wrap(getattr(partial.obj, n), Attr(partial.source, n))
+            for n in ("func", "args", "keywords")
+        )
+    merged = {}
+    for key, value in construction.keyword_items(vm, named):
+        merged[key] = value
+    merged.update(kwargs)
+    return call(vm, function, (*vm.unpack(first), *args), merged)
+
+
+def _referent(vm: VM, reference: Object) -> Value:
+    if reference.source is None or not isinstance(reference.obj, weakref.ref):
+        vm.stop(reasons.UNSUPPORTED, "a weak reference made in the trace")
+    return vm.wrap(reference.obj(), Referent(reference.source))
+
+
+def has_python_body(vm: VM, value: Value) -> bool:
+    """Whether what is called is Python code that could be compiled by itself."""
+    value = vm.look(value)
+    match value:
+        case Method():
+            return has_python_body(vm, value.function)
+        case Function():
+            return True
+        case Known(types.FunctionType() as function):
+            return libraries.refusal(function) is None
+        case Object(cls):
+            return isinstance(classes.lookup(vm, cls, "__call__"), types.FunctionType)
+        case _:
+            return False
+

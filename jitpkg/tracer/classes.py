@@ -1,0 +1,139 @@
+"""Classes: what is found on them, with guards, and what `type()` of a value is."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+from jitpkg.guards.kinds import ABSENT, LineageIs, static_lookup
+from jitpkg.guards.sources import Held, Item, Source
+from jitpkg.tracer import reasons
+from jitpkg.tracer.values import (
+    Cell,
+    Constant,
+    DictView,
+    Function,
+    Generator,
+    InstanceDict,
+    Iterator,
+    Kept,
+    Known,
+    Lazy,
+    Marker,
+    Method,
+    Object,
+    Opaque,
+    Slice,
+    Super,
+    Tensor,
+    Tuple,
+    Value,
+)
+from jitpkg.tracer.vm import VM
+
+_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
+_IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
+
+
+def is_mutable(cls: type) -> bool:
+    """Whether attributes of the class, or of a class that it inherits from, can be changed."""
+    return any(base.__flags__ & _HEAP_TYPE and not base.__flags__ & _IMMUTABLE for base in mro(cls))
+
+
+def mro(cls: type) -> tuple[type, ...]:
+    """The method resolution order, without running a metaclass's code."""
+    return type.__dict__["__mro__"].__get__(cls)  # type: ignore[no-any-return]
+
+
+def namespace(cls: type) -> types.MappingProxyType[str, Any]:
+    """The class's own dictionary, without running a metaclass's code."""
+    return type.__dict__["__dict__"].__get__(cls)  # type: ignore[no-any-return]
+
+
+def lookup(vm: VM, cls: type, name: str) -> object:
+    """What a class or a base holds under a name, or ABSENT; guarded."""
+    found = static_lookup(cls, name)
+    if is_mutable(cls):
+        vm.guard(LineageIs(cls, ((name, found),)))
+    return found
+
+
+def inherits(vm: VM, cls: type, base: type, *names: str) -> bool:
+    """Whether `cls` has these attributes from `base` unchanged; guarded."""
+    return cls is base or all(lookup(vm, cls, n) is static_lookup(base, n) for n in names)
+
+
+def source_of_attribute(cls: type, name: str) -> Source:
+    """The path to what `lookup` finds."""
+    for base in mro(cls):
+        if name in namespace(base):
+            return Item(Held(namespace(base)), name)
+    raise KeyError(name)
+
+
+def member(vm: VM, cls: type, name: str) -> Value | None:
+    """What a class or a base holds under a name, as a value, unbound; None if nothing."""
+    found = lookup(vm, cls, name)
+    if found is ABSENT:
+        return None
+    if not is_mutable(cls):
+        return vm.trusted(found)
+    return vm.wrap(found, source_of_attribute(cls, name))
+
+
+_CLASS_OF_ITERATOR = {
+    "sequence": type(iter([])),
+    "walk": type(iter([])),
+    "range": type(iter(range(0))),
+    "reversed": reversed,
+    "dict": type(iter({})),
+    "string": type(iter("")),
+    "zip": zip,
+    "enumerate": enumerate,
+    "map": map,
+    "filter": filter,
+}
+_VIEW_CLASSES = {"keys": type({}.keys()), "values": type({}.values()), "items": type({}.items())}
+
+
+def class_of(vm: VM, value: Value) -> type:
+    """`type(value)`"""
+    value = vm.look(value)
+    match value:
+        case Constant():
+            return type(value.value)
+        case Known() | Opaque():
+            return type(value.obj)
+        case Object() | Tuple():
+            return value.cls
+        case Tensor():
+            return vm.facts(value).cls
+        case Slice():
+            return slice
+        case InstanceDict():
+            return dict
+        case DictView():
+            return _VIEW_CLASSES[value.kind]
+        case Function():
+            return types.FunctionType
+        case Method():
+            function = vm.look(value.function)
+            is_python = isinstance(function, Function) or isinstance(
+                class_of(vm, function), type
+            ) and issubclass(class_of(vm, function), types.FunctionType)
+            return types.MethodType if is_python else types.BuiltinMethodType
+        case Cell():
+            return types.CellType
+        case Super():
+            return super
+        case Iterator():
+            return _CLASS_OF_ITERATOR[value.kind]
+        case Generator():
+            return types.GeneratorType
+        case Kept() | Marker() | Lazy():
+            vm.stop(reasons.OPAQUE, "a value below the hook's stack")
+
+
+def is_instance(vm: VM, value: Value, cls: type) -> bool:
+    """`isinstance(value, cls)` for a class without rules of its own."""
+    return issubclass(class_of(vm, value), cls)

@@ -1,0 +1,144 @@
+"""Constant folding: functions without effects on constants are simply called."""
+
+from __future__ import annotations
+
+import builtins
+import enum
+import math
+import operator
+import string
+from collections.abc import Callable
+from types import BuiltinFunctionType, MethodDescriptorType, WrapperDescriptorType
+from typing import Any
+
+import torch
+
+from jitpkg.tracer import reasons
+from jitpkg.tracer.values import Constant, Known, Slice, Tuple, Value
+from jitpkg.tracer.vm import VM, Args, Kwargs
+
+ATOMS = (int, float, complex, str, bytes, bool, type(None), range, torch.dtype, torch.device)
+"""Classes whose instances are constants."""
+
+_CHANGING = frozenset(
+    """
+    setitem delitem is_ is_not length_hint iadd iand iconcat ifloordiv ilshift imatmul imod imul ior
+    ipow irshift isub itruediv ixor call
+    """.split()
+)
+
+PURE: frozenset[object] = frozenset(
+    {
+        *(
+            getattr(builtins, name)
+            for name in "abs ascii bin chr divmod format hash hex oct ord pow repr round".split()
+        ),
+        *(f for f in vars(math).values() if isinstance(f, BuiltinFunctionType)),
+        *(
+            f
+            for name, f in vars(operator).items()
+            if isinstance(f, BuiltinFunctionType)
+            and name not in _CHANGING
+        ),
+        int.from_bytes,
+        str.maketrans,
+        string.capwords,
+        float.fromhex,
+        bytes.fromhex,
+        torch.finfo,
+        torch.iinfo,
+    }
+    - {hash}
+)
+"""Functions that depend on nothing but their arguments and change nothing."""
+
+_METHOD_OWNERS = (int, float, complex, str, bytes, bool, range, type(None))
+_LARGEST = 1 << 20
+"""Longer results than this are left to Python."""
+
+
+def is_pure(function: object) -> bool:
+    """Whether a function may be called on constants while tracing."""
+    if isinstance(function, MethodDescriptorType | WrapperDescriptorType):
+        return function.__objclass__ in _METHOD_OWNERS
+    try:
+        return function in PURE
+    except TypeError:
+        return False
+
+
+def foldable(vm: VM, values: Args, kwargs: Kwargs) -> bool:
+    """Whether all arguments are constants, or tuples of constants."""
+    return all(is_constant(vm, value) for value in (*values, *kwargs.values()))
+
+
+def is_constant(vm: VM, value: Value) -> bool:
+    value = vm.look(value)
+    match value:
+        case Constant():
+            return True
+        case Tuple(items, cls):
+            return cls in (tuple, torch.Size) and all(is_constant(vm, item) for item in items)
+        case Slice(start, stop, step):
+            return all(is_constant(vm, part) for part in (start, stop, step))
+        case Known(enum.Enum() as member):
+            return isinstance(member, int | float | str)
+        case _:
+            return False
+
+
+def python_value(vm: VM, value: Value) -> Any:
+    """The object that a constant is."""
+    value = vm.look(value)
+    match value:
+        case Constant():
+            return value.value
+        case Tuple(items, cls):
+            return cls(python_value(vm, item) for item in items)
+        case Slice(start, stop, step):
+            return slice(*(python_value(vm, part) for part in (start, stop, step)))
+        case Known():
+            return value.obj
+        case _:
+            raise TypeError(f"{value} is no constant")
+
+
+def fold(
+    vm: VM, function: Callable[..., Any], values: Args, kwargs: Kwargs | None = None
+) -> Value:
+    """Call a pure function on constants; what it raises is raised in the traced program."""
+    args = [python_value(vm, value) for value in values]
+    named = {name: python_value(vm, value) for name, value in (kwargs or {}).items()}
+    if _is_large(function, args):
+        vm.stop(reasons.TOO_LONG, "a very large constant")
+    try:
+        result = function(*args, **named)
+    except Exception as error:
+        vm.raise_new(type(error), *error.args)
+    return wrapped(vm, result)
+
+
+def _is_large(function: object, args: list[Any]) -> bool:
+    numbers = [a for a in args if isinstance(a, int)]
+    if function in (operator.mul, operator.imul):
+        return any(hasattr(a, "__len__") and len(a) * max([*numbers, 1]) > _LARGEST for a in args)
+    if function in (operator.lshift, operator.pow, pow) and len(numbers) >= 2:
+        return numbers[1] * max(1, abs(numbers[0]).bit_length()) > _LARGEST
+    return False
+
+
+def wrapped(vm: VM, result: Any) -> Value:
+    """The value of a result of folding."""
+    if isinstance(result, enum.Enum):
+        return vm.trusted(result)
+    if isinstance(result, ATOMS) or result is Ellipsis or result is NotImplemented:
+        return Constant(result)
+    if isinstance(result, tuple):
+        return Tuple(tuple(wrapped(vm, item) for item in result), type(result))
+    if isinstance(result, list):
+        return vm.new_list([wrapped(vm, item) for item in result])
+    if isinstance(result, dict):
+        return vm.new_dict([(wrapped(vm, k), wrapped(vm, v)) for k, v in result.items()])
+    if isinstance(result, torch.finfo | torch.iinfo):
+        return vm.trusted(result)
+    vm.stop(reasons.UNSUPPORTED, f"a constant of class {type(result).__qualname__}")

@@ -1,0 +1,118 @@
+"""Calling a class: metaclass, `__new__`, `__init__`."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import types
+from collections.abc import Iterator
+
+from jitpkg.guards.kinds import ABSENT
+from jitpkg.tracer import classes, containers, exceptions, reasons
+from jitpkg.tracer.look import CONTAINERS, why_not_plain_class
+from jitpkg.tracer.values import Constant, Known, Object, Tuple, Value
+from jitpkg.tracer.vm import VM, Args, Kwargs
+
+
+def construct(vm: VM, value: Known, cls: type, args: Args, kwargs: Kwargs) -> Value:
+    """`cls(*args, **kwargs)`"""
+    meta_call = classes.lookup(vm, type(cls), "__call__")
+    if meta_call is not type.__call__:
+        method = vm.method_of_class(value, "__call__")
+        if method is None or not isinstance(meta_call, types.FunctionType):
+            vm.stop(reasons.UNSUPPORTED, f"a call of the class {cls.__qualname__}")
+        return vm.call(method, args, kwargs)
+    return type_call(vm, value, args, kwargs)
+
+
+def type_call(vm: VM, value: Value, args: Args, kwargs: Kwargs) -> Value:
+    """`type.__call__(cls, *args, **kwargs)`"""
+    value = vm.look(value)
+    assert isinstance(value, Known) and isinstance(value.obj, type)
+    cls = value.obj
+    new = classes.lookup(vm, cls, "__new__")
+    init = classes.lookup(vm, cls, "__init__")
+    refusal = why_not_plain_class(cls)
+    if refusal is not None and not isinstance(new, staticmethod | types.FunctionType):
+        vm.stop(reasons.FOREIGN_CALL, f"{cls.__qualname__}(): {refusal}")
+    made = vm.look(_new(vm, value, cls, new, args, kwargs))
+    if not issubclass(vm.class_of(made), cls):
+        return made
+    if init is object.__init__:
+        if (args or kwargs) and new is object.__new__:
+            vm.stop(reasons.RAISES, f"{cls.__qualname__}() takes no arguments")
+        return made
+    method = vm.method_of_class(made, "__init__")
+    assert method is not None
+    vm.call(method, args, kwargs)
+    return made
+
+
+def _new(vm: VM, value: Known, cls: type, new: object, args: Args, kwargs: Kwargs) -> Value:
+    if isinstance(new, staticmethod):
+        function = vm.attribute(value, "__new__")
+        return vm.call(function, (value, *args), kwargs)
+    if isinstance(new, types.FunctionType):
+        member = classes.member(vm, cls, "__new__")
+        assert member is not None
+        return vm.call(member, (value, *args), kwargs)
+    return builtin_new(vm, cls, new, args, kwargs)
+
+
+def builtin_new(vm: VM, cls: type, new: object, args: Args, kwargs: Kwargs) -> Value:
+    """`__new__` of a builtin class, of which `cls` is a subclass or the class itself."""
+    refusal = why_not_plain_class(cls)
+    is_tuple = new is tuple.__new__
+    if refusal is not None and not is_tuple:
+        vm.stop(reasons.FOREIGN_CALL, f"{cls.__qualname__}(): {refusal}")
+    if issubclass(cls, BaseException):
+        return exceptions.new(vm, cls, args)
+    if is_tuple:
+        return new_tuple(vm, cls, args)
+    if new is object.__new__:
+        return new_object(vm, cls)
+    if new is functools.partial.__new__:
+        named = containers.new_dict(vm, [(Constant(k), v) for k, v in kwargs.items()])
+        made = Object(cls)
+        vm.heap.write(made, "content", Tuple((args[0], Tuple(args[1:]), named)))
+        return made
+    base = containers.base_class(cls)
+    if base is frozenset:
+        return containers.new_set(vm, vm.unpack(args[0]) if args else (), cls)
+    if base in CONTAINERS or base is collections.OrderedDict:
+        return new_container(vm, cls)
+    vm.stop(reasons.FOREIGN_CALL, f"{cls.__qualname__}()")
+
+
+def new_object(vm: VM, cls: type) -> Object:
+    """`object.__new__(cls)`"""
+    if classes.lookup(vm, cls, "__del__") is not ABSENT:
+        vm.stop(reasons.UNSUPPORTED, f"making a {cls.__qualname__}, which has a finaliser")
+    if cls.__abstractmethods__ if hasattr(cls, "__abstractmethods__") and cls is not type else False:
+        vm.stop(reasons.RAISES, f"making a {cls.__qualname__}, which is abstract")
+    return Object(cls)
+
+
+def new_container(vm: VM, cls: type) -> Object:
+    """An empty list, dict, set or deque, or an instance of a subclass."""
+    base = containers.base_class(cls)
+    if base in (list, collections.deque):
+        return containers.new_list(vm, (), cls)
+    return containers.new_set(vm, (), cls) if base is set else containers.new_dict(vm, (), cls)
+
+
+def new_tuple(vm: VM, cls: type, args: Args) -> Value:
+    """`tuple.__new__(cls, iterable)`"""
+    if cls.__dictoffset__:
+        vm.stop(reasons.UNSUPPORTED, f"making a {cls.__qualname__}, a tuple with attributes")
+    items = tuple(vm.unpack(args[0])) if args else ()
+    return Tuple(items, cls)
+
+
+def keyword_items(vm: VM, mapping: Value) -> Iterator[tuple[str, Value]]:
+    """The items of a mapping whose keys are strings."""
+    for key, value in containers.mapping_items(vm, mapping):
+        name = vm.look(key)
+        if not isinstance(name, Constant) or not isinstance(name.value, str):
+            vm.stop(reasons.RAISES, "a keyword that is no string")
+        yield name.value, value

@@ -1,0 +1,516 @@
+"""Lists, dicts, sets and deques: what is in them, and what changes them.
+
+A container that exists is read only as far as the program looks; a change is noted on the heap and,
+where the container exists, in the effect log as the very operation.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Sequence
+from dataclasses import replace
+from types import FunctionType, MappingProxyType, MethodDescriptorType, WrapperDescriptorType
+from typing import Any
+
+from jitpkg.guards.kinds import Has, KeysAre, LengthIs
+from jitpkg.guards.sources import Attr, BaseItem, Held, Item, Source
+from jitpkg.tracer import reasons
+from jitpkg.tracer.effects import CallMethod, DeleteItem, SetItem
+from jitpkg.tracer.heap import Entries, Entry, Items, Key
+from jitpkg.tracer.values import (
+    UNBOUND,
+    Constant,
+    DictView,
+    InstanceDict,
+    Known,
+    Object,
+    Tensor,
+    Tuple,
+    Value,
+)
+from jitpkg.tracer.vm import VM
+
+# New containers
+
+
+def new_list(vm: VM, items: Sequence[Value], cls: type = list) -> Object:
+    made = Object(cls)
+    vm.heap.write(made, "items", Items(tuple(items)))
+    return made
+
+
+def new_dict(vm: VM, items: Sequence[tuple[Value, Value]], cls: type = dict) -> Object:
+    made = Object(cls)
+    vm.heap.write(made, "entries", Entries())
+    for key, value in items:
+        set_item(vm, made, key, value)
+    return made
+
+
+def new_set(vm: VM, items: Sequence[Value], cls: type = set) -> Object:
+    made = Object(cls)
+    vm.heap.write(made, "entries", Entries())
+    for item in items:
+        add(vm, made, item)
+    return made
+
+
+def base_class(cls: type) -> type | None:
+    """The builtin container class whose layout instances of `cls` have."""
+    for base in (list, collections.OrderedDict, dict, set, frozenset, collections.deque):
+        if issubclass(cls, base):
+            return base
+    return None
+
+
+# Lists and deques
+
+
+def _list_state(vm: VM, value: Object) -> Items:
+    state = vm.heap.read(value, "items")
+    if state is None:
+        limit = value.obj.maxlen if isinstance(value.obj, collections.deque) else None
+        state = Items(unread=value.obj is not None, limit=limit)
+        if isinstance(value.obj, collections.deque):
+            assert value.source is not None
+            vm.look(vm.wrap(limit, Attr(value.source, "maxlen")))
+            vm.heap.write(value, "items", state)
+            return _read_list(vm, value, state)
+        vm.heap.write(value, "items", state)
+    return state
+
+
+def _read_list(vm: VM, value: Object, state: Items) -> Items:
+    """Read what an existing list has: one guard for its length, and a lazy value for each item."""
+    base = base_class(value.cls)
+    assert value.source is not None and base is not None and isinstance(value.obj, base)
+    real: list[Any] = list(base.__iter__(value.obj))  # type: ignore[attr-defined]
+    exact = value.cls is base
+    vm.guard(LengthIs(value.source, len(real), None if exact else base))
+    source = value.source
+    existing = tuple(
+        vm.wrap(item, Item(source, k) if exact else BaseItem(source, k, base))
+        for k, item in enumerate(real)
+    )
+    state = replace(state, items=existing + state.items, unread=False)
+    vm.heap.write(value, "items", state)
+    return state
+
+
+def list_items(vm: VM, value: Object) -> tuple[Value, ...]:
+    """All items of a list or deque."""
+    state = _list_state(vm, value)
+    if state.unread:
+        state = _read_list(vm, value, state)
+    return state.items
+
+
+def length(vm: VM, value: Object) -> int:
+    """How many items a container has; reads no item of an existing one."""
+    base = base_class(value.cls)
+    assert base is not None
+    if base in (list, collections.deque):
+        state = _list_state(vm, value)
+        if not state.unread:
+            return len(state.items)
+        assert value.source is not None and isinstance(value.obj, base)
+        count = base.__len__(value.obj)  # type: ignore[attr-defined]
+        vm.guard(LengthIs(value.source, count, None if value.cls is base else base))
+        return count + len(state.items)
+    entries = entries_of(vm, value)
+    changed = any(e.moved or e.value is UNBOUND for e in entries.entries.values())
+    if not entries.unread or changed:
+        return len(all_entries(vm, value).entries)
+    assert value.source is not None
+    count = base.__len__(value.obj)  # type: ignore[attr-defined]
+    vm.guard(LengthIs(value.source, count, None if value.cls is base else base))
+    return count
+
+
+def limit(vm: VM, value: Object) -> int | None:
+    """A deque's `maxlen`."""
+    return _list_state(vm, value).limit
+
+
+def set_limit(vm: VM, value: Object, maxlen: int | None) -> None:
+    """Give a new deque its `maxlen`."""
+    vm.heap.write(value, "items", replace(_list_state(vm, value), limit=maxlen))
+
+
+def set_factory(vm: VM, value: Object, factory: Value) -> None:
+    """Give a new defaultdict its `default_factory`."""
+    vm.heap.write(value, "entries", replace(entries_of(vm, value), factory=factory))
+
+
+def append(vm: VM, value: Object, item: Value) -> None:
+    """`list.append` or `deque.append`; what is there already need not be known."""
+    state = _list_state(vm, value)
+    items = (*state.items, item)
+    if state.limit is not None:
+        items = items[max(0, len(items) - state.limit) :]
+    vm.heap.write(value, "items", replace(state, items=items))
+    _note(vm, value, "append", item)
+
+
+def change_list(
+    vm: VM, value: Object, items: Sequence[Value], method: str, *arguments: Value
+) -> None:
+    """Give a list new items, by the method that does so on an existing one."""
+    state = _list_state(vm, value)
+    vm.heap.write(value, "items", replace(state, items=tuple(items), unread=False))
+    _note(vm, value, method, *arguments)
+
+
+def _note(vm: VM, value: Object, method: str, *arguments: Value) -> None:
+    if value.source is None:
+        return
+    base = base_class(value.cls)
+    assert base is not None
+    vm.effect(CallMethod(getattr(base, method), value, arguments))
+
+
+# Keys
+
+
+def key_of(vm: VM, value: Value) -> Key:
+    """A Python object that is equal to another value's exactly if the keys are equal."""
+    value = vm.identify(vm.look(value))
+    match value:
+        case Constant(float() as number) if number != number:
+            vm.stop(reasons.IDENTITY, "nan as a key")
+        case Constant(constant):
+            return constant
+        case Tuple(items, cls) if cls is tuple:
+            return tuple(key_of(vm, item) for item in items)
+        case Known(obj):
+            if isinstance(obj, _IDENTITY_CLASSES) or _hashes_by_identity(type(obj)):
+                return _ByIdentity(id(obj))
+        case Object(cls) if _hashes_by_identity(cls):
+            return _ByIdentity(id(value))
+        case Tensor():
+            return _ByIdentity(id(value))
+    kind = vm.class_of(value)
+    if getattr(kind, "__hash__", None) is None:
+        vm.raise_new(TypeError, f"unhashable type: '{kind.__name__}'")
+    vm.stop(reasons.UNSUPPORTED, f"a {kind.__qualname__} as a key")
+
+
+class _ByIdentity(int):
+    """The identity of an object, equal to no number."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is _ByIdentity and int(self) == int(other)
+
+    def __hash__(self) -> int:
+        return hash((_ByIdentity, int(self)))
+
+
+_IDENTITY_CLASSES = (type, FunctionType, MethodDescriptorType, WrapperDescriptorType)
+
+
+def _hashes_by_identity(cls: type) -> bool:
+    own_hash, own_eq = getattr(cls, "__hash__", None), getattr(cls, "__eq__", None)
+    return own_hash is object.__hash__ and own_eq is object.__eq__
+
+
+def _source_key(vm: VM, key: Value) -> object:
+    """The key as a source names it, or None where a source cannot."""
+    match vm.look(key):
+        case Constant(value):
+            return value
+        case Known(obj):
+            return Held(obj)
+        case Tuple(items):
+            parts = [_source_key(vm, item) for item in items]
+            if any(isinstance(part, Held) for part in parts):
+                return None
+            return tuple(parts)
+        case _:
+            return None
+
+
+# Dicts and sets
+
+
+def entries_of(vm: VM, value: Object) -> Entries:
+    """What is known of a dict's or set's entries."""
+    state = vm.heap.read(value, "entries")
+    if state is None:
+        factory = None
+        if isinstance(value.obj, collections.defaultdict):
+            assert value.source is not None
+            source = Attr(value.source, "default_factory")
+            factory = vm.wrap(value.obj.default_factory, source)
+        state = Entries(unread=value.obj is not None, factory=factory)
+        vm.heap.write(value, "entries", state)
+    return state
+
+
+def all_entries(vm: VM, value: Object, *, ordered: bool = True) -> Entries:
+    """Every entry, in order; guards the keys of an existing dict."""
+    state = entries_of(vm, value)
+    if not state.unread:
+        return state
+    base = base_class(value.cls)
+    assert value.source is not None and base is not None
+    real = list(base.__iter__(value.obj))  # type: ignore[attr-defined]
+    found: dict[Key, Entry] = {}
+    names: list[object] = []
+    for key in real:
+        traced = _existing_key(vm, key)
+        name = key_of(vm, traced)
+        names.append(_source_key(vm, traced))
+        known = state.entries.get(name)
+        if known is None:
+            item = traced if base in (set, frozenset) else _existing_item(vm, value, key, base)
+            found[name] = Entry(traced, item)
+        elif known.value is not UNBOUND and not known.moved:
+            found[name] = known
+    for name, entry in state.entries.items():
+        if name not in found and entry.value is not UNBOUND:
+            found[name] = entry
+    if any(name is None and real[k] is not None for k, name in enumerate(names)):
+        vm.stop(reasons.UNSUPPORTED, "a dict with keys that cannot be found again")
+    vm.guard(KeysAre(value.source, tuple(names), base))
+    state = replace(state, entries=MappingProxyType(found), unread=False)
+    vm.heap.write(value, "entries", state)
+    return state
+
+
+_CONSTANT_KEYS = (int, float, complex, str, bytes, bool, type(None), tuple)
+
+
+def _existing_key(vm: VM, key: object) -> Value:
+    if isinstance(key, tuple) and type(key) is tuple:
+        return Tuple(tuple(_existing_key(vm, item) for item in key), tuple, Held(key))
+    if type(key) in _CONSTANT_KEYS:
+        return Constant(key, Held(key))
+    if isinstance(key, _IDENTITY_CLASSES) or _hashes_by_identity(type(key)):
+        return vm.trusted(key)
+    vm.stop(reasons.UNSUPPORTED, f"a dict with a {type(key).__qualname__} as a key")
+
+
+def _existing_item(vm: VM, value: Object, key: object, base: type) -> Value:
+    assert value.source is not None
+    name: object = key if type(key) in _CONSTANT_KEYS else Held(key)
+    source: Source = BaseItem(value.source, name, base)
+    if value.cls in (dict, collections.OrderedDict):
+        source = Item(value.source, name)
+    return vm.wrap(base.__getitem__(value.obj, key), source)  # type: ignore[attr-defined]
+
+
+def find(vm: VM, value: Object, key: Value) -> Value | None:
+    """The value under a key, or None; reads no more of an existing dict than this key."""
+    name = key_of(vm, key)
+    state = entries_of(vm, value)
+    entry = state.entries.get(name)
+    if entry is not None:
+        return None if entry.value is UNBOUND else entry.value
+    if not state.unread:
+        return None
+    source_key = _source_key(vm, key)
+    if value.source is None or (source_key is None and name is not None):
+        entry = all_entries(vm, value).entries.get(name)
+        return entry.value if entry else None
+    real_key = source_key.obj if isinstance(source_key, Held) else source_key
+    base = base_class(value.cls)
+    assert base is not None
+    present = base.__contains__(value.obj, real_key)  # type: ignore[attr-defined]
+    if not present or base in (set, frozenset):
+        vm.guard(Has(value.source, source_key, present=present))
+        found: Value = key if present else UNBOUND
+    else:
+        vm.guard(Has(value.source, source_key, present=True))
+        found = _existing_item(vm, value, real_key, base)
+    vm.heap.write(value, "entries", state.with_entry(name, Entry(key, found)))
+    return None if found is UNBOUND else found
+
+
+def has_key(vm: VM, value: Object, key: Value) -> bool:
+    return find(vm, value, key) is not None
+
+
+def set_item(vm: VM, value: Object, key: Value, new: Value) -> None:
+    """`dict.__setitem__`."""
+    name = key_of(vm, key)
+    present = find(vm, value, key) is not None
+    state = entries_of(vm, value)
+    if present:
+        old = state.entries[name]
+        vm.heap.write(value, "entries", state.with_entry(name, replace(old, value=new)))
+    else:
+        entry = Entry(key, new, moved=True)
+        vm.heap.write(value, "entries", state.with_entry(name, entry, last=True))
+    if value.source is not None:
+        vm.effect(SetItem(value, key, new, _item_class(value)))
+
+
+def delete_item(vm: VM, value: Object, key: Value) -> None:
+    """`dict.__delitem__` of a key that is there."""
+    _forget(vm, value, key)
+    if value.source is not None:
+        vm.effect(DeleteItem(value, key, _item_class(value)))
+
+
+def _item_class(value: Object) -> type:
+    base = base_class(value.cls)
+    assert base is not None
+    return base
+
+
+def _forget(vm: VM, value: Object, key: Value) -> None:
+    name = key_of(vm, key)
+    state = entries_of(vm, value)
+    if state.unread:
+        vm.heap.write(value, "entries", state.with_entry(name, Entry(key, UNBOUND)))
+    else:
+        vm.heap.write(value, "entries", state.without(name))
+
+
+def add(vm: VM, value: Object, item: Value) -> None:
+    """`set.add`."""
+    if find(vm, value, item) is None:
+        state = entries_of(vm, value)
+        entry = Entry(item, item, moved=True)
+        new = state.with_entry(key_of(vm, item), entry, last=True)
+        vm.heap.write(value, "entries", new)
+    if value.source is not None:
+        vm.effect(CallMethod(set.add, value, (item,)))
+
+
+def remove(vm: VM, value: Object, item: Value, method: object) -> None:
+    """Take an element that is there out of a set."""
+    _forget(vm, value, item)
+    if value.source is not None:
+        vm.effect(CallMethod(method, value, (item,)))
+
+
+def replace_entries(
+    vm: VM, value: Object, entries: Sequence[Entry], method: object, *arguments: Value
+) -> None:
+    """Give a dict or set new entries, by the method that does so on an existing one."""
+    state = entries_of(vm, value)
+    found = {key_of(vm, entry.key): entry for entry in entries}
+    new = replace(state, entries=MappingProxyType(found), unread=False)
+    vm.heap.write(value, "entries", new)
+    if value.source is not None:
+        vm.effect(CallMethod(method, value, arguments))
+
+
+def dict_items(vm: VM, value: Object) -> list[tuple[Value, Value]]:
+    """Keys and values of a dict, in order."""
+    entries = all_entries(vm, value).entries.values()
+    return [(entry.key, entry.value) for entry in entries]
+
+
+def elements(vm: VM, value: Object) -> list[Value]:
+    """Elements of a set, in the order in which it is walked."""
+    if value.source is not None:
+        entries = vm.heap.read(value, "entries")
+        if entries is not None and any(entry.moved for entry in entries.entries.values()):
+            vm.stop(reasons.UNORDERED)
+        return [entry.key for entry in all_entries(vm, value).entries.values()]
+    entries = all_entries(vm, value)
+    if len(entries.entries) < 2:
+        return [entry.key for entry in entries.entries.values()]
+    return _walked(vm, entries)
+
+
+def _walked(vm: VM, entries: Entries) -> list[Value]:
+    """A new set of constants is walked as a real one, made in the same order, would be."""
+    by_constant: dict[object, Value] = {}
+    for entry in entries.entries.values():
+        key = vm.look(entry.key)
+        if not isinstance(key, Constant):
+            vm.stop(reasons.UNORDERED, "the order of a set of objects")
+        by_constant[key.value] = entry.key
+    real: set[object] = set()
+    for constant in by_constant:
+        real.add(constant)
+    return [by_constant[constant] for constant in real]
+
+
+# What several kinds have in common
+
+
+def mapping_items(vm: VM, value: Value) -> list[tuple[Value, Value]]:
+    """Keys and values of a mapping, as `**mapping` and `dict.update` take them."""
+    value = vm.look(value)
+    match value:
+        case Object(cls) if issubclass(cls, dict) and _iterates_plainly(cls):
+            return dict_items(vm, value)
+        case InstanceDict():
+            return instance_items(vm, value)
+        case Object() if vm.method_of_class(value, "keys") is not None:
+            keys = vm.unpack(vm.call(vm.attribute(value, "keys"), ()))
+            get = vm.attribute(value, "__getitem__")
+            return [(key, vm.call(get, (key,))) for key in keys]
+    vm.stop(reasons.RAISES, f"a {vm.class_of(value).__qualname__} where a mapping is expected")
+
+
+def _iterates_plainly(cls: type) -> bool:
+    base = base_class(cls)
+    plain = ("__iter__", "keys", "__getitem__")
+    return base is not None and all(getattr(cls, n) is getattr(base, n) for n in plain)
+
+
+def instance_items(vm: VM, value: InstanceDict) -> list[tuple[Value, Value]]:
+    """All attributes of an object, in the order of its dictionary."""
+    of = value.of
+    written = dict(vm.heap.read(of, "attributes") or {})
+    found: dict[str, Value] = {}
+    if of.source is not None:
+        real: dict[str, object] = vars(of.obj)
+        dictionary = Attr(of.source, "__dict__")
+        vm.guard(KeysAre(dictionary, tuple(real)))
+        for name, obj in real.items():
+            found[name] = written.pop(name, None) or vm.wrap(obj, Item(dictionary, name))
+    found.update(written)
+    return [(Constant(n), v) for n, v in found.items() if v is not UNBOUND]
+
+
+def contains(vm: VM, container: Value, item: Value) -> bool:
+    """`item in container`."""
+    container = vm.look(container)
+    match container:
+        case Object(cls) if issubclass(cls, dict | set | frozenset) and _contains_plainly(cls):
+            return has_key(vm, container, item)
+        case InstanceDict():
+            return any(vm.equal(key, item) for key, _ in instance_items(vm, container))
+        case DictView(of, "keys") if isinstance(of, Object):
+            return has_key(vm, of, item)
+        case Object(cls) if issubclass(cls, list | collections.deque) and _contains_plainly(cls):
+            return any(vm.equal(member, item) for member in list_items(vm, container))
+        case Tuple():
+            return any(vm.equal(member, item) for member in container.items)
+        case Constant(str() | bytes() | range() as sequence):
+            member = vm.look(item)
+            if isinstance(member, Constant):
+                return vm.truth(vm.call_object(type(sequence).__contains__, container, member))
+    method = vm.method_of_class(container, "__contains__")
+    if method is not None:
+        return vm.truth(vm.call(method, (item,)))
+    iterator = vm.iterate(container)
+    while (member_ := vm.advance(iterator)) is not None:
+        if vm.equal(member_, item):
+            return True
+    return False
+
+
+def _contains_plainly(cls: type) -> bool:
+    base = base_class(cls)
+    return base is not None and getattr(cls, "__contains__", None) is getattr(base, "__contains__")
+
+
+def unpack_exactly(vm: VM, value: Value, count: int) -> Sequence[Value]:
+    """`a, b, c = value`; takes no more than one item too many."""
+    iterator = vm.iterate(value)
+    items: list[Value] = []
+    while len(items) <= count and (item := vm.advance(iterator)) is not None:
+        items.append(item)
+    if len(items) == count:
+        return items
+    few = len(items) < count
+    got = f", got {len(items)}" if few else ""
+    kind = "not enough" if few else "too many"
+    vm.raise_new(ValueError, f"{kind} values to unpack (expected {count}{got})")

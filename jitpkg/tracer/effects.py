@@ -1,0 +1,64 @@
+"""The log of what a trace did to existing objects; the same operations are replayed in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jitpkg.tracer.values import Cell, Value
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class CallMethod:
+    """`method(target, *arguments)`, where `method` is a builtin class's own."""
+
+    method: object
+    """The method descriptor, as in `list.append`."""
+    target: Value
+    arguments: tuple[Value, ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class SetItem:
+    """`target[key] = value`, as the builtin class `cls` does it."""
+
+    target: Value
+    key: Value
+    value: Value
+    cls: type
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class DeleteItem:
+    """`del target[key]`, as the builtin class `cls` does it."""
+
+    target: Value
+    key: Value
+    cls: type
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class SetAttribute:
+    """`target.name = value` in the object's own dictionary or slot."""
+
+    target: Value
+    name: str
+    value: Value
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class DeleteAttribute:
+    """`del target.name`."""
+
+    target: Value
+    name: str
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class SetCell:
+    """A cell is given a content, or UNBOUND takes it away."""
+
+    target: Cell
+    value: Value
+
+
+Effect = CallMethod | SetItem | DeleteItem | SetAttribute | DeleteAttribute | SetCell

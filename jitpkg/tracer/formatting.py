@@ -1,0 +1,98 @@
+"""Text of values: f-strings, str(), repr(), format()."""
+
+from __future__ import annotations
+
+import enum
+import torch
+
+from jitpkg.tracer import constants, reasons
+from jitpkg.tracer.values import (
+    Constant,
+    DictView,
+    Known,
+    Object,
+    Tensor,
+    Tuple,
+    Value,
+)
+from jitpkg.tracer.vm import VM
+
+_CONVERSIONS = {1: str, 2: repr, 3: ascii}
+
+
+def converted(vm: VM, value: Value, conversion: int) -> Value:
+    """`!s`, `!r`, `!a` of an f-string; 0 is none."""
+    return vm.call_object(_CONVERSIONS[conversion], value) if conversion else value
+
+
+def formatted(vm: VM, value: Value, spec: Value) -> Value:
+    """`format(value, spec)`"""
+    value, spec = vm.look(value), vm.look(spec)
+    if isinstance(value, Constant) and isinstance(spec, Constant):
+        return constants.fold(vm, format, (value, spec))
+    if isinstance(value, Tensor):
+        vm.stop(reasons.DATA_VALUE, "the text of a tensor")
+    if vm.class_of(value).__format__ is object.__format__ and _is_empty(spec):
+        return text(vm, value)
+    method = vm.method_of_class(value, "__format__")
+    assert method is not None
+    return vm.call(method, (spec,))
+
+
+def _is_empty(spec: Value) -> bool:
+    return isinstance(spec, Constant) and spec.value == ""
+
+
+def text(vm: VM, value: Value) -> Value:
+    """`str(value)`"""
+    value = vm.look(value)
+    if isinstance(value, Constant):
+        return Constant(str(value.value))
+    if isinstance(value, Tensor):
+        vm.stop(reasons.DATA_VALUE, "the text of a tensor")
+    cls = vm.class_of(value)
+    if cls.__str__ is object.__str__ or isinstance(value, Tuple):
+        return representation(vm, value)
+    method = vm.method_of_class(value, "__str__")
+    assert method is not None
+    return vm.call(method, ())
+
+
+def representation(vm: VM, value: Value) -> Value:
+    """`repr(value)`"""
+    value = vm.look(value)
+    match value:
+        case Constant():
+            return Constant(repr(value.value))
+        case Tensor():
+            vm.stop(reasons.DATA_VALUE, "the text of a tensor")
+        case Tuple(items, cls) if cls is tuple:
+            pieces = [_repr(vm, item) for item in items]
+            return Constant(f"({pieces[0]},)" if len(pieces) == 1 else f"({', '.join(pieces)})")
+        case Tuple(items, cls) if cls is torch.Size:
+            return Constant(f"torch.Size([{', '.join(_repr(vm, item) for item in items)}])")
+        case Object(cls) if cls is list:
+            return Constant(f"[{', '.join(_repr(vm, item) for item in vm.unpack(value))}]")
+        case Object(cls) if cls is dict:
+            items_ = vm.unpack(DictView(value, "items"))
+            pairs = [pair.items for pair in items_ if isinstance(pair, Tuple)]
+            inner = ", ".join(f"{_repr(vm, k)}: {_repr(vm, v)}" for k, v in pairs)
+            return Constant("{" + inner + "}")
+        case Known(type() as cls) if type(cls) is type:
+            return Constant(repr(cls))
+        case Known(enum.Enum() as member) if type(member).__repr__ is enum.Enum.__repr__:
+            return Constant(repr(member))
+    cls = vm.class_of(value)
+    if cls.__repr__ is object.__repr__:
+        vm.stop(reasons.IDENTITY, "the default repr(), which shows an address")
+    method = vm.method_of_class(value, "__repr__")
+    if method is None:
+        vm.stop(reasons.UNSUPPORTED, f"repr() of a {cls.__qualname__}")
+    return vm.call(method, ())
+
+
+def _repr(vm: VM, value: Value) -> str:
+    result = representation(vm, value)
+    if not isinstance(result, Constant) or not isinstance(result.value, str):
+        vm.stop(reasons.UNSUPPORTED, "a repr() that is no constant")
+    return result.value

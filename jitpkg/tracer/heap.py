@@ -1,0 +1,117 @@
+"""What can change about traced values, with a journal, so that a mark can be gone back to.
+
+Nothing here is a real object of the user's: the trace sees its own changes, the user's objects do
+not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Literal, overload
+
+from torch import fx
+
+from jitpkg.facts.tensor import TensorFacts
+from jitpkg.tracer.values import Value
+
+Key = object
+"""A Python object that stands for a dict key or a set element: equal keys are equal objects."""
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """The items of a list or deque."""
+
+    items: tuple[Value, ...] = ()
+    unread: bool = False
+    """The items that the existing object has come before these, and nobody has looked at them."""
+    limit: int | None = None
+    """A deque's `maxlen`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One item of a dict: its key and its value, UNBOUND where it was deleted."""
+
+    key: Value
+    value: Value
+    moved: bool = False
+    """Behind all keys that the existing dict had."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """The items of a dict, or the elements of a set (with themselves as values)."""
+
+    entries: Mapping[Key, Entry] = field(default_factory=lambda: MappingProxyType({}))
+    unread: bool = False
+    """These are what was read or changed; of other keys the existing dict knows."""
+    factory: Value | None = None
+    """A defaultdict's `default_factory`."""
+
+    def with_entry(self, key: Key, entry: Entry, *, last: bool = False) -> Entries:
+        entries = dict(self.entries)
+        if last:
+            entries.pop(key, None)
+        entries[key] = entry
+        return replace(self, entries=MappingProxyType(entries))
+
+    def without(self, key: Key) -> Entries:
+        entries = dict(self.entries)
+        del entries[key]
+        return replace(self, entries=MappingProxyType(entries))
+
+
+Attributes = Mapping[str, Value]
+"""Attributes that were read or written; UNBOUND for one that was deleted."""
+
+Slot = Literal["items", "entries", "attributes", "facts", "node", "content", "position", "frame"]
+State = object
+
+
+class Heap:
+    """State by value and kind of state."""
+
+    def __init__(self) -> None:
+        self._states: dict[tuple[Value, Slot], State] = {}
+        self._journal: list[tuple[tuple[Value, Slot], State]] = []
+
+    @overload
+    def read(self, value: Value, slot: Literal["items"]) -> Items | None: ...
+    @overload
+    def read(self, value: Value, slot: Literal["entries"]) -> Entries | None: ...
+    @overload
+    def read(self, value: Value, slot: Literal["attributes"]) -> Attributes | None: ...
+    @overload
+    def read(self, value: Value, slot: Literal["facts"]) -> TensorFacts | None: ...
+    @overload
+    def read(self, value: Value, slot: Literal["content"]) -> Value | None: ...
+    @overload
+    def read(self, value: Value, slot: Literal["node"]) -> fx.Node | None: ...
+    @overload
+    def read(self, value: Value, slot: Literal["position"]) -> int | None: ...
+    @overload
+    def read(self, value: Value, slot: Literal["frame"]) -> object: ...
+    def read(self, value: Value, slot: Slot) -> State:
+        """What is known, or None."""
+        return self._states.get((value, slot))
+
+    def write(self, value: Value, slot: Slot, state: State) -> None:
+        key = value, slot
+        self._journal.append((key, self._states.get(key)))
+        self._states[key] = state
+
+    def mark(self) -> int:
+        return len(self._journal)
+
+    def rollback(self, mark: int) -> None:
+        """Undo every write since `mark`."""
+        while len(self._journal) > mark:
+            key, old = self._journal.pop()
+            if old is None:
+                del self._states[key]
+            else:
+                self._states[key] = old
+

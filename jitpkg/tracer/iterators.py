@@ -1,0 +1,333 @@
+"""Iteration: the builtin iterators, generators, and what is walked without one."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Sequence
+from typing import cast
+
+from jitpkg.tracer import containers, reasons
+from jitpkg.tracer.frames import Frame, Return
+from jitpkg.tracer.values import (
+    NONE,
+    Constant,
+    DictView,
+    Generator,
+    InstanceDict,
+    Iterator,
+    Kept,
+    Object,
+    Opaque,
+    Tensor,
+    Tuple,
+    Value,
+)
+from jitpkg.tracer.vm import VM, Raised
+
+_MAX_ITEMS = 100_000
+"""An iteration that gives more is taken for endless."""
+
+
+def iterate(vm: VM, value: Value) -> Value:
+    """`iter(value)`"""
+    value = vm.look(value)
+    match value:
+        case Iterator() | Generator():
+            return value
+        case Tuple():
+            return Iterator("sequence", (value,))
+        case Object(cls) if issubclass(cls, list) and cls.__iter__ is list.__iter__:
+            return Iterator("sequence", (value,))
+        case Object(cls) if issubclass(cls, collections.deque) and _walks_as(cls, collections.deque):
+            return Iterator("walk", (Tuple(containers.list_items(vm, value)),))
+        case Object(cls) if issubclass(cls, set | frozenset):
+            return Iterator("walk", (Tuple(tuple(containers.elements(vm, value))),))
+        case Object(cls) if issubclass(cls, dict) and _walks_as(cls, containers.base_class(cls)):
+            return Iterator("dict", (DictView(value, "keys"),))
+        case DictView():
+            return Iterator("dict", (value,))
+        case InstanceDict():
+            keys = tuple(key for key, _ in containers.instance_items(vm, value))
+            return Iterator("walk", (Tuple(keys),))
+        case Constant(range()):
+            return Iterator("range", (value,))
+        case Constant(str()) | Constant(bytes()):
+            return Iterator("string", (value,))
+        case Tensor():
+            return Iterator("sequence", (_rows(vm, value),))
+        case Kept() | Opaque():
+            vm.stop(reasons.OPAQUE, "an iterator that exists already")
+    method = vm.method_of_class(value, "__iter__")
+    if method is not None:
+        return vm.call(method, ())
+    if vm.method_of_class(value, "__getitem__") is not None:
+        return Iterator("sequence", (value,))
+    vm.raise_new(TypeError, f"'{vm.class_of(value).__name__}' object is not iterable")
+
+
+def _walks_as(cls: type, base: type | None) -> bool:
+    return base is not None and getattr(cls, "__iter__") is getattr(base, "__iter__")
+
+
+def _rows(vm: VM, tensor: Tensor) -> Value:
+    if not vm.facts(tensor).size:
+        vm.raise_new(TypeError, "iteration over a 0-d tensor")
+    rows = vm.op("unbind", (tensor, Constant(0)))
+    assert isinstance(rows, Tuple)
+    return rows
+
+
+def advance(vm: VM, iterator: Value) -> Value | None:
+    """`next(iterator)`, or None at its end."""
+    iterator = vm.look(iterator)
+    match iterator:
+        case Iterator():
+            return _STEPS[iterator.kind](vm, iterator)
+        case Generator():
+            yielded, _ = resume(vm, iterator, NONE)
+            return yielded
+        case Kept() | Opaque():
+            vm.stop(reasons.OPAQUE, "an iterator that exists already")
+    method = vm.method_of_class(iterator, "__next__")
+    if method is None:
+        vm.stop(reasons.RAISES, f"a {vm.class_of(iterator).__qualname__} is no iterator")
+    try:
+        return vm.call(method, ())
+    except Raised as raised:
+        if issubclass(raised.value.cls, StopIteration):
+            return None
+        raise
+
+
+def unpack(vm: VM, value: Value) -> Sequence[Value]:
+    """All that iterating gives."""
+    value = vm.look(value)
+    match value:
+        case Tuple():
+            return value.items
+        case Object(cls) if cls is list:
+            return containers.list_items(vm, value)
+    iterator = iterate(vm, value)
+    items: list[Value] = []
+    while (item := advance(vm, iterator)) is not None:
+        items.append(item)
+        if len(items) > _MAX_ITEMS:
+            vm.stop(reasons.TOO_LONG, "an iterator that does not end")
+    return items
+
+
+# One step of each kind
+
+
+_DONE = 1 << 62
+
+
+def _position(vm: VM, iterator: Iterator) -> int:
+    return vm.heap.read(iterator, "position") or 0
+
+
+def _next_position(vm: VM, iterator: Iterator) -> int:
+    position = _position(vm, iterator)
+    vm.heap.write(iterator, "position", position + 1)
+    return position
+
+
+def _finish(vm: VM, iterator: Iterator) -> None:
+    vm.heap.write(iterator, "position", _DONE)
+
+
+def _sequence(vm: VM, iterator: Iterator) -> Value | None:
+    position = _position(vm, iterator)
+    if position >= _DONE:
+        return None
+    sequence = iterator.parts[0]
+    match sequence:
+        case Tuple(items):
+            pass
+        case Object(cls) if issubclass(cls, list):
+            items = containers.list_items(vm, sequence)
+        case _:
+            return _old_style(vm, iterator, sequence, position)
+    if position >= len(items):
+        _finish(vm, iterator)
+        return None
+    _next_position(vm, iterator)
+    return items[position]
+
+
+def _old_style(vm: VM, iterator: Iterator, sequence: Value, position: int) -> Value | None:
+    """Iteration by `__getitem__(0)`, `__getitem__(1)` and so on, until IndexError."""
+    get = vm.method_of_class(sequence, "__getitem__")
+    assert get is not None
+    _next_position(vm, iterator)
+    try:
+        return vm.call(get, (Constant(position),))
+    except Raised as raised:
+        if not issubclass(raised.value.cls, IndexError | StopIteration):
+            raise
+        _finish(vm, iterator)
+        return None
+
+
+def _reversed(vm: VM, iterator: Iterator) -> Value | None:
+    items = vm.unpack(iterator.parts[0])
+    position = _position(vm, iterator)
+    if position >= len(items):
+        _finish(vm, iterator)
+        return None
+    _next_position(vm, iterator)
+    return items[len(items) - 1 - position]
+
+
+def _constants(vm: VM, iterator: Iterator) -> Value | None:
+    constant = iterator.parts[0]
+    assert isinstance(constant, Constant)
+    sequence = cast("range | str | bytes", constant.value)
+    position = _position(vm, iterator)
+    if position >= len(sequence):
+        _finish(vm, iterator)
+        return None
+    _next_position(vm, iterator)
+    return Constant(sequence[position])
+
+
+def _dict(vm: VM, iterator: Iterator) -> Value | None:
+    view = iterator.parts[0]
+    assert isinstance(view, DictView)
+    items = view_items(vm, view)
+    position = _position(vm, iterator)
+    count = vm.heap.read(view, "position")
+    if count is None:
+        vm.heap.write(view, "position", len(items))
+    elif count != len(items):
+        vm.raise_new(RuntimeError, "dictionary changed size during iteration")
+    if position >= len(items):
+        _finish(vm, iterator)
+        return None
+    _next_position(vm, iterator)
+    return items[position]
+
+
+def view_items(vm: VM, view: DictView) -> list[Value]:
+    """What walking a view of a dict gives."""
+    items = containers.mapping_items(vm, view.of)
+    match view.kind:
+        case "keys":
+            return [key for key, _ in items]
+        case "values":
+            return [value for _, value in items]
+        case "items":
+            return [Tuple((key, value)) for key, value in items]
+
+
+def _zip(vm: VM, iterator: Iterator) -> Value | None:
+    if not iterator.parts or _position(vm, iterator) >= _DONE:
+        return None
+    found: list[Value] = []
+    for k, part in enumerate(iterator.parts):
+        item = vm.advance(part)
+        if item is None:
+            _finish(vm, iterator)
+            if iterator.strict:
+                _check_strict(vm, iterator, k)
+            return None
+        found.append(item)
+    _next_position(vm, iterator)
+    return Tuple(tuple(found))
+
+
+def _check_strict(vm: VM, iterator: Iterator, k: int) -> None:
+    def named(count: int) -> str:
+        return "argument 1" if count == 1 else f"arguments 1-{count}"
+
+    if k:
+        vm.raise_new(ValueError, f"zip() argument {k + 1} is shorter than {named(k)}")
+    for j, part in enumerate(iterator.parts[1:], 1):
+        if vm.advance(part) is not None:
+            vm.raise_new(ValueError, f"zip() argument {j + 1} is longer than {named(j)}")
+
+
+def _enumerate(vm: VM, iterator: Iterator) -> Value | None:
+    start = vm.look(iterator.parts[1])
+    assert isinstance(start, Constant) and isinstance(start.value, int)
+    item = vm.advance(iterator.parts[0])
+    if item is None:
+        return None
+    return Tuple((Constant(start.value + _next_position(vm, iterator)), item))
+
+
+def _map(vm: VM, iterator: Iterator) -> Value | None:
+    function, *parts = iterator.parts
+    items: list[Value] = []
+    for part in parts:
+        item = vm.advance(part)
+        if item is None:
+            return None
+        items.append(item)
+    return vm.call(function, tuple(items))
+
+
+def _filter(vm: VM, iterator: Iterator) -> Value | None:
+    function, part = iterator.parts
+    by_truth = vm.same(function, NONE)
+    while (item := vm.advance(part)) is not None:
+        if vm.truth(item if by_truth else vm.call(function, (item,))):
+            return item
+    return None
+
+
+_STEPS = {
+    "sequence": _sequence,
+    "walk": _sequence,
+    "range": _constants,
+    "string": _constants,
+    "reversed": _reversed,
+    "dict": _dict,
+    "zip": _zip,
+    "enumerate": _enumerate,
+    "map": _map,
+    "filter": _filter,
+}
+
+
+# Generators
+
+
+def resume(vm: VM, generator: Generator, sent: Value) -> tuple[Value | None, Value | None]:
+    """Run a generator to its next yield: (what it yielded, None), or (None, what it returned)."""
+    frame = vm.heap.read(generator, "frame")
+    if not isinstance(frame, Frame):
+        return None, NONE
+    if frame in vm.frames:
+        vm.raise_new(ValueError, "generator already executing")
+    started = vm.heap.read(generator, "position") is not None
+    vm.heap.write(generator, "position", 1)
+    if started:
+        frame.push(sent)
+    elif not vm.same(sent, NONE):
+        vm.raise_new(TypeError, "can't send non-None value to a just-started generator")
+    vm.heap.write(generator, "frame", "running")
+    try:
+        finished = vm.resume_frame(frame)
+    except Raised as raised:
+        vm.heap.write(generator, "frame", "finished")
+        if issubclass(raised.value.cls, StopIteration):
+            vm.raise_new(RuntimeError, "generator raised StopIteration")
+        raise
+    if isinstance(finished, Return):
+        vm.heap.write(generator, "frame", "finished")
+        return None, finished.value
+    vm.heap.write(generator, "frame", frame)
+    return finished.value, None
+
+
+def delegate(vm: VM, iterator: Value, sent: Value) -> tuple[Value | None, Value | None]:
+    """One step of `yield from`: (what came, None), or (None, the result)."""
+    iterator = vm.look(iterator)
+    if isinstance(iterator, Generator):
+        return resume(vm, iterator, sent)
+    if not vm.same(sent, NONE):
+        vm.stop(reasons.UNSUPPORTED, "send() through yield from into something else")
+    item = vm.advance(iterator)
+    return (None, NONE) if item is None else (item, None)
+

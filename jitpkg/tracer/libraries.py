@@ -1,0 +1,81 @@
+"""Which Python functions are not traced: marked ones, and libraries whose work is not tensors."""
+
+from __future__ import annotations
+
+import sys
+from types import FunctionType
+
+from jitpkg.errors import Reason
+from jitpkg.marks import DISABLED
+from jitpkg.tracer import reasons
+
+SKIPPED = frozenset(
+    """
+    _pytest ast asyncio builtins codecs concurrent copyreg ctypes datetime decimal dis email
+    encodings gc hashlib html http importlib inspect io json linecache locale logging
+    multiprocessing numpy optparse pandas pdb pickle pkgutil platform pprint py_compile pytest queue
+    random re runpy scipy select selectors shelve shutil signal site sklearn socket sqlite3
+    ssl subprocess sympy sysconfig tempfile threading time timeit tokenize traceback tracemalloc
+    unittest urllib uuid warnings weakref xml zipfile
+    """.split()
+)
+"""Top-level packages that are called for real."""
+
+SKIPPED_PARTS = (
+    "torch._dynamo",
+    "torch._inductor",
+    "torch._logging",
+    "torch.fx",
+    "torch.jit",
+    "torch.distributed",
+    "torch.export",
+    "torch.onnx",
+    "torch.profiler",
+    "torch.random",
+    "torch.serialization",
+    "torch.testing",
+    "torch.utils.checkpoint",
+    "torch.utils.data",
+    "torch._functorch",
+    "torch.autograd.function",
+    "torch.autograd.graph",
+    "torch._library",
+    "torch.library",
+    "torch._subclasses",
+    "torch.overrides",
+    "torch.package",
+)
+"""Parts of torch that are called for real."""
+
+OWN = "jitpkg.tracer.polyfills"
+
+_FRAMES = frozenset({"currentframe", "stack", "trace"})
+
+
+def is_own(function: FunctionType) -> bool:
+    """Whether a function is a polyfill, whose globals never change."""
+    return function.__module__.startswith(OWN) if function.__module__ else False
+
+
+def refusal(function: FunctionType) -> tuple[Reason, str] | None:
+    """Why a function is not traced, or None where it is."""
+    name = f"{function.__module__}.{function.__qualname__}"
+    if function.__dict__.get(DISABLED) or function.__dict__.get("_torchdynamo_disable"):
+        return reasons.DISABLED, name
+    module = function.__module__ or ""
+    if module == "inspect" and function.__name__ in _FRAMES:
+        return reasons.FRAMES, name
+    if module.partition(".")[0] in SKIPPED or _is_in(module, SKIPPED_PARTS):
+        return reasons.LIBRARY, name
+    if module == "jitpkg" or (module.startswith("jitpkg.") and not module.startswith(OWN)):
+        return reasons.LIBRARY, name
+    return None
+
+
+def _is_in(module: str, parts: tuple[str, ...]) -> bool:
+    return any(module == part or module.startswith(f"{part}.") for part in parts)
+
+
+def is_library(file: str) -> bool:
+    """Whether a file belongs to Python or to an installed package."""
+    return "site-packages" in file or file.startswith(sys.base_prefix)

@@ -1,0 +1,255 @@
+"""The first look at an existing object: what kind of value it is, and the guards that say so."""
+
+from __future__ import annotations
+
+import collections
+import enum
+import functools
+import random
+import types
+import weakref
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import torch
+
+from jitpkg.guards.kinds import ConstantIs, Is, LengthIs, Same, TypeIs
+from jitpkg.guards.sources import Attr, BaseItem, Globals, Held, Item, Source
+from jitpkg.tracer import namespaces, tensors
+from jitpkg.tracer.values import (
+    Cell,
+    Constant,
+    Known,
+    Lazy,
+    Method,
+    Object,
+    Opaque,
+    Slice,
+    Tensor,
+    Tuple,
+    Value,
+)
+from jitpkg.tracer.vm import VM
+
+_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
+
+BY_VALUE = frozenset({int, float, complex, str, bytes, range, torch.device})
+"""Classes whose instances are constants, compared by value."""
+
+BY_IDENTITY: tuple[type, ...] = (
+    type(None),
+    bool,
+    type(Ellipsis),
+    type(NotImplemented),
+    torch.dtype,
+    torch.layout,
+    torch.memory_format,
+)
+"""Classes of which each value is one object."""
+
+KNOWN: tuple[type, ...] = (
+    type,
+    enum.Enum,
+    types.ModuleType,
+    types.BuiltinFunctionType,
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.ClassMethodDescriptorType,
+    types.GetSetDescriptorType,
+    types.MemberDescriptorType,
+    types.MethodWrapperType,
+    types.CodeType,
+    property,
+    staticmethod,
+    classmethod,
+    types.GenericAlias,
+    types.UnionType,
+    torch._ops.OpOverloadPacket,
+    torch._ops.OpOverload,
+)
+"""Classes whose instances are told apart by identity and have no state that matters."""
+
+CONTAINERS: tuple[type, ...] = (list, dict, set, frozenset, collections.deque)
+PLAIN_BASES: tuple[type, ...] = (*CONTAINERS, BaseException, object)
+"""Builtin classes whose subclasses tracing understands."""
+
+_UNKNOWN: tuple[type, ...] = (random.Random,)
+"""Classes with a Python part and a C part of which tracing knows nothing."""
+
+
+def look(vm: VM, lazy: Lazy) -> Value:
+    """Classify an existing object, with guards on what is found."""
+    obj, source = lazy.obj, lazy.source
+    known = vm.seen.get(id(obj))
+    if known is None:
+        value = _classified(vm, obj, source)
+        if not isinstance(value, Constant | Slice | Method):
+            vm.seen[id(obj)] = value
+            vm.keep_alive.append(obj)
+        return value
+    own = source_of(known)
+    if own is not None and own != source:
+        if isinstance(known, Known) and (type(obj) is not types.FunctionType or is_stable(source)):
+            vm.guard(Is(source, obj))
+        else:
+            vm.guard(Same(source, own, same=True))
+    return known
+
+
+def source_of(value: Value) -> Source | None:
+    """Where an existing object is found, or None for one that the trace made."""
+    match value:
+        case Lazy() | Constant() | Known() | Tensor() | Tuple() | Slice() | Object() | Cell() | Opaque():
+            return value.source
+        case _:
+            return None
+
+
+def _classified(vm: VM, obj: object, source: Source) -> Value:
+    cls = type(obj)
+    if cls in BY_VALUE:
+        vm.guard(ConstantIs(source, obj))
+        return Constant(obj, source)
+    if isinstance(obj, BY_IDENTITY):
+        vm.guard(Is(source, obj))
+        return Constant(obj, source)
+    row = ROWS.get(cls)
+    if row is not None:
+        return row(vm, obj, source)
+    if isinstance(obj, KNOWN):
+        vm.guard(Is(source, obj))
+        return Known(obj, source)
+    if isinstance(obj, torch.Tensor):
+        return vm.tensor(obj, source)
+    if isinstance(obj, tuple):
+        return _tuple(vm, obj, source)
+    return _instance(vm, obj, source)
+
+
+def _function(vm: VM, obj: object, source: Source) -> Value:
+    """A function is known by identity where its place is one for functions, else by its code."""
+    assert isinstance(obj, types.FunctionType)
+    if is_stable(source) or tensors.is_graph_function(obj):
+        vm.guard(Is(source, obj))
+        return Known(obj, source)
+    vm.guard(TypeIs(source, types.FunctionType))
+    return Known(obj, source)
+
+
+def is_stable(source: Source) -> bool:
+    """Whether a path leads through the names of a module or class only."""
+    match source:
+        case Held() | Globals():
+            return True
+        case Item(base, str()) | Attr(base, _):
+            return is_stable(base)
+        case _:
+            return False
+
+
+def identified(vm: VM, value: Value) -> Value:
+    """Add the guard that an object is this very one, where `look` was content with less."""
+    match value:
+        case Known(types.FunctionType() as function, source):
+            vm.guard(Is(source, function))
+    return value
+
+
+def _method(vm: VM, obj: object, source: Source) -> Value:
+    assert isinstance(obj, types.MethodType)
+    vm.guard(TypeIs(source, types.MethodType))
+    function = vm.wrap(obj.__func__, Attr(source, "__func__"))
+    return Method(function, vm.wrap(obj.__self__, Attr(source, "__self__")))
+
+
+def _tuple(vm: VM, obj: object, source: Source) -> Value:
+    assert isinstance(obj, tuple)
+    cls = type(obj)
+    if getattr(cls, "__dictoffset__", 0):
+        return _opaque(vm, obj, source, "a tuple with attributes")
+    vm.guard(TypeIs(source, cls))
+    length = tuple.__len__(obj)
+    vm.guard(LengthIs(source, length, None if cls is tuple else tuple))
+    items = tuple(
+        vm.wrap(item, Item(source, k) if cls is tuple else BaseItem(source, k, tuple))
+        for k, item in enumerate(tuple.__iter__(obj))
+    )
+    return Tuple(items, cls, source)
+
+
+def _slice(vm: VM, obj: object, source: Source) -> Value:
+    assert isinstance(obj, slice)
+    vm.guard(TypeIs(source, slice))
+    parts = [vm.wrap(getattr(obj, n), Attr(source, n)) for n in ("start", "stop", "step")]
+    return Slice(parts[0], parts[1], parts[2], source)
+
+
+def _cell(vm: VM, obj: object, source: Source) -> Value:
+    assert isinstance(obj, types.CellType)
+    vm.guard(TypeIs(source, types.CellType))
+    return namespaces.existing_cell(vm, Cell(source), obj)
+
+
+def _object(vm: VM, obj: object, source: Source) -> Value:
+    vm.guard(TypeIs(source, type(obj)))
+    return Object(type(obj), source, obj)
+
+
+def _instance(vm: VM, obj: object, source: Source) -> Value:
+    cls = type(obj)
+    why = why_not_plain_class(cls)
+    if why is not None:
+        return _opaque(vm, obj, source, why)
+    return _object(vm, obj, source)
+
+
+def why_not_plain_class(cls: type) -> str | None:
+    """Why instances of a class are not understood, or None where they are."""
+    if issubclass(cls, _UNKNOWN):
+        return f"an instance of {cls.__qualname__}"
+    for base in cls.__mro__:
+        if base in PLAIN_BASES:
+            continue
+        if issubclass(base, BaseException) and base.__module__ == "builtins":
+            continue
+        if base in EXTRA_BASES:
+            continue
+        if not base.__flags__ & _HEAP_TYPE:
+            return f"an instance of {base.__qualname__}, which is not written in Python"
+        if "__del__" in base.__dict__:
+            return f"an instance of {base.__qualname__}, which has a finaliser"
+    return None
+
+
+EXTRA_BASES = frozenset(
+    {
+        collections.OrderedDict,
+        collections.defaultdict,
+        types.SimpleNamespace,
+        functools.partial,
+    }
+)
+"""Classes written in C that behave as their Python counterparts do."""
+
+
+def _opaque(vm: VM, obj: object, source: Source, why: str) -> Value:
+    vm.guard(TypeIs(source, type(obj)))
+    return Opaque(source, obj, why)
+
+
+Row = Callable[[VM, object, Source], Value]
+
+ROWS: Mapping[type, Row] = MappingProxyType(
+    {
+        types.FunctionType: _function,
+        types.MethodType: _method,
+        tuple: _tuple,
+        slice: _slice,
+        types.CellType: _cell,
+        weakref.ref: _object,
+        functools.partial: _object,
+        types.MappingProxyType: _object,
+        **dict.fromkeys(CONTAINERS, _object),
+    }
+)
+"""How instances of exactly these classes are looked at."""

@@ -1,0 +1,239 @@
+"""The parts of the tracer, put together: the one place that knows them all."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+import torch
+
+from jitpkg.code.dialect import Op
+from jitpkg.guards.kinds import Same
+from jitpkg.guards.sources import Held, Source
+from jitpkg.tracer import (
+    attributes,
+    calls,
+    classes,
+    containers,
+    exceptions,
+    iterators,
+    look,
+    operators,
+    reasons,
+    tensors,
+)
+from jitpkg.tracer.frames import Finished, Frame
+from jitpkg.tracer.opcodes import TABLE
+from jitpkg.tracer.values import (
+    Constant,
+    Known,
+    Lazy,
+    Method,
+    Object,
+    Tensor,
+    Tuple,
+    Value,
+)
+from jitpkg.tracer.vm import VM, Args, Kwargs, Raised
+
+_MAX_STEPS = 400_000
+"""Operations after which a trace is given up: some seconds of tracing."""
+
+_NO_ARGUMENTS: Kwargs = {}
+
+
+class Machine(VM):
+    """Executes the dialect on traced values."""
+
+    checkpoint: Callable[[Frame, Op], None] | None = None
+    """Called before each operation of the outermost frame."""
+
+    # Execution
+
+    def resume_frame(self, frame: Frame) -> Finished:
+        self.frames.append(frame)
+        try:
+            return self._execute(frame)
+        finally:
+            popped = self.frames.pop()
+            assert popped is frame
+
+    def _execute(self, frame: Frame) -> Finished:
+        ops = frame.program.ops
+        watch = self.checkpoint if frame is self.frames[0] else None
+        while True:
+            op = ops[frame.at]
+            if watch is not None:
+                watch(frame, op)
+            frame.at += 1
+            self.steps += 1
+            if self.steps > _MAX_STEPS:
+                self.stop(reasons.TOO_LONG)
+            try:
+                finished = TABLE[op.name](self, frame, op)
+            except Raised as raised:
+                if not _unwind(frame, op, raised.value):
+                    raise
+                continue
+            if finished is not None:
+                return finished
+
+    def in_handler(self) -> bool:
+        return any(_handles(self, frame) for frame in self.frames)
+
+    # What exists
+
+    def look(self, value: Value) -> Value:
+        return look.look(self, value) if isinstance(value, Lazy) else value
+
+    def identify(self, value: Value) -> Value:
+        return look.identified(self, value)
+
+    def wrap(self, obj: object, source: Source) -> Value:
+        return Lazy(source, obj)
+
+    def trusted(self, obj: object) -> Value:
+        source = Held(obj)
+        if isinstance(obj, look.BY_IDENTITY) or type(obj) in look.BY_VALUE:
+            return Constant(obj, source)
+        if type(obj) is tuple:
+            return Tuple(tuple(self.trusted(item) for item in obj), tuple, source)
+        if isinstance(obj, frozenset):
+            known = self.seen.get(id(obj))
+            return known or containers.new_set(self, [self.trusted(e) for e in obj], frozenset)
+        known = self.seen.get(id(obj))
+        if isinstance(known, Known):
+            return known
+        return Known(obj, source)
+
+    def new_list(self, items: Sequence[Value]) -> Object:
+        return containers.new_list(self, items)
+
+    def new_dict(self, items: Sequence[tuple[Value, Value]]) -> Object:
+        return containers.new_dict(self, items)
+
+    def tensor(self, obj: torch.Tensor, source: Source) -> Value:
+        return tensors.existing(self, obj, source)
+
+    # Operations of Python
+
+    def call(self, function: Value, args: Args, kwargs: Kwargs | None = None) -> Value:
+        return calls.call(self, function, args, kwargs)
+
+    def call_object(self, function: object, *args: Value) -> Value:
+        return calls.call(self, Known(function, Held(function)), args, _NO_ARGUMENTS)
+
+    def op(
+        self, target: Callable[..., Any] | str, args: Args, kwargs: Kwargs | None = None
+    ) -> Value:
+        return tensors.op(self, target, args, kwargs)
+
+    def attribute(self, value: Value, name: str) -> Value:
+        return attributes.attribute(self, value, name)
+
+    def attribute_or_none(self, value: Value, name: str) -> Value | None:
+        return attributes.attribute_or_none(self, value, name)
+
+    def method_of_class(self, value: Value, name: str) -> Value | None:
+        return attributes.method_of_class(self, value, name)
+
+    def instance_attribute(self, value: Value, name: str) -> Value | None:
+        return attributes.instance_attribute(self, value, name)
+
+    def set_attribute(self, value: Value, name: str, new: Value) -> None:
+        attributes.set_attribute(self, value, name, new)
+
+    def delete_attribute(self, value: Value, name: str) -> None:
+        attributes.delete_attribute(self, value, name)
+
+    def truth(self, value: Value) -> bool:
+        return operators.truth(self, value)
+
+    def same(self, a: Value, b: Value) -> bool:
+        return operators.same(self, a, b)
+
+    def distinct(self, a: Value, b: Value) -> None:
+        first, second = look.source_of(a), look.source_of(b)
+        if first is not None and second is not None:
+            self.guard(Same(first, second, same=False))
+
+    def unary(self, operator: str, value: Value) -> Value:
+        return operators.unary(self, operator, value)
+
+    def binary(self, operator: str, a: Value, b: Value, *, in_place: bool = False) -> Value:
+        return operators.binary(self, operator, a, b, in_place=in_place)
+
+    def compare(self, operator: str, a: Value, b: Value) -> Value:
+        return operators.compare(self, operator, a, b)
+
+    def equal(self, a: Value, b: Value) -> bool:
+        return operators.equal(self, a, b)
+
+    def iterate(self, value: Value) -> Value:
+        return iterators.iterate(self, value)
+
+    def advance(self, iterator: Value) -> Value | None:
+        return iterators.advance(self, iterator)
+
+    def unpack(self, value: Value) -> Sequence[Value]:
+        return iterators.unpack(self, value)
+
+    def class_of(self, value: Value) -> type:
+        return classes.class_of(self, value)
+
+    def raise_new(self, cls: type[BaseException], *args: object) -> NoReturn:
+        exceptions.raise_new(self, cls, *args)
+
+
+def _unwind(frame: Frame, op: Op, exception: Object) -> bool:
+    """Go on at the handler that covers `op`, if there is one."""
+    found = frame.program.handler(op)
+    if found is None:
+        return False
+    at, covered = found
+    del frame.stack[covered.depth :]
+    if covered.lasti:
+        frame.push(Constant(op.index))
+    frame.push(exception)
+    frame.at = at
+    return True
+
+
+def _handles(vm: VM, frame: Frame) -> bool:
+    """Whether the frame would handle an exception, other than by leaving torch's own contexts."""
+    op = frame.program.ops[frame.at - 1]
+    found = frame.program.handler(op)
+    while found is not None:
+        at, covered = found
+        handler = frame.program.ops[at : at + 2]
+        is_with = [o.name for o in handler] == ["PUSH_EXC_INFO", "WITH_EXCEPT_START"]
+        if not is_with or not _is_torch_exit(vm, frame.stack[covered.depth - 1]):
+            return not _only_cleans_up(frame, at)
+        found = frame.program.handler(handler[0])
+    return False
+
+
+def _is_torch_exit(vm: VM, exit_: Value) -> bool:
+    """Whether a context's `__exit__` only puts back state that a failing graph puts back anyway."""
+    if not isinstance(exit_, Method):
+        return False
+    function = vm.look(exit_.function)
+    return (
+        isinstance(function, Known)
+        and isinstance(function.obj, types.FunctionType)
+        and (function.obj.__module__ or "").startswith(("torch.autograd.grad_mode", "torch.amp"))
+    )
+
+
+def _only_cleans_up(frame: Frame, at: int) -> bool:
+    """Whether a handler is the compiler's own: it restores variables and goes on raising."""
+    names = []
+    for op in frame.program.ops[at : at + 8]:
+        names.append(op.name)
+        if op.name == "RERAISE":
+            break
+    return set(names) <= {"COPY", "POP_EXCEPT", "RERAISE", "SWAP", "STORE_LOCAL", "POP_TOP"}
+
+
+__all__ = ["Machine", "Tensor"]

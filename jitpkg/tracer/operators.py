@@ -1,0 +1,323 @@
+"""Unary and binary operators, comparisons, truth and identity."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import torch
+
+from jitpkg.tracer import constants, reasons
+from jitpkg.tracer.values import (
+    FALSE,
+    TRUE,
+    Constant,
+    Function,
+    Kept,
+    Known,
+    Marker,
+    Method,
+    Object,
+    Opaque,
+    Slice,
+    Tensor,
+    Tuple,
+    Value,
+)
+from jitpkg.tracer.vm import VM, Raised
+
+BINARY: Mapping[str, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any], str]] = (
+    MappingProxyType(
+        {
+            "+": (operator.add, operator.iadd, "add"),
+            "-": (operator.sub, operator.isub, "sub"),
+            "*": (operator.mul, operator.imul, "mul"),
+            "/": (operator.truediv, operator.itruediv, "truediv"),
+            "//": (operator.floordiv, operator.ifloordiv, "floordiv"),
+            "%": (operator.mod, operator.imod, "mod"),
+            "**": (operator.pow, operator.ipow, "pow"),
+            "@": (operator.matmul, operator.imatmul, "matmul"),
+            "&": (operator.and_, operator.iand, "and"),
+            "|": (operator.or_, operator.ior, "or"),
+            "^": (operator.xor, operator.ixor, "xor"),
+            "<<": (operator.lshift, operator.ilshift, "lshift"),
+            ">>": (operator.rshift, operator.irshift, "rshift"),
+        }
+    )
+)
+"""Operator -> its function, its in-place function, the stem of its special methods."""
+
+UNARY: Mapping[str, tuple[Callable[[Any], Any], str]] = MappingProxyType(
+    {
+        "-": (operator.neg, "__neg__"),
+        "+": (operator.pos, "__pos__"),
+        "~": (operator.invert, "__invert__"),
+    }
+)
+
+COMPARE: Mapping[str, tuple[Callable[[Any, Any], Any], str, str]] = MappingProxyType(
+    {
+        "<": (operator.lt, "__lt__", "__gt__"),
+        "<=": (operator.le, "__le__", "__ge__"),
+        "==": (operator.eq, "__eq__", "__eq__"),
+        "!=": (operator.ne, "__ne__", "__ne__"),
+        ">": (operator.gt, "__gt__", "__lt__"),
+        ">=": (operator.ge, "__ge__", "__le__"),
+    }
+)
+"""Operator -> its function, its special method, the method of the other operand."""
+
+
+def unary(vm: VM, name: str, value: Value) -> Value:
+    """`-value` and its like."""
+    value = vm.look(value)
+    function, special = UNARY[name]
+    if isinstance(value, Tensor):
+        return vm.op(function, (value,))
+    if isinstance(value, Constant):
+        return constants.fold(vm, function, (value,))
+    method = vm.method_of_class(value, special)
+    if method is None:
+        vm.raise_new(
+            TypeError, f"bad operand type for unary {name}: '{vm.class_of(value).__name__}'"
+        )
+    return vm.call(method, ())
+
+
+def binary(vm: VM, name: str, a: Value, b: Value, *, in_place: bool = False) -> Value:
+    """`a + b` and its like, or `a += b`."""
+    a, b = vm.look(a), vm.look(b)
+    function, in_place_function, stem = BINARY[name]
+    if isinstance(a, Tensor) or isinstance(b, Tensor):
+        return _tensor_binary(vm, in_place_function if in_place else function, stem, a, b)
+    if isinstance(a, Constant) and isinstance(b, Constant):
+        return constants.fold(vm, function, (a, b))
+    if in_place:
+        method = vm.method_of_class(a, f"__i{stem}__")
+        if method is not None:
+            result = vm.call(method, (b,))
+            if not _is_not_implemented(vm, result):
+                return result
+    return _by_methods(vm, name, stem, a, b)
+
+
+def _tensor_binary(
+    vm: VM, function: Callable[[Any, Any], Any], stem: str, a: Value, b: Value
+) -> Value:
+    other = b if isinstance(a, Tensor) else a
+    if isinstance(other, Tensor | Constant | Tuple) or _is_plain_sequence(other):
+        return vm.op(function, (a, b))
+    # An object with operators of its own: the tensor's method does not know it and says so.
+    if isinstance(other, Object):
+        reflected = f"__r{stem}__" if other is b else f"__{stem}__"
+        method = vm.method_of_class(other, reflected)
+        if method is not None:
+            return vm.call(method, (a if other is b else b,))
+    if isinstance(other, Opaque):
+        vm.stop(reasons.OPAQUE, other.why)
+    vm.stop(reasons.RAISES, f"a tensor and a {vm.class_of(other).__qualname__}")
+
+
+def _is_plain_sequence(value: Value) -> bool:
+    return isinstance(value, Object) and value.cls is list
+
+
+def _by_methods(vm: VM, name: str, stem: str, a: Value, b: Value) -> Value:
+    """The slot protocol: a subclass's reflected method goes first."""
+    class_a, class_b = vm.class_of(a), vm.class_of(b)
+    forward, reflected = f"__{stem}__", f"__r{stem}__"
+    order = [(a, forward, b), (b, reflected, a)]
+    if class_a is class_b:
+        order.pop()
+    elif issubclass(class_b, class_a) and _overrides(class_b, class_a, reflected):
+        order.reverse()
+    for receiver, special, argument in order:
+        method = vm.method_of_class(receiver, special)
+        if method is None:
+            continue
+        result = vm.call(method, (argument,))
+        if not _is_not_implemented(vm, result):
+            return result
+    vm.raise_new(
+        TypeError,
+        f"unsupported operand type(s) for {name}: '{class_a.__name__}' and '{class_b.__name__}'",
+    )
+
+
+def _overrides(derived: type, base: type, name: str) -> bool:
+    return getattr(derived, name, None) is not getattr(base, name, None)
+
+
+def _is_not_implemented(vm: VM, value: Value) -> bool:
+    value = vm.look(value)
+    return isinstance(value, Constant) and value.value is NotImplemented
+
+
+def compare(vm: VM, name: str, a: Value, b: Value) -> Value:
+    """`a < b` and its like."""
+    a, b = vm.look(a), vm.look(b)
+    function, special, reflected = COMPARE[name]
+    if isinstance(a, Tensor) or isinstance(b, Tensor):
+        return _tensor_compare(vm, name, function, a, b)
+    if isinstance(a, Constant) and isinstance(b, Constant):
+        return constants.fold(vm, function, (a, b))
+    by_structure = _compare_structures(vm, name, a, b)
+    if by_structure is not None:
+        return by_structure
+    class_a, class_b = vm.class_of(a), vm.class_of(b)
+    order = [(a, special, b), (b, reflected, a)]
+    if class_a is not class_b and issubclass(class_b, class_a):
+        order.reverse()
+    for receiver, method_name, argument in order:
+        result = _rich_compare(vm, receiver, method_name, argument)
+        if result is not None and not _is_not_implemented(vm, result):
+            return result
+    if name in ("==", "!="):
+        return Constant(vm.same(a, b) is (name == "=="))
+    vm.raise_new(
+        TypeError,
+        f"'{name}' not supported between instances of"
+        f" '{class_a.__name__}' and '{class_b.__name__}'",
+    )
+
+
+def _rich_compare(vm: VM, receiver: Value, name: str, argument: Value) -> Value | None:
+    """Call a comparison method, or None where it is object's own (identity, for == and !=)."""
+    cls = vm.class_of(receiver)
+    own = getattr(cls, name, None)
+    if own is getattr(object, name, None):
+        return None
+    if name == "__ne__" and own is object.__ne__:
+        return None
+    method = vm.method_of_class(receiver, name)
+    return None if method is None else vm.call(method, (argument,))
+
+
+def _tensor_compare(
+    vm: VM, name: str, function: Callable[[Any, Any], Any], a: Value, b: Value
+) -> Value:
+    other = b if isinstance(a, Tensor) else a
+    if isinstance(other, Tensor):
+        return vm.op(function, (a, b))
+    if isinstance(other, Constant) and isinstance(other.value, bool | int | float | complex):
+        return vm.op(function, (a, b))
+    if name in ("==", "!=") and not isinstance(other, Object | Opaque | Tuple):
+        return Constant(name == "!=")  # the tensor's method says NotImplemented: identity decides
+    vm.stop(reasons.UNSUPPORTED, f"a comparison of a tensor with a {vm.class_of(other).__qualname__}")
+
+
+def _compare_structures(vm: VM, name: str, a: Value, b: Value) -> Value | None:
+    """Equality of tuples, lists, dicts, sets and slices, item by item."""
+    if name not in ("==", "!="):
+        return None
+    pair = _items(vm, a), _items(vm, b)
+    if pair[0] is not None and pair[1] is not None and _same_kind(a, b):
+        equal = len(pair[0]) == len(pair[1]) and all(
+            vm.equal(x, y) for x, y in zip(pair[0], pair[1], strict=True)
+        )
+        return TRUE if equal == (name == "==") else FALSE
+    if isinstance(a, Slice) and isinstance(b, Slice):
+        parts = zip((a.start, a.stop, a.step), (b.start, b.stop, b.step), strict=True)
+        return Constant(all(vm.equal(x, y) for x, y in parts) is (name == "=="))
+    return None
+
+
+def _items(vm: VM, value: Value) -> tuple[Value, ...] | None:
+    if isinstance(value, Tuple) and getattr(value.cls, "__eq__") is tuple.__eq__:
+        return value.items
+    if isinstance(value, Object) and value.cls is list:
+        return tuple(vm.unpack(value))
+    return None
+
+
+def _same_kind(a: Value, b: Value) -> bool:
+    return isinstance(a, Tuple) is isinstance(b, Tuple)
+
+
+def equal(vm: VM, a: Value, b: Value) -> bool:
+    """`a is b or a == b`"""
+    a, b = vm.look(a), vm.look(b)
+    if a is b and not isinstance(a, Constant):
+        return True
+    return vm.truth(compare(vm, "==", a, b))
+
+
+def truth(vm: VM, value: Value) -> bool:
+    """`bool(value)`"""
+    value = vm.look(value)
+    match value:
+        case Constant():
+            return bool(value.value)
+        case Tuple() if "__bool__" not in dir(value.cls):
+            return bool(value.items)
+        case Tensor():
+            if vm.facts(value).size and torch.Size(vm.facts(value).size).numel() != 1:
+                vm.stop(reasons.RAISES, "the truth of a tensor with more than one element")
+            vm.stop(reasons.DATA_BRANCH)
+        case Function() | Method():
+            return True
+        case Opaque():
+            vm.stop(reasons.OPAQUE, value.why)
+        case Kept():
+            vm.stop(reasons.OPAQUE, "a value below the hook's stack")
+    method = vm.method_of_class(value, "__bool__")
+    if method is not None:
+        result = vm.look(vm.call(method, ()))
+        if isinstance(result, Constant) and isinstance(result.value, bool):
+            return result.value
+        vm.stop(reasons.RAISES, "__bool__ returned something else than a bool")
+    if vm.method_of_class(value, "__len__") is not None:
+        length = vm.look(vm.call_object(len, value))
+        return bool(isinstance(length, Constant) and length.value)
+    return True
+
+
+_SINGLETON = (bool, type(None), type(Ellipsis), type(NotImplemented), torch.dtype, torch.layout)
+
+
+def same(vm: VM, a: Value, b: Value) -> bool:
+    """`a is b`"""
+    a, b = vm.identify(vm.look(a)), vm.identify(vm.look(b))
+    if isinstance(a, Marker | Kept) or isinstance(b, Marker | Kept):
+        vm.stop(reasons.IDENTITY, "the identity of a value below the hook's stack")
+    if isinstance(a, Constant) and isinstance(b, Constant):
+        if isinstance(a.value, _SINGLETON) or isinstance(b.value, _SINGLETON):
+            return a.value is b.value
+        if a is b or type(a.value) is not type(b.value):
+            return a is b
+        vm.stop(reasons.IDENTITY)
+    if isinstance(a, Known) and isinstance(b, Known):
+        return a.obj is b.obj
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, Tuple | Slice | Method | Opaque) and a is not b:
+        return _same_structures(vm, a, b)
+    if isinstance(a, Tensor | Object) and isinstance(b, Tensor | Object):
+        return _same_existing(vm, a, b)
+    return a is b
+
+
+def _same_structures(vm: VM, a: Value, b: Value) -> bool:
+    from_outside = [v for v in (a, b) if getattr(v, "source", None) is not None]
+    if len(from_outside) == 1:
+        return False
+    if not from_outside and not isinstance(a, Tuple):
+        return False
+    if isinstance(a, Tuple) and isinstance(b, Tuple) and (a.items or b.items):
+        if not from_outside:
+            return False
+        vm.distinct(a, b)
+        return False
+    vm.stop(reasons.IDENTITY)
+
+
+def _same_existing(vm: VM, a: Tensor | Object, b: Tensor | Object) -> bool:
+    """Existing objects are one value if they are one object, so two values are two objects."""
+    if a is b:
+        return True
+    if a.source is not None and b.source is not None:
+        vm.distinct(a, b)
+    return False
+

@@ -1,0 +1,79 @@
+"""Builtin functions that call back into the program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+_MISSING = object()
+
+
+def any_(iterable: Iterable[Any], /) -> bool:
+    """`any`"""
+    for item in iterable:
+        if item:
+            return True
+    return False
+
+
+def all_(iterable: Iterable[Any], /) -> bool:
+    """`all`"""
+    for item in iterable:
+        if not item:
+            return False
+    return True
+
+
+def min_(*args: Any, key: Callable[[Any], Any] | None = None, default: Any = _MISSING) -> Any:
+    """`min`"""
+    return _extreme("min", False, args, key, default)
+
+
+def max_(*args: Any, key: Callable[[Any], Any] | None = None, default: Any = _MISSING) -> Any:
+    """`max`"""
+    return _extreme("max", True, args, key, default)
+
+
+def _extreme(
+    name: str, largest: bool, args: Any, key: Callable[[Any], Any] | None, default: Any
+) -> Any:
+    if not args:
+        raise TypeError(f"{name} expected at least 1 argument, got 0")
+    if len(args) > 1:
+        if default is not _MISSING:
+            raise TypeError(
+                f"Cannot specify a default for {name}() with multiple positional arguments"
+            )
+        iterable = args
+    else:
+        iterable = args[0]
+    found = False
+    best = best_key = None
+    for item in iterable:
+        item_key = item if key is None else key(item)
+        if not found:
+            found, best, best_key = True, item, item_key
+        elif item_key > best_key if largest else item_key < best_key:
+            best, best_key = item, item_key
+    if found:
+        return best
+    if default is _MISSING:
+        raise ValueError(f"{name}() iterable argument is empty")
+    return default
+
+
+def reduce(
+    function: Callable[[Any, Any], Any], iterable: Iterable[Any], initial: Any = _MISSING, /
+) -> Any:
+    """`functools.reduce`"""
+    iterator = iter(iterable)
+    if initial is _MISSING:
+        try:
+            value = next(iterator)
+        except StopIteration:
+            raise TypeError("reduce() of empty iterable with no initial value") from None
+    else:
+        value = initial
+    for item in iterator:
+        value = function(value, item)
+    return value

@@ -1,0 +1,15 @@
+"""What calling a builtin function, class or method means: one row each."""
+
+from jitpkg.tracer.rows import conversions, functions, mappings, objects, sequences, sets, torch_api
+from jitpkg.tracer.rows.table import merged
+
+ROWS = merged(
+    functions.TABLE,
+    conversions.TABLE,
+    objects.TABLE,
+    sequences.TABLE,
+    mappings.TABLE,
+    sets.TABLE,
+    torch_api.TABLE,
+)
+"""Callable -> what calling it means."""

@@ -1,0 +1,220 @@
+"""Builtin classes, called."""
+
+from __future__ import annotations
+
+import collections
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from jitpkg.tracer import (
+    classes,
+    constants,
+    construction,
+    containers,
+    formatting,
+    reasons,
+    subscripts,
+)
+from jitpkg.tracer.rows.table import CallTable
+from jitpkg.tracer.values import (
+    FALSE,
+    NONE,
+    Constant,
+    InstanceDict,
+    Known,
+    Method,
+    Object,
+    Tensor,
+    Tuple,
+    Value,
+)
+from jitpkg.tracer.vm import VM
+
+TABLE = CallTable()
+
+
+@TABLE.row(bool)
+def bool_(vm: VM, value: Value | None = None, /) -> Value:
+    return FALSE if value is None else Constant(vm.truth(value))
+
+
+def _number(cls: type, special: str) -> Callable[..., Value]:
+    def row(vm: VM, *args: Value, **kwargs: Value) -> Value:
+        if constants.foldable(vm, args, kwargs):
+            return constants.fold(vm, cls, args, kwargs)
+        value = vm.look(args[0])
+        if isinstance(value, Tensor):
+            vm.stop(reasons.DATA_VALUE, f"{cls.__name__}() of a tensor")
+        for name in (special, "__index__", "__trunc__"):
+            method = vm.method_of_class(value, name)
+            if method is not None and len(args) == 1:
+                return vm.call_object(cls, vm.call(method, ()))
+        vm.stop(reasons.RAISES, f"{cls.__name__}() of a {vm.class_of(value).__qualname__}")
+
+    return row
+
+
+TABLE.add(int, _number(int, "__int__"))
+TABLE.add(float, _number(float, "__float__"))
+TABLE.add(complex, _number(complex, "__complex__"))
+
+
+@TABLE.row(str)
+def str_(vm: VM, *args: Value, **kwargs: Value) -> Value:
+    if not args and not kwargs:
+        return Constant("")
+    if len(args) == 1 and not kwargs:
+        return formatting.text(vm, args[0])
+    if constants.foldable(vm, args, kwargs):
+        return constants.fold(vm, str, args, kwargs)
+    vm.stop(reasons.UNSUPPORTED, "str() with an encoding")
+
+
+@TABLE.row(range)
+def range_(vm: VM, *bounds: Value) -> Value:
+    if constants.foldable(vm, bounds, {}):
+        return constants.fold(vm, range, bounds)
+    indices = tuple(Constant(subscripts.constant_index(vm, bound)) for bound in bounds)
+    return constants.fold(vm, range, indices)
+
+
+@TABLE.row(type)
+def type_(vm: VM, *args: Value, **kwargs: Value) -> Value:
+    if len(args) != 1 or kwargs:
+        vm.stop(reasons.STATEMENT, "a class made by type()")
+    value = vm.look(args[0])
+    if isinstance(value, Method):
+        vm.stop(reasons.UNSUPPORTED, "type() of a bound method")
+    return vm.trusted(vm.class_of(value))
+
+
+# Containers
+
+
+@TABLE.row(tuple)
+def tuple_(vm: VM, iterable: Value | None = None, /) -> Value:
+    if iterable is None:
+        return Tuple(())
+    value = vm.look(iterable)
+    if isinstance(value, Tuple) and value.cls is tuple:
+        return value
+    return Tuple(tuple(vm.unpack(value)))
+
+
+@TABLE.row(list)
+def list_(vm: VM, iterable: Value | None = None, /) -> Value:
+    return containers.new_list(vm, () if iterable is None else tuple(vm.unpack(iterable)))
+
+
+@TABLE.row(set)
+def set_(vm: VM, iterable: Value | None = None, /) -> Value:
+    return containers.new_set(vm, _unordered(vm, iterable))
+
+
+@TABLE.row(frozenset)
+def frozenset_(vm: VM, iterable: Value | None = None, /) -> Value:
+    value = None if iterable is None else vm.look(iterable)
+    if isinstance(value, Object) and value.cls is frozenset:
+        return value
+    return containers.new_set(vm, _unordered(vm, value), frozenset)
+
+
+def _unordered(vm: VM, iterable: Value | None) -> tuple[Value, ...]:
+    if iterable is None:
+        return ()
+    return tuple(vm.unpack(iterable))
+
+
+@TABLE.row(dict)
+def dict_(vm: VM, *args: Value, **kwargs: Value) -> Value:
+    made = containers.new_dict(vm, ())
+    update_mapping(vm, made, args, kwargs)
+    return made
+
+
+def update_mapping(vm: VM, target: Object, args: tuple[Value, ...], kwargs: Any) -> None:
+    """What `dict(*args, **kwargs)` puts into a dict."""
+    if len(args) > 1:
+        vm.stop(reasons.RAISES, "dict() takes one mapping")
+    if args:
+        for key, value in pairs(vm, args[0]):
+            containers.set_item(vm, target, key, value)
+    for name, value in kwargs.items():
+        containers.set_item(vm, target, Constant(name), value)
+
+
+def pairs(vm: VM, mapping: Value) -> list[tuple[Value, Value]]:
+    """Keys and values of a mapping, or of an iterable of pairs."""
+    mapping = vm.look(mapping)
+    if isinstance(mapping, InstanceDict) or (
+        isinstance(mapping, Object) and vm.method_of_class(mapping, "keys") is not None
+    ):
+        return containers.mapping_items(vm, mapping)
+    found = []
+    for item in vm.unpack(mapping):
+        key, value = containers.unpack_exactly(vm, item, 2)
+        found.append((key, value))
+    return found
+
+
+@TABLE.row(collections.OrderedDict)
+def ordered_dict(vm: VM, *args: Value, **kwargs: Value) -> Value:
+    made = containers.new_dict(vm, (), collections.OrderedDict)
+    update_mapping(vm, made, args, kwargs)
+    return made
+
+
+@TABLE.row(collections.defaultdict)
+def defaultdict(vm: VM, factory: Value = NONE, /, *args: Value, **kwargs: Value) -> Value:
+    made = containers.new_dict(vm, (), collections.defaultdict)
+    containers.set_factory(vm, made, factory)
+    update_mapping(vm, made, args, kwargs)
+    return made
+
+
+@TABLE.row(collections.deque)
+def deque(vm: VM, iterable: Value | None = None, maxlen: Value = NONE) -> Value:
+    limit = constants.python_value(vm, maxlen)
+    items = () if iterable is None else tuple(vm.unpack(iterable))
+    kept = items if limit is None else items[max(0, len(items) - limit) :]
+    made = containers.new_list(vm, kept, collections.deque)
+    containers.set_limit(vm, made, limit)
+    return made
+
+
+# Wrappers
+
+
+@TABLE.row(functools.partial)
+def partial(vm: VM, function: Value, /, *args: Value, **kwargs: Value) -> Value:
+    named = containers.new_dict(vm, [(Constant(k), v) for k, v in kwargs.items()])
+    made = Object(functools.partial)
+    vm.heap.write(made, "content", Tuple((function, Tuple(args), named)))
+    return made
+
+
+@TABLE.row(object)
+def object_(vm: VM) -> Value:
+    return Object(object)
+
+
+@TABLE.row(type.__call__)
+def type_call(vm: VM, cls: Value, /, *args: Value, **kwargs: Value) -> Value:
+    return construction.type_call(vm, cls, args, kwargs)
+
+
+@TABLE.row(
+    object.__new__,
+    list.__new__,
+    dict.__new__,
+    set.__new__,
+    frozenset.__new__,
+    tuple.__new__,
+    BaseException.__new__,
+)
+def new(vm: VM, cls: Value, /, *args: Value, **kwargs: Value) -> Value:
+    cls = vm.look(cls)
+    assert isinstance(cls, Known) and isinstance(cls.obj, type)
+    base = next(b for b in classes.mro(cls.obj) if b.__module__ in ("builtins", "collections"))
+    return construction.builtin_new(vm, cls.obj, base.__new__, args, kwargs)

@@ -1,0 +1,306 @@
+"""Methods of list, tuple, deque and str."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable, Sequence
+
+from jitpkg.tracer import constants, containers, reasons, subscripts
+from jitpkg.tracer.rows.functions import sorted_items
+from jitpkg.tracer.rows.table import CallTable
+from jitpkg.tracer.values import NONE, Constant, Object, Tuple, Value
+from jitpkg.tracer.vm import VM
+
+TABLE = CallTable()
+
+
+def _list(vm: VM, value: Value) -> Object:
+    value = vm.look(value)
+    if isinstance(value, Object) and issubclass(value.cls, list | collections.deque):
+        return value
+    vm.stop(reasons.OPAQUE, "a list method on something else")
+
+
+def _items(vm: VM, value: Value) -> tuple[Value, ...]:
+    value = vm.look(value)
+    if isinstance(value, Tuple):
+        return value.items
+    return containers.list_items(vm, _list(vm, value))
+
+
+# Changing
+
+
+@TABLE.row(list.append, collections.deque.append)
+def append(vm: VM, target: Value, item: Value, /) -> Value:
+    containers.append(vm, _list(vm, target), item)
+    return NONE
+
+
+@TABLE.row(list.extend, collections.deque.extend)
+def extend(vm: VM, target: Value, iterable: Value, /) -> Value:
+    for item in tuple(vm.unpack(iterable)):
+        containers.append(vm, _list(vm, target), item)
+    return NONE
+
+
+@TABLE.row(list.__iadd__)
+def iadd(vm: VM, target: Value, iterable: Value, /) -> Value:
+    extend(vm, target, iterable)
+    return target
+
+
+@TABLE.row(list.insert)
+def insert(vm: VM, target: Value, index: Value, item: Value, /) -> Value:
+    changed = list(_items(vm, target))
+    at = subscripts.constant_index(vm, index)
+    changed.insert(at, item)
+    containers.change_list(vm, _list(vm, target), changed, "insert", Constant(at), item)
+    return NONE
+
+
+@TABLE.row(list.pop)
+def pop(vm: VM, target: Value, index: Value | None = None, /) -> Value:
+    changed = list(_items(vm, target))
+    at = -1 if index is None else subscripts.constant_index(vm, index)
+    if not changed:
+        vm.raise_new(IndexError, "pop from empty list")
+    if not -len(changed) <= at < len(changed):
+        vm.raise_new(IndexError, "pop index out of range")
+    item = changed.pop(at)
+    containers.change_list(vm, _list(vm, target), changed, "pop", Constant(at))
+    return item
+
+
+@TABLE.row(list.remove)
+def remove(vm: VM, target: Value, item: Value, /) -> Value:
+    changed = list(_items(vm, target))
+    for at, member in enumerate(changed):
+        if vm.equal(member, item):
+            del changed[at]
+            containers.change_list(vm, _list(vm, target), changed, "__delitem__", Constant(at))
+            return NONE
+    vm.raise_new(ValueError, "list.remove(x): x not in list")
+
+
+@TABLE.row(list.clear, collections.deque.clear)
+def clear(vm: VM, target: Value, /) -> Value:
+    containers.change_list(vm, _list(vm, target), (), "clear")
+    return NONE
+
+
+@TABLE.row(list.reverse, collections.deque.reverse)
+def reverse(vm: VM, target: Value, /) -> Value:
+    containers.change_list(vm, _list(vm, target), _items(vm, target)[::-1], "reverse")
+    return NONE
+
+
+@TABLE.row(list.sort)
+def sort(
+    vm: VM, target: Value, /, *, key: Value | None = None, reverse: Value | None = None
+) -> Value:
+    changed = sorted_items(vm, list(_items(vm, target)), key, reverse)
+    everything = vm.call_object(slice, NONE, NONE)
+    made = containers.new_list(vm, changed)
+    containers.change_list(vm, _list(vm, target), changed, "__setitem__", everything, made)
+    return NONE
+
+
+@TABLE.row(list.__init__)
+def init(vm: VM, target: Value, iterable: Value | None = None, /) -> Value:
+    items = () if iterable is None else tuple(vm.unpack(iterable))
+    made = containers.new_list(vm, items)
+    containers.change_list(vm, _list(vm, target), items, "__init__", made)
+    return NONE
+
+
+@TABLE.row(list.__setitem__, collections.deque.__setitem__)
+def setitem(vm: VM, target: Value, key: Value, value: Value, /) -> Value:
+    subscripts.set_container_item(vm, _list(vm, target), vm.look(key), value)
+    return NONE
+
+
+@TABLE.row(list.__delitem__, collections.deque.__delitem__)
+def delitem(vm: VM, target: Value, key: Value, /) -> Value:
+    subscripts.delete_container_item(vm, _list(vm, target), vm.look(key))
+    return NONE
+
+
+@TABLE.row(collections.deque.appendleft)
+def appendleft(vm: VM, target: Value, item: Value, /) -> Value:
+    limit = containers.limit(vm, _list(vm, target))
+    changed = (item, *_items(vm, target))[:limit]
+    containers.change_list(vm, _list(vm, target), changed, "appendleft", item)
+    return NONE
+
+
+@TABLE.row(collections.deque.extendleft)
+def extendleft(vm: VM, target: Value, iterable: Value, /) -> Value:
+    for item in tuple(vm.unpack(iterable)):
+        appendleft(vm, target, item)
+    return NONE
+
+
+def _pop_end(method: str, at: int) -> Callable[..., Value]:
+    def row(vm: VM, target: Value, /) -> Value:
+        changed = list(_items(vm, target))
+        if not changed:
+            vm.raise_new(IndexError, "pop from an empty deque")
+        item = changed.pop(at)
+        containers.change_list(vm, _list(vm, target), changed, method)
+        return item
+
+    return row
+
+
+TABLE.add(collections.deque.pop, _pop_end("pop", -1))
+TABLE.add(collections.deque.popleft, _pop_end("popleft", 0))
+
+
+@TABLE.row(collections.deque.rotate)
+def rotate(vm: VM, target: Value, count: Value | None = None, /) -> Value:
+    by = 1 if count is None else subscripts.constant_index(vm, count)
+    changed = collections.deque(_items(vm, target))
+    changed.rotate(by)
+    containers.change_list(vm, _list(vm, target), tuple(changed), "rotate", Constant(by))
+    return NONE
+
+
+# Reading
+
+
+@TABLE.row(list.copy)
+def copy(vm: VM, target: Value, /) -> Value:
+    return containers.new_list(vm, _items(vm, target))
+
+
+@TABLE.row(list.index, tuple.index)
+def index(
+    vm: VM, target: Value, item: Value, start: Value | None = None, stop: Value | None = None, /
+) -> Value:
+    items = _items(vm, target)
+    bounds = [subscripts.constant_index(vm, b) for b in (start, stop) if b is not None]
+    for at in range(len(items))[slice(*bounds) if len(bounds) == 2 else slice(*bounds, None)]:
+        if vm.equal(items[at], item):
+            return Constant(at)
+    if isinstance(vm.look(target), Tuple):
+        vm.raise_new(ValueError, "tuple.index(x): x not in tuple")
+    vm.stop(reasons.RAISES, "ValueError: the item is not in the list")
+
+
+@TABLE.row(list.count, tuple.count, collections.deque.count)
+def count_(vm: VM, target: Value, item: Value, /) -> Value:
+    return Constant(sum(vm.equal(member, item) for member in _items(vm, target)))
+
+
+@TABLE.row(list.__getitem__, tuple.__getitem__, collections.deque.__getitem__)
+def getitem(vm: VM, target: Value, key: Value, /) -> Value:
+    value = vm.look(target)
+    if isinstance(value, Tuple):
+        return subscripts.get(vm, Tuple(value.items), key)
+    return subscripts.container_item(vm, _list(vm, target), vm.look(key))
+
+
+@TABLE.row(list.__len__, collections.deque.__len__)
+def len_(vm: VM, target: Value, /) -> Value:
+    return Constant(containers.length(vm, _list(vm, target)))
+
+
+@TABLE.row(tuple.__len__)
+def tuple_len(vm: VM, target: Value, /) -> Value:
+    return Constant(len(_items(vm, target)))
+
+
+@TABLE.row(list.__iter__, tuple.__iter__, collections.deque.__iter__)
+def iter_(vm: VM, target: Value, /) -> Value:
+    value = vm.look(target)
+    if isinstance(value, Tuple) or (isinstance(value, Object) and value.cls is list):
+        return vm.iterate(value)
+    return vm.iterate(Tuple(_items(vm, value)))
+
+
+@TABLE.row(list.__contains__, tuple.__contains__, collections.deque.__contains__)
+def contains(vm: VM, target: Value, item: Value, /) -> Value:
+    return Constant(any(vm.equal(member, item) for member in _items(vm, target)))
+
+
+def _same_kind(vm: VM, a: Value, b: Value) -> bool:
+    b = vm.look(b)
+    kind = tuple if isinstance(vm.look(a), Tuple) else list
+    return issubclass(vm.class_of(b), kind)
+
+
+@TABLE.row(list.__add__, tuple.__add__)
+def add(vm: VM, a: Value, b: Value, /) -> Value:
+    if not _same_kind(vm, a, b):
+        vm.stop(reasons.RAISES, "a concatenation with something else")
+    items = (*_items(vm, a), *_items(vm, b))
+    if isinstance(vm.look(a), Tuple):
+        return Tuple(items)
+    return containers.new_list(vm, items)
+
+
+@TABLE.row(list.__mul__, list.__rmul__, tuple.__mul__, tuple.__rmul__)
+def mul(vm: VM, a: Value, times: Value, /) -> Value:
+    items = _items(vm, a) * subscripts.constant_index(vm, times)
+    if isinstance(vm.look(a), Tuple):
+        return Tuple(items)
+    return containers.new_list(vm, items)
+
+
+@TABLE.row(list.__imul__)
+def imul(vm: VM, target: Value, times: Value, /) -> Value:
+    by = subscripts.constant_index(vm, times)
+    changed = _items(vm, target) * by
+    containers.change_list(vm, _list(vm, target), changed, "__imul__", Constant(by))
+    return target
+
+
+def _compare_row(name: str) -> Callable[..., Value]:
+    """Sequences are compared by their first items that differ, then by length."""
+
+    def row(vm: VM, a: Value, b: Value, /) -> Value:
+        if not _same_kind(vm, a, b):
+            return Constant(NotImplemented)
+        left, right = _items(vm, a), _items(vm, b)
+        if name in ("==", "!="):
+            equal = len(left) == len(right) and all(map(vm.equal, left, right))
+            return Constant(equal == (name == "=="))
+        for x, y in zip(left, right, strict=False):
+            if not vm.equal(x, y):
+                return vm.compare(name, x, y)
+        return vm.compare(name, Constant(len(left)), Constant(len(right)))
+
+    return row
+
+
+for _cls in (list, tuple):
+    for _name, _method in (
+        ("==", "__eq__"),
+        ("!=", "__ne__"),
+        ("<", "__lt__"),
+        ("<=", "__le__"),
+        (">", "__gt__"),
+        (">=", "__ge__"),
+    ):
+        TABLE.add(getattr(_cls, _method), _compare_row(_name))
+
+
+# str
+
+
+@TABLE.row(str.join, bytes.join)
+def join(vm: VM, separator: Value, iterable: Value, /) -> Value:
+    items: Sequence[Value] = vm.unpack(iterable)
+    pieces = Tuple(tuple(items))
+    if not constants.foldable(vm, (separator, pieces), {}):
+        vm.stop(reasons.RAISES, "join() of something that is no string")
+    first = constants.python_value(vm, separator)
+    return constants.fold(vm, type(first).join, (separator, pieces))
+
+
+@TABLE.row(str.format)
+def format_(vm: VM, template: Value, /, *args: Value, **kwargs: Value) -> Value:
+    if constants.foldable(vm, (template, *args), kwargs):
+        return constants.fold(vm, str.format, (template, *args), kwargs)
+    vm.stop(reasons.UNSUPPORTED, "str.format() of objects")

@@ -1,0 +1,185 @@
+"""Methods of set and frozenset."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from jitpkg.tracer import containers, reasons
+from jitpkg.tracer.heap import Entry
+from jitpkg.tracer.rows.table import CallTable
+from jitpkg.tracer.values import NONE, Constant, Object, Value
+from jitpkg.tracer.vm import VM
+
+TABLE = CallTable()
+
+
+def _set(vm: VM, value: Value) -> Object:
+    value = vm.look(value)
+    if isinstance(value, Object) and issubclass(value.cls, set | frozenset):
+        return value
+    vm.stop(reasons.OPAQUE, "a set method on something else")
+
+
+def _members(vm: VM, value: Value) -> list[Value]:
+    """Elements of a set, or of any iterable, in an order that must not be observed."""
+    value = vm.look(value)
+    if isinstance(value, Object) and issubclass(value.cls, set | frozenset):
+        return [entry.key for entry in containers.all_entries(vm, value).entries.values()]
+    return list(vm.unpack(value))
+
+
+@TABLE.row(set.add)
+def add(vm: VM, target: Value, item: Value, /) -> Value:
+    containers.add(vm, _set(vm, target), item)
+    return NONE
+
+
+@TABLE.row(set.discard)
+def discard(vm: VM, target: Value, item: Value, /) -> Value:
+    if containers.has_key(vm, _set(vm, target), item):
+        containers.remove(vm, _set(vm, target), item, set.discard)
+    return NONE
+
+
+@TABLE.row(set.remove)
+def remove(vm: VM, target: Value, item: Value, /) -> Value:
+    if not containers.has_key(vm, _set(vm, target), item):
+        vm.stop(reasons.RAISES, "KeyError")
+    containers.remove(vm, _set(vm, target), item, set.remove)
+    return NONE
+
+
+@TABLE.row(set.clear)
+def clear(vm: VM, target: Value, /) -> Value:
+    nothing: list[Entry] = []
+    containers.replace_entries(vm, _set(vm, target), nothing, set.clear)
+    return NONE
+
+
+@TABLE.row(set.update)
+def update(vm: VM, target: Value, /, *iterables: Value) -> Value:
+    for iterable in iterables:
+        for item in _members(vm, iterable):
+            containers.add(vm, _set(vm, target), item)
+    return NONE
+
+
+@TABLE.row(set.__init__)
+def init(vm: VM, target: Value, iterable: Value | None = None, /) -> Value:
+    if iterable is not None:
+        update(vm, target, iterable)
+    return NONE
+
+
+@TABLE.row(set.__len__, frozenset.__len__)
+def len_(vm: VM, target: Value, /) -> Value:
+    return Constant(containers.length(vm, _set(vm, target)))
+
+
+@TABLE.row(set.__contains__, frozenset.__contains__)
+def contains(vm: VM, target: Value, item: Value, /) -> Value:
+    return Constant(containers.has_key(vm, _set(vm, target), item))
+
+
+@TABLE.row(set.copy, frozenset.copy)
+def copy(vm: VM, target: Value, /) -> Value:
+    value = _set(vm, target)
+    if value.cls is frozenset:
+        return value
+    return containers.new_set(vm, _members(vm, value))
+
+
+@TABLE.row(set.__iter__, frozenset.__iter__)
+def iter_(vm: VM, target: Value, /) -> Value:
+    return vm.iterate(_set(vm, target))
+
+
+# Algebra
+
+
+def _class(vm: VM, value: Value) -> type:
+    return frozenset if issubclass(_set(vm, value).cls, frozenset) else set
+
+
+def _keys(vm: VM, members: Sequence[Value]) -> set[object]:
+    return {containers.key_of(vm, member) for member in members}
+
+
+def _union(vm: VM, left: list[Value], right: list[Value]) -> list[Value]:
+    return [*left, *right]
+
+
+def _intersection(vm: VM, left: list[Value], right: list[Value]) -> list[Value]:
+    keys = _keys(vm, right)
+    return [member for member in left if containers.key_of(vm, member) in keys]
+
+
+def _difference(vm: VM, left: list[Value], right: list[Value]) -> list[Value]:
+    keys = _keys(vm, right)
+    return [member for member in left if containers.key_of(vm, member) not in keys]
+
+
+def _symmetric(vm: VM, left: list[Value], right: list[Value]) -> list[Value]:
+    return [*_difference(vm, left, right), *_difference(vm, right, left)]
+
+
+Operation = Callable[[VM, list[Value], list[Value]], list[Value]]
+
+
+def _method_row(operation: Operation) -> Callable[..., Value]:
+    def row(vm: VM, target: Value, /, *others: Value) -> Value:
+        members = _members(vm, target)
+        for other in others:
+            members = operation(vm, members, _members(vm, other))
+        return containers.new_set(vm, members, _class(vm, target))
+
+    return row
+
+
+def _operator_row(operation: Operation) -> Callable[..., Value]:
+    def row(vm: VM, a: Value, b: Value, /) -> Value:
+        if not issubclass(vm.class_of(b), set | frozenset):
+            return Constant(NotImplemented)
+        members = operation(vm, _members(vm, a), _members(vm, b))
+        return containers.new_set(vm, members, _class(vm, a))
+
+    return row
+
+
+for _cls in (set, frozenset):
+    for _name, _special, _operation in (
+        ("union", "__or__", _union),
+        ("intersection", "__and__", _intersection),
+        ("difference", "__sub__", _difference),
+        ("symmetric_difference", "__xor__", _symmetric),
+    ):
+        TABLE.add(getattr(_cls, _name), _method_row(_operation))
+        TABLE.add(getattr(_cls, _special), _operator_row(_operation))
+
+
+def _relation(compare: Callable[[set[object], set[object]], bool]) -> Callable[..., Value]:
+    def row(vm: VM, a: Value, b: Value, /) -> Value:
+        if not issubclass(vm.class_of(b), set | frozenset):
+            return Constant(NotImplemented)
+        return Constant(compare(_keys(vm, _members(vm, a)), _keys(vm, _members(vm, b))))
+
+    return row
+
+
+def _test(compare: Callable[[set[object], set[object]], bool]) -> Callable[..., Value]:
+    def row(vm: VM, a: Value, b: Value, /) -> Value:
+        return Constant(compare(_keys(vm, _members(vm, a)), _keys(vm, _members(vm, b))))
+
+    return row
+
+
+for _cls in (set, frozenset):
+    TABLE.add(_cls.__eq__, _relation(lambda a, b: a == b))
+    TABLE.add(_cls.__ne__, _relation(lambda a, b: a != b))
+    TABLE.add(_cls.__le__, _relation(lambda a, b: a <= b))
+    TABLE.add(_cls.__lt__, _relation(lambda a, b: a < b))
+    TABLE.add(_cls.__ge__, _relation(lambda a, b: a >= b))
+    TABLE.add(_cls.__gt__, _relation(lambda a, b: a > b))
+    TABLE.add(_cls.issubset, _test(lambda a, b: a <= b))
+    TABLE.add(_cls.issuperset, _test(lambda a, b: a >= b))
+    TABLE.add(_cls.isdisjoint, _test(lambda a, b: a.isdisjoint(b)))

@@ -1,0 +1,59 @@
+"""Functions of torch and of jitpkg that mean something else in a trace."""
+
+from __future__ import annotations
+
+import sys
+
+import torch
+
+from jitpkg import marks
+from jitpkg.tracer import reasons
+from jitpkg.tracer.rows.table import CallTable
+from jitpkg.tracer.values import FALSE, TRUE, Tensor, Value
+from jitpkg.tracer.vm import VM
+
+TABLE = CallTable()
+
+
+@TABLE.row(torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling, marks.is_compiling)
+def is_compiling(vm: VM) -> Value:
+    """Libraries branch on these."""
+    return TRUE
+
+
+@TABLE.row(torch.compiler.is_exporting)
+def is_exporting(vm: VM) -> Value:
+    return FALSE
+
+
+@TABLE.row(marks.graph_break)
+def graph_break(vm: VM, message: Value | None = None) -> Value:
+    vm.stop(reasons.ASKED)
+
+
+@TABLE.row(torch.overrides.is_tensor_like)
+def is_tensor_like(vm: VM, value: Value, /) -> Value:
+    value = vm.look(value)
+    if isinstance(value, Tensor):
+        return TRUE
+    return vm.call_object(hasattr, value, vm.trusted("__torch_function__"))
+
+
+@TABLE.row(
+    torch._C._has_torch_function,
+    torch._C._has_torch_function_unary,
+    torch._C._has_torch_function_variadic,
+)
+def has_torch_function(vm: VM, *values: Value) -> Value:
+    """Plain tensors only come here, and modes are excluded by the guards."""
+    return FALSE
+
+
+@TABLE.row(sys._getframe)
+def getframe(vm: VM, depth: Value | None = None, /) -> Value:
+    vm.stop(reasons.FRAMES, "sys._getframe()")
+
+
+@TABLE.row(torch._C._log_api_usage_once)
+def log_api_usage_once(vm: VM, *args: Value) -> Value:
+    return FALSE

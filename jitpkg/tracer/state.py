@@ -1,0 +1,90 @@
+"""Torch's thread-local state: grad mode, autocast. The graph changes it, and so does the trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import MappingProxyType
+from typing import Any
+
+import torch
+
+from jitpkg.tracer import constants, reasons
+from jitpkg.tracer.torch_calls import STATE_GETTERS, STATE_SETTERS
+from jitpkg.tracer.values import NONE, Constant, Value
+from jitpkg.tracer.vm import VM, Args, Kwargs
+
+Row = Callable[[VM, Args, Kwargs], Value]
+
+
+def _set(setter: Callable[..., Any]) -> Row:
+    def row(vm: VM, args: Args, kwargs: Kwargs) -> Value:
+        """Add the change to the graph, and make it now: what is traced next runs under it."""
+        if not constants.foldable(vm, args, kwargs):
+            vm.stop(reasons.RANDOM_STATE, setter.__name__)
+        values = [constants.python_value(vm, value) for value in args]
+        named = {name: constants.python_value(vm, value) for name, value in kwargs.items()}
+        result = setter(*values, **named)
+        vm.graph.call_function(setter, tuple(values), named)
+        return Constant(result) if isinstance(result, int) else NONE
+
+    return row
+
+
+def _get(getter: Callable[..., Any]) -> Row:
+    def row(vm: VM, args: Args, kwargs: Kwargs) -> Value:
+        return constants.fold(vm, getter, args, kwargs)
+
+    return row
+
+
+STATE: Mapping[object, Row] = MappingProxyType(
+    {
+        **{setter: _set(setter) for setter in STATE_SETTERS},
+        **{getter: _get(getter) for getter in STATE_GETTERS},
+    }
+)
+"""What calling a function of torch's state means."""
+
+DEVICE_TYPES = ("cpu", "cuda")
+
+
+@contextmanager
+def preserved() -> Iterator[None]:
+    """Put torch's thread-local state back at the end: a trace changes nothing."""
+    restore = snapshot()
+    try:
+        yield
+    finally:
+        restore()
+
+
+def snapshot() -> Callable[[], None]:
+    """A function that puts the state back as it is now."""
+    grad = torch.is_grad_enabled()
+    cache = torch.is_autocast_cache_enabled()
+    autocast = [
+        (kind, torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind))
+        for kind in DEVICE_TYPES
+    ]
+    nesting = _nesting()
+
+    def restore() -> None:
+        torch._C._set_grad_enabled(grad)
+        for kind, enabled, dtype in autocast:
+            torch.set_autocast_enabled(kind, enabled)
+            torch.set_autocast_dtype(kind, dtype)
+        torch.set_autocast_cache_enabled(cache)
+        while _nesting() > nesting:
+            torch.autocast_decrement_nesting()
+        while _nesting() < nesting:
+            torch.autocast_increment_nesting()
+
+    return restore
+
+
+def _nesting() -> int:
+    """How many autocast contexts are entered."""
+    depth = torch.autocast_increment_nesting() - 1
+    torch.autocast_decrement_nesting()
+    return depth

@@ -1,0 +1,214 @@
+"""`container[key]`, its assignment and its deletion."""
+
+from __future__ import annotations
+
+import collections
+import operator
+from typing import Any
+
+from jitpkg.tracer import containers, reasons
+from jitpkg.tracer.values import (
+    Constant,
+    InstanceDict,
+    Known,
+    Object,
+    Slice,
+    Tensor,
+    Tuple,
+    Value,
+)
+from jitpkg.tracer.vm import VM
+
+
+def get(vm: VM, container: Value, key: Value) -> Value:
+    """`container[key]`"""
+    container, key = vm.look(container), vm.look(key)
+    match container:
+        case Tensor():
+            return vm.op(operator.getitem, (container, key))
+        case Tuple(items, cls) if cls.__getitem__ is tuple.__getitem__ or cls.__module__ == "torch":
+            return _sequence_item(vm, container, items, key)
+        case Object(cls) if _plain(cls, "__getitem__"):
+            return container_item(vm, container, key)
+        case Constant(str() | bytes() | range() as sequence) if isinstance(key, Constant):
+            return vm.call_object(operator.getitem, Constant(sequence), key)
+        case Constant(str() | bytes() | range() as sequence) if isinstance(key, Slice):
+            return Constant(sequence[constant_slice(vm, key)])
+        case InstanceDict(of):
+            name = _name(vm, key)
+            found = next((v for k, v in containers.instance_items(vm, container) if _is(k, name)), None)
+            return found or vm.raise_new(KeyError, name)
+        case Known(type() as cls):
+            return _class_item(vm, container, cls, key)
+    method = vm.method_of_class(container, "__getitem__")
+    if method is None:
+        vm.stop(reasons.RAISES, f"a {vm.class_of(container).__qualname__} has no items")
+    return vm.call(method, (key,))
+
+
+def _plain(cls: type, method: str) -> bool:
+    base = containers.base_class(cls)
+    if base is None or issubclass(cls, set | frozenset):
+        return False
+    own = getattr(cls, method, None)
+    return own is getattr(base, method) or own is getattr(dict, method, None)
+
+
+def _name(vm: VM, key: Value) -> str:
+    if isinstance(key, Constant) and isinstance(key.value, str):
+        return key.value
+    vm.stop(reasons.UNSUPPORTED, "an attribute dictionary with a key that is no string")
+
+
+def _is(key: Value, name: str) -> bool:
+    return isinstance(key, Constant) and key.value == name
+
+
+def _class_item(vm: VM, container: Value, cls: type, key: Value) -> Value:
+    """`list[int]`, or a metaclass's `__getitem__`."""
+    method = vm.method_of_class(container, "__getitem__")
+    if method is not None:
+        return vm.call(method, (key,))
+    vm.stop(reasons.UNSUPPORTED, f"{cls.__qualname__}[…]")
+
+
+def container_item(vm: VM, container: Object, key: Value) -> Value:
+    """An item of a list, deque or dict, by the builtin class's rules."""
+    if not issubclass(container.cls, dict):
+        return _sequence_item(vm, container, containers.list_items(vm, container), key)
+    found = containers.find(vm, container, key)
+    if found is not None:
+        return found
+    missing = vm.method_of_class(container, "__missing__")
+    if missing is not None:
+        return vm.call(missing, (key,))
+    if isinstance(key, Constant):
+        vm.raise_new(KeyError, key.value)
+    vm.stop(reasons.RAISES, "KeyError")
+
+
+def missing_default(vm: VM, container: Object, key: Value) -> Value:
+    """`defaultdict.__missing__`"""
+    factory = containers.entries_of(vm, container).factory
+    if factory is None or vm.same(factory, Constant(None)):
+        vm.stop(reasons.RAISES, "KeyError")
+    value = vm.call(factory, ())
+    containers.set_item(vm, container, key, value)
+    return value
+
+
+def _sequence_item(vm: VM, container: Value, items: tuple[Value, ...], key: Value) -> Value:
+    if isinstance(key, Slice):
+        chosen = items[constant_slice(vm, key)]
+        if isinstance(container, Tuple):
+            keeps_class = container.cls.__module__ == "torch"  # a Size's slice is a Size
+            return Tuple(chosen, container.cls if keeps_class else tuple)
+        assert isinstance(container, Object)
+        if issubclass(container.cls, collections.deque):
+            vm.raise_new(TypeError, "sequence index must be integer, not 'slice'")
+        return containers.new_list(vm, chosen)
+    index = constant_index(vm, key)
+    kind = "tuple" if isinstance(container, Tuple) else _kind_name(container)
+    if -len(items) <= index < len(items):
+        return items[index]
+    vm.raise_new(IndexError, f"{kind} index out of range")
+
+
+def _kind_name(container: Value) -> str:
+    assert isinstance(container, Object)
+    base = containers.base_class(container.cls)
+    return base.__name__ if base is not None else "list"
+
+
+def constant_index(vm: VM, key: Value) -> int:
+    """The integer that a subscript is."""
+    key = vm.look(key)
+    if isinstance(key, Constant) and isinstance(key.value, int):
+        return key.value
+    if isinstance(key, Tensor):
+        vm.stop(reasons.DATA_VALUE, "a tensor as an index of a sequence")
+    method = vm.method_of_class(key, "__index__")
+    if method is None:
+        vm.stop(reasons.RAISES, f"a {vm.class_of(key).__qualname__} as an index")
+    return constant_index(vm, vm.call(method, ()))
+
+
+def constant_slice(vm: VM, key: Slice) -> slice:
+    """The slice that a subscript is, with integers."""
+
+    def bound(value: Value) -> Any:
+        value = vm.look(value)
+        if isinstance(value, Constant) and value.value is None:
+            return None
+        return constant_index(vm, value)
+
+    return slice(bound(key.start), bound(key.stop), bound(key.step))
+
+
+def set_(vm: VM, container: Value, key: Value, value: Value) -> None:
+    """`container[key] = value`"""
+    container, key = vm.look(container), vm.look(key)
+    match container:
+        case Tensor():
+            vm.op(operator.setitem, (container, key, value))
+        case Object(cls) if _plain(cls, "__setitem__"):
+            set_container_item(vm, container, key, value)
+        case InstanceDict(of):
+            vm.stop(reasons.UNSUPPORTED, "a change of an attribute dictionary")
+        case _:
+            method = vm.method_of_class(container, "__setitem__")
+            if method is None:
+                vm.stop(reasons.RAISES, "an assignment to an item of what has none")
+            vm.call(method, (key, value))
+
+
+def set_container_item(vm: VM, container: Object, key: Value, value: Value) -> None:
+    """Set an item of a list, deque or dict, by the builtin class's rules."""
+    if issubclass(container.cls, dict):
+        containers.set_item(vm, container, key, value)
+        return
+    items = list(containers.list_items(vm, container))
+    if isinstance(key, Slice):
+        items[constant_slice(vm, key)] = vm.unpack(value)
+        real_key: Value = key
+    else:
+        index = constant_index(vm, key)
+        if not -len(items) <= index < len(items):
+            vm.raise_new(IndexError, f"{_kind_name(container)} assignment index out of range")
+        items[index] = value
+        real_key = Constant(index)
+    if isinstance(key, Slice):
+        value = containers.new_list(vm, vm.unpack(value))
+    containers.change_list(vm, container, items, "__setitem__", real_key, value)
+
+
+def delete(vm: VM, container: Value, key: Value) -> None:
+    """`del container[key]`"""
+    container, key = vm.look(container), vm.look(key)
+    if isinstance(container, Object) and _plain(container.cls, "__delitem__"):
+        delete_container_item(vm, container, key)
+        return
+    method = vm.method_of_class(container, "__delitem__")
+    if method is None:
+        vm.stop(reasons.RAISES, "a deletion of an item of what has none")
+    vm.call(method, (key,))
+
+
+def delete_container_item(vm: VM, container: Object, key: Value) -> None:
+    """Delete an item of a list, deque or dict, by the builtin class's rules."""
+    if issubclass(container.cls, dict):
+        if containers.find(vm, container, key) is None:
+            vm.stop(reasons.RAISES, "KeyError")
+        containers.delete_item(vm, container, key)
+        return
+    items = list(containers.list_items(vm, container))
+    if isinstance(key, Slice):
+        del items[constant_slice(vm, key)]
+        real_key: Value = key
+    else:
+        index = constant_index(vm, key)
+        if not -len(items) <= index < len(items):
+            vm.raise_new(IndexError, f"{_kind_name(container)} assignment index out of range")
+        del items[index]
+        real_key = Constant(index)
+    containers.change_list(vm, container, items, "__delitem__", real_key)

@@ -1,0 +1,331 @@
+"""Tensors: inputs of the graph, ops on them, their attributes."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, cast
+
+import torch
+from torch import fx
+
+from jitpkg.facts.fake import DataDependent, NoFacts, Outcome, TheArgument, WouldRaise
+from jitpkg.facts.tensor import TensorFacts, facts_of, why_not_plain
+from jitpkg.guards.kinds import Has, TensorIs, TypeIs
+from jitpkg.guards.sources import Attr, Item, Source
+from jitpkg.tracer import containers, reasons
+from jitpkg.tracer.torch_calls import is_graph_function
+from jitpkg.tracer.values import (
+    Constant,
+    Known,
+    Object,
+    Opaque,
+    Slice,
+    Tensor,
+    Tuple,
+    Value,
+)
+from jitpkg.tracer.vm import VM, Args, Failure, Kwargs
+
+__all__ = ["ATTRIBUTES", "attribute", "existing", "is_graph_function", "op"]
+
+
+def existing(vm: VM, obj: torch.Tensor, source: Source) -> Value:
+    """An existing tensor: an input of the graph, guarded by its metadata."""
+    why = why_not_plain(obj)
+    if why is not None:
+        vm.guard(TypeIs(source, type(obj)))
+        return Opaque(source, obj, why)
+    facts = facts_of(obj)
+    vm.guard(TensorIs(source, facts))
+    tensor = Tensor(vm.graph.placeholder(source, obj), source)
+    vm.heap.write(tensor, "facts", facts)
+    return tensor
+
+
+# Ops
+
+
+@dataclass
+class _Proxied:
+    """A call's arguments as the graph has them, and as facts."""
+
+    vm: VM
+    tensors: list[Tensor]
+
+    def node(self, value: Value) -> Any:
+        """The argument for the graph."""
+        return self._mapped(value, self.vm.node, noting=True)
+
+    def facts(self, value: Value) -> Any:
+        """The argument for the question what the op returns."""
+        return self._mapped(value, self.vm.facts, noting=False)
+
+    def _mapped(self, value: Value, leaf: Callable[[Tensor], Any], *, noting: bool) -> Any:
+        value = self.vm.look(value)
+        match value:
+            case Tensor():
+                if noting:
+                    self.tensors.append(value)
+                return leaf(value)
+            case Constant():
+                return value.value
+            case Tuple():
+                items = [self._mapped(item, leaf, noting=noting) for item in value.items]
+                return _tuple_like(value.cls, items)
+            case Slice():
+                parts = (value.start, value.stop, value.step)
+                return slice(*(self._mapped(part, leaf, noting=noting) for part in parts))
+            case Object() if value.cls is list:
+                items = containers.list_items(self.vm, value)
+                return [self._mapped(item, leaf, noting=noting) for item in items]
+            case Object() if value.cls is dict:
+                return {
+                    self._mapped(key, leaf, noting=noting): self._mapped(item, leaf, noting=noting)
+                    for key, item in containers.mapping_items(self.vm, value)
+                }
+            case Known(torch.finfo() | torch.iinfo()):
+                return value.obj
+            case Opaque():
+                self.vm.stop(reasons.OPAQUE, value.why)
+            case _:
+                kind = self.vm.class_of(value).__qualname__
+                self.vm.stop(reasons.FOREIGN_CALL, f"an op takes a {kind}")
+
+
+def _tuple_like(cls: type, items: list[Any]) -> Any:
+    if hasattr(cls, "_fields") and hasattr(cls, "_make"):
+        return cls._make(items)
+    return tuple(items)
+
+
+def op(
+    vm: VM, target: Callable[..., Any] | str, args: Args, kwargs: Kwargs | None = None
+) -> Value:
+    """Add an op to the graph."""
+    kwargs = kwargs or {}
+    proxied = _Proxied(vm, [])
+    node_args = tuple(proxied.node(value) for value in args)
+    node_kwargs = {name: proxied.node(value) for name, value in kwargs.items()}
+    fact_args = tuple(proxied.facts(value) for value in args)
+    fact_kwargs = {name: proxied.facts(value) for name, value in kwargs.items()}
+    name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
+
+    if vm.mutations and vm.in_handler():
+        vm.stop(reasons.HANDLED_FAILURE, f"{name} behind a mutation, inside try or with")
+    call = _method_caller(target) if isinstance(target, str) else target
+    outcome = _outcome(vm, name, call, fact_args, fact_kwargs)
+    _check_grad_of_views(vm, proxied.tensors, outcome)
+
+    if not outcome.shares and not outcome.mutated and outcome.result is not None:
+        return _metadata(vm, outcome.result)
+    failure = Failure(len(vm.effects), not vm.mutations, vm.break_here(reasons.RAISES))
+    if isinstance(target, str):
+        node = vm.graph.call_method(target, node_args, node_kwargs)
+    else:
+        node = vm.graph.call_function(target, node_args, node_kwargs)
+    vm.failures[node.name] = failure
+    _note_mutations(vm, proxied.tensors, outcome)
+    return _Results(vm, node, proxied.tensors, iter(outcome.shares)).value(outcome.result)
+
+
+def _method_caller(name: str) -> Callable[..., Any]:
+    def call(receiver: Any, *args: Any, **kwargs: Any) -> Any:
+        return getattr(receiver, name)(*args, **kwargs)
+
+    return call
+
+
+def _outcome(
+    vm: VM, name: str, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Outcome:
+    try:
+        return vm.fake.of_call(call, args, kwargs)
+    except DataDependent as error:
+        reason = reasons.DATA_VALUE if name in _VALUES else reasons.DATA_SHAPE
+        vm.stop(reason, f"{name}: {error}")
+    except NoFacts as error:
+        vm.stop(reasons.NO_FACTS, f"{name}: {error}")
+    except WouldRaise as error:
+        vm.stop(reasons.RAISES, f"{name} raises {type(error.error).__name__}: {error}")
+
+
+_VALUES = frozenset({"item", "bool", "float", "int", "equal", "allclose", "is_nonzero", "truth"})
+
+
+def _check_grad_of_views(vm: VM, tensors: list[Tensor], outcome: Outcome) -> None:
+    """Writing a value that requires grad into a view changes its base and other views, too."""
+    for tensor, after in zip(tensors, outcome.arguments, strict=True):
+        before = vm.facts(tensor)
+        if after.requires_grad == before.requires_grad:
+            continue
+        if tensor.source is not None or tensor in vm.sharing:
+            vm.stop(reasons.UNSUPPORTED, "an in-place op makes a shared tensor require grad")
+
+
+def _note_mutations(vm: VM, tensors: list[Tensor], outcome: Outcome) -> None:
+    for k, (tensor, after) in enumerate(zip(tensors, outcome.arguments, strict=True)):
+        if vm.facts(tensor) != after:
+            vm.heap.write(tensor, "facts", after)
+        owner = vm.roots.get(tensor, tensor)
+        if k in outcome.mutated and owner.source is not None:
+            vm.mutations.append(owner)
+    if outcome.random:
+        vm.mutations.append(_RANDOM_STREAM)
+
+
+_RANDOM_STREAM = Tensor(cast(fx.Node, None))
+"""Stands for the random stream among what a graph has changed."""
+
+
+def _metadata(vm: VM, result: Any) -> Value:
+    """A result without tensors: it follows from metadata, which is guarded."""
+    if isinstance(result, tuple):
+        return Tuple(tuple(_metadata(vm, item) for item in result), type(result))
+    if isinstance(result, list):
+        return containers.new_list(vm, tuple(_metadata(vm, item) for item in result))
+    if isinstance(result, bool | int | float | complex | str | torch.dtype | torch.device | torch.layout):
+        return Constant(result)
+    if isinstance(result, torch.finfo | torch.iinfo):
+        return vm.trusted(result)
+    vm.stop(reasons.UNSUPPORTED, f"an op that returns a {type(result).__qualname__}")
+
+
+@dataclass
+class _Results:
+    """Turns the description of a result into values."""
+
+    vm: VM
+    node: fx.Node
+    arguments: list[Tensor]
+    shares: Any
+
+    def value(self, result: Any, node: fx.Node | None = None) -> Value:
+        node = node or self.node
+        match result:
+            case TensorFacts() | TheArgument():
+                return self._tensor(result, node)
+            case tuple() | list():
+                items = tuple(
+                    self.value(item, self._item(node, k)) if _has_tensor(item) else self.value(item)
+                    for k, item in enumerate(result)
+                )
+                if isinstance(result, list):
+                    return containers.new_list(self.vm, items)
+                return Tuple(items, type(result))
+            case None:
+                return Constant(None)
+            case _:
+                return _metadata(self.vm, result)
+
+    def _item(self, node: fx.Node, k: int) -> fx.Node:
+        item = self.vm.graph.call_function(operator.getitem, (node, k), {})
+        self.vm.failures[item.name] = self.vm.failures[self.node.name]
+        return item
+
+    def _tensor(self, result: TensorFacts | TheArgument, node: fx.Node) -> Tensor:
+        shared = next(self.shares)
+        if isinstance(result, TheArgument):
+            tensor = self.arguments[result.index]
+            self.vm.heap.write(tensor, "node", node)
+            return tensor
+        tensor = Tensor(node)
+        self.vm.heap.write(tensor, "facts", result)
+        if shared is not None:
+            base = self.arguments[shared]
+            self.vm.sharing.update((tensor, base))
+            self.vm.roots[tensor] = self.vm.roots.get(base, base)
+        return tensor
+
+
+def _has_tensor(result: Any) -> bool:
+    if isinstance(result, tuple | list):
+        return any(map(_has_tensor, result))
+    return isinstance(result, TensorFacts | TheArgument)
+
+
+# Attributes
+
+
+def attribute(vm: VM, tensor: Tensor, name: str) -> Value | None:
+    """A tensor's attribute, where it has a rule of its own; None where the general rules apply."""
+    row = ATTRIBUTES.get(name)
+    return None if row is None else row(vm, tensor)
+
+
+def _fact(read: Callable[[TensorFacts], object]) -> Callable[[VM, Tensor], Value]:
+    return lambda vm, tensor: Constant(read(vm.facts(tensor)))
+
+
+def _derived(name: str) -> Callable[[VM, Tensor], Value]:
+    """An attribute that is an op."""
+    return lambda vm, tensor: vm.op(getattr, (tensor, Constant(name)))
+
+
+def _metadata_attribute(name: str) -> Callable[[VM, Tensor], Value]:
+    """An attribute that follows from the facts."""
+
+    def read(vm: VM, tensor: Tensor) -> Value:
+        result = vm.fake.of_call(getattr, (vm.facts(tensor), name), {}).result
+        return _metadata(vm, result)
+
+    return read
+
+
+def _shape(vm: VM, tensor: Tensor) -> Value:
+    return Tuple(tuple(Constant(n) for n in vm.facts(tensor).size), torch.Size)
+
+
+def _grad(vm: VM, tensor: Tensor) -> Value:
+    if tensor.source is None:
+        vm.stop(reasons.TENSOR_USE, "the .grad of a tensor that the function computed")
+    source = Attr(tensor.source, "grad")
+    real = next(i.example for i in vm.graph.inputs if i.node is tensor.node)
+    if not real.is_leaf and not real.retains_grad:
+        vm.stop(reasons.TENSOR_USE, "the .grad of a tensor that is no leaf")
+    return vm.wrap(real.grad, source)
+
+
+def _class(vm: VM, tensor: Tensor) -> Value:
+    return vm.trusted(vm.facts(tensor).cls)
+
+
+def _real(vm: VM, tensor: Tensor) -> Value:
+    vm.stop(reasons.TENSOR_USE, "an attribute of the real tensor")
+
+
+ATTRIBUTES: Mapping[str, Callable[[VM, Tensor], Value]] = MappingProxyType(
+    {
+        "shape": _shape,
+        "dtype": _fact(lambda f: f.dtype),
+        "device": _fact(lambda f: f.device),
+        "ndim": _fact(lambda f: len(f.size)),
+        "requires_grad": _fact(lambda f: f.requires_grad),
+        "is_leaf": _fact(lambda f: f.is_leaf),
+        "layout": _fact(lambda f: torch.strided),
+        "__class__": _class,
+        "grad": _grad,
+        **dict.fromkeys(("is_sparse", "is_quantized", "is_nested", "is_mkldnn"), _fact(lambda f: False)),
+        **{name: _metadata_attribute(name) for name in ("itemsize", "nbytes", "is_cpu", "is_cuda", "is_meta")},
+        **{name: _derived(name) for name in ("T", "mT", "H", "mH", "real", "imag", "data")},
+        **dict.fromkeys(
+            ("grad_fn", "_version", "_base", "_grad", "_grad_fn", "_cdata", "__dict__", "output_nr"), _real
+        ),
+    }
+)
+"""Attributes of tensors with rules of their own."""
+
+
+def own_attribute(vm: VM, tensor: Tensor, name: str) -> Value | None:
+    """What a user has stored on an existing tensor under a name; None if nothing."""
+    if tensor.source is None:
+        return None
+    real = next(i.example for i in vm.graph.inputs if i.node is tensor.node)
+    vm.guard(TypeIs(tensor.source, type(real)))
+    dictionary = Attr(tensor.source, "__dict__")
+    if name not in real.__dict__:
+        vm.guard(Has(dictionary, name, present=False))
+        return None
+    return vm.wrap(real.__dict__[name], Item(dictionary, name))

@@ -1,0 +1,166 @@
+"""Which callables of torch are ops of the graph, which have to happen for real, and which are state."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Mapping
+from functools import cache
+from types import MappingProxyType
+from typing import Any
+
+import torch
+import torch.nn.functional
+from torch.overrides import get_overridable_functions
+
+_FACTORIES = """
+    arange as_tensor asarray bartlett_window blackman_window broadcast_shapes can_cast complex empty
+    empty_permuted empty_strided eye finfo full hamming_window hann_window iinfo is_tensor
+    kaiser_window linspace logspace normal ones promote_types rand rand_like randint randint_like
+    randn randn_like randperm result_type scalar_tensor tensor tril_indices triu_indices vander zeros
+    broadcast_tensors meshgrid einsum block_diag cartesian_prod cdist chain_matmul tensordot
+    unravel_index where is_floating_point is_complex numel
+""".split()
+"""Functions of torch that take no tensor, or that torch.overrides does not list."""
+
+_NOT_OPS = frozenset(
+    """
+    from_numpy frombuffer from_file load save manual_seed seed initial_seed get_rng_state
+    set_rng_state compile cond vmap export fork wait typename set_default_device set_printoptions
+    """.split()
+)
+
+REAL_METHODS: Mapping[str, str] = MappingProxyType(
+    {
+        **dict.fromkeys(
+            ("item", "tolist", "numpy", "__array__", "__float__", "__int__", "__index__"), "value"
+        ),
+        **dict.fromkeys(("__complex__", "is_nonzero", "__contains__", "__long__"), "value"),
+        **dict.fromkeys(("__repr__", "__format__", "__str__", "__nonzero__"), "value"),
+        **dict.fromkeys(
+            """
+            backward register_hook register_post_accumulate_grad_hook retain_grad requires_grad_
+            data_ptr const_data_ptr storage untyped_storage storage_type set_ resize_ resize_as_
+            resize_as_sparse_ sparse_resize_ sparse_resize_and_clear_ share_memory_ is_shared
+            is_pinned pin_memory record_stream apply_ map_ map2_ module_load __dlpack__
+            __dlpack_device__ __deepcopy__ __reduce_ex__ __setstate__ __reduce__ _is_view is_set_to
+            detach_ share_memory_ rename_ rename refine_names align_to as_subclass __array_wrap__
+            _view_func _make_subclass type to_sparse to_mkldnn _typed_storage new
+            """.split(),
+            "use",
+        ),
+    }
+)
+"""Methods of tensors that need the real tensor: its data, or its storage, hooks and history."""
+
+
+@cache
+def graph_functions() -> Mapping[Callable[..., Any], str]:
+    """Functions that become nodes of the graph, with their names."""
+    listed = get_overridable_functions()
+    found: dict[Callable[..., Any], str] = {}
+    modules = (
+        torch,
+        torch.functional,
+        torch.nn.functional,
+        torch.linalg,
+        torch.fft,
+        torch.special,
+    )
+    for module in modules:
+        for function in listed.get(module, ()):
+            if _is_function(function) and function.__name__ not in _NOT_OPS:
+                found[function] = function.__name__
+    for name in _FACTORIES:
+        function = getattr(torch, name)
+        if _is_function(function):
+            found[function] = name
+    for name in dir(torch._C._nn):
+        function = getattr(torch._C._nn, name)
+        if _is_function(function) and not name.startswith("__"):
+            found[function] = name
+    for name, function in vars(torch.nn.functional).items():
+        if isinstance(function, types.BuiltinFunctionType) and not name.startswith("_"):
+            found[function] = name
+    return MappingProxyType(found)
+
+
+def _is_function(function: object) -> bool:
+    return isinstance(function, types.FunctionType | types.BuiltinFunctionType)
+
+
+@cache
+def tensor_methods() -> Mapping[object, str]:
+    """Methods of tensors that become nodes of the graph, by descriptor or function."""
+    found: dict[object, str] = {}
+    listed = set(get_overridable_functions()[torch.Tensor])
+    for cls in (torch._C.TensorBase, torch.Tensor):
+        for name, member in vars(cls).items():
+            if name in REAL_METHODS or name in _PYTHON_METHODS:
+                continue
+            is_c = isinstance(member, types.MethodDescriptorType | types.WrapperDescriptorType)
+            is_python = isinstance(member, types.FunctionType) and member in listed
+            if (is_c and name not in _OBJECT_METHODS) or is_python:
+                found[member] = name
+    return MappingProxyType(found)
+
+
+@cache
+def real_methods() -> Mapping[object, str]:
+    """Methods of tensors that need the real tensor, by descriptor or function."""
+    return MappingProxyType(
+        {
+            member: name
+            for cls in (torch._C.TensorBase, torch.Tensor)
+            for name, member in vars(cls).items()
+            if name in REAL_METHODS and callable(member)
+        }
+    )
+
+
+_OBJECT_METHODS = frozenset(
+    {"__getattribute__", "__setattr__", "__delattr__", "__init__", "__new__", "__hash__"}
+)
+_PYTHON_METHODS = frozenset({"__len__", "__iter__", "__bool__", "__hash__", "__torch_function__"})
+"""Methods with rules of their own."""
+
+
+def is_graph_function(function: object) -> bool:
+    """Whether a Python or builtin function is an op of the graph."""
+    try:
+        return function in graph_functions()
+    except TypeError:
+        return False
+
+
+STATE_SETTERS: Mapping[Callable[..., Any], tuple[Callable[..., Any], ...]] = MappingProxyType(
+    {
+        torch._C._set_grad_enabled: (torch.is_grad_enabled,),
+        torch.set_autocast_enabled: (torch.is_autocast_enabled,),
+        torch.set_autocast_dtype: (torch.get_autocast_dtype,),
+        torch.set_autocast_cache_enabled: (torch.is_autocast_cache_enabled,),
+        torch.autocast_increment_nesting: (),
+        torch.autocast_decrement_nesting: (),
+        torch.clear_autocast_cache: (),
+    }
+)
+"""Functions that change thread-local state which the graph can change, too."""
+
+STATE_GETTERS: frozenset[Callable[..., Any]] = frozenset(
+    {
+        torch.is_grad_enabled,
+        torch.is_autocast_enabled,
+        torch.get_autocast_dtype,
+        torch.is_autocast_cache_enabled,
+        torch.is_inference_mode_enabled,
+        torch.get_default_dtype,
+        torch.are_deterministic_algorithms_enabled,
+        torch.get_num_threads,
+        torch.jit.is_scripting,
+        torch.jit.is_tracing,
+        torch._C._get_tracing_state,
+        torch._C._is_torch_function_enabled,
+        torch._C._is_torch_function_mode_enabled,
+        torch._C._functorch.peek_interpreter_stack,
+    }
+)
+"""Functions that read state which the guards hold fixed."""

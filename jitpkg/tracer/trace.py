@@ -1,0 +1,221 @@
+"""Trace one region: from a point in a function, with real values at hand, to where it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import CodeType
+
+from torch import fx
+
+from jitpkg.code.dialect import Op, translate
+from jitpkg.config import Options
+from jitpkg.errors import Break
+from jitpkg.facts.fake import FakeFacts
+from jitpkg.guards.kinds import Guard
+from jitpkg.guards.sources import Globals
+from jitpkg.tracer import exceptions, reasons, state
+from jitpkg.tracer.effects import Effect
+from jitpkg.tracer.frames import Frame
+from jitpkg.tracer.graph import GraphInput
+from jitpkg.tracer.heap import Heap
+from jitpkg.tracer.machine import Machine
+from jitpkg.tracer.values import Tensor, Value
+from jitpkg.tracer.vm import VM, Failure, Mark, Raised, Stopped
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where a region begins, and what is there."""
+
+    code: CodeType
+    point: int
+    """Index of the instruction before which the region begins."""
+    locals: tuple[Value, ...]
+    """By slot."""
+    stack: tuple[Value, ...]
+    namespace: dict[str, object]
+    """The function's globals."""
+    guards: tuple[Guard, ...]
+    """What is known of the values already."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Returned:
+    """The region left the function."""
+
+    value: Value
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Left:
+    """The region ends before an instruction, and Python goes on there."""
+
+    point: int
+    locals: tuple[Value, ...]
+    stack: tuple[Value, ...]
+    graph_break: Break
+
+
+Exit = Returned | Left
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Trace:
+    """What a region does: a graph, the guards under which that is so, effects, and how it ends."""
+
+    graph: fx.Graph
+    inputs: tuple[GraphInput, ...]
+    guards: tuple[Guard, ...]
+    effects: tuple[Effect, ...]
+    exit: Exit
+    heap: Heap
+    nodes: Callable[[Tensor], fx.Node]
+    op_count: int
+    failures: Mapping[str, Failure]
+    """For each node of the graph, what is to be done when it fails."""
+    instructions: int
+    """How many operations were traced, those of callees included."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Snapshot:
+    """The outermost frame before one of its instructions."""
+
+    point: int
+    locals: tuple[Value, ...]
+    stack: tuple[Value, ...]
+    mark: Mark
+
+
+class _Region:
+    """Watches the outermost frame: remembers where it can be left, and forces breaks."""
+
+    def __init__(
+        self, vm: VM, start: Start, options: Options, can_leave: Callable[[int], bool]
+    ) -> None:
+        self.vm = vm
+        self.start = start
+        self.options = options
+        self.can_leave = can_leave
+        self.snapshots: list[_Snapshot] = []
+        self._instruction = -1
+        self._points = 0
+
+    def before(self, frame: Frame, op: Op) -> None:
+        """Called before each operation of the outermost frame."""
+        if op.index == self._instruction and frame.program.ops[frame.at - 1].index == op.index:
+            return  # in the middle of an instruction
+        self._instruction = op.index
+        if not self.can_leave(op.index):
+            return
+        self.snapshots.append(
+            _Snapshot(op.index, tuple(frame.locals), tuple(frame.stack), self.vm.mark())
+        )
+        if len(self.snapshots) > 1:
+            self._force()
+
+    def _force(self) -> None:
+        self._points += 1
+        if self.options.break_anywhere or self.options.break_before == self._points - 1:
+            forced = self.vm.break_here(reasons.FORCED)
+            raise Stopped(forced)
+
+
+def trace(
+    start: Start,
+    options: Options,
+    facts: FakeFacts,
+    *,
+    original_code: Callable[[CodeType], CodeType],
+    can_leave: Callable[[int], bool],
+    can_rebuild: Callable[[VM, Sequence[Value]], bool],
+) -> Trace:
+    """Trace from `start` until the function returns or tracing cannot go on.
+
+    Runs none of the user's code and changes none of the user's objects.
+
+    Args:
+        original_code: from a hooked code object to the one that its author wrote.
+        can_leave: whether a region that begins at `start` may end before an instruction.
+        can_rebuild: whether all of these values can be made real.
+    """
+    program = translate(start.code)
+    frame = Frame(
+        program,
+        list(start.locals),
+        Globals(),
+        start.namespace,
+        stack=list(start.stack),
+        at=program.first[start.point],
+    )
+    vm = Machine(options, facts, original_code)
+    vm.guards.extend(start.guards)
+    region = _Region(vm, start, options, can_leave)
+    vm.checkpoint = region.before
+    with state.preserved():
+        try:
+            finished = vm.resume_frame(frame)
+            exit_: Exit = Returned(finished.value)
+            if not can_rebuild(vm, _alive(vm, (finished.value,))):
+                not_rebuilt = Break(reasons.NOT_REBUILT, "a result of the trace")
+                exit_ = _left(vm, region, not_rebuilt, can_rebuild)
+        except Stopped as stopped:
+            exit_ = _left(vm, region, stopped.graph_break, can_rebuild)
+        except Raised as raised:
+            exit_ = _left(vm, region, _uncaught(vm, frame, raised), can_rebuild)
+    return Trace(
+        graph=vm.graph.graph,
+        inputs=tuple(vm.graph.inputs),
+        guards=tuple(vm.guards),
+        effects=tuple(vm.effects),
+        exit=exit_,
+        heap=vm.heap,
+        nodes=vm.node,
+        op_count=vm.graph.op_count,
+        failures=vm.failures,
+        instructions=vm.steps,
+    )
+
+
+def _uncaught(vm: VM, frame: Frame, raised: Raised) -> Break:
+    vm.frames.append(frame)
+    try:
+        detail = f"{raised.value.cls.__name__} is raised"
+        return vm.break_here(reasons.RAISES, detail)
+    finally:
+        vm.frames.pop()
+
+
+def _left(
+    vm: VM,
+    region: _Region,
+    graph_break: Break,
+    can_rebuild: Callable[[VM, Sequence[Value]], bool],
+) -> Left:
+    """Go back to the last instruction before which everything can be handed to Python."""
+    for snapshot in reversed(region.snapshots):
+        vm.rollback(snapshot.mark)
+        values = _alive(vm, (*snapshot.locals, *snapshot.stack))
+        if can_rebuild(vm, values):
+            return Left(snapshot.point, snapshot.locals, snapshot.stack, graph_break)
+    raise AssertionError("a region can always end where it begins")
+
+
+def _alive(vm: VM, values: tuple[Value, ...]) -> list[Value]:
+    """What has to be made real at an exit: values that live on, and those of effects."""
+    alive = list(values)
+    for effect in vm.effects:
+        alive.extend(_operands(effect))
+    return alive
+
+
+def _operands(effect: Effect) -> list[Value]:
+    found: list[Value] = []
+    for name in ("target", "arguments", "key", "value"):
+        operand = getattr(effect, name, ())
+        found.extend(operand if isinstance(operand, tuple) else (operand,))
+    return found
+
+
+__all__ = ["Exit", "Left", "Returned", "Start", "Trace", "exceptions", "trace"]

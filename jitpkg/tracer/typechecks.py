@@ -1,0 +1,87 @@
+"""isinstance() and issubclass()."""
+
+from __future__ import annotations
+
+import abc
+import types
+
+import torch
+
+from jitpkg.guards.kinds import StateIs
+from jitpkg.tracer import classes, reasons, tensors
+from jitpkg.tracer.values import Known, Tensor, Tuple, Value
+from jitpkg.tracer.vm import VM
+
+
+def is_instance(vm: VM, value: Value, cls: Value) -> bool:
+    """`isinstance(value, cls)`"""
+    value, cls = vm.look(value), vm.look(cls)
+    if isinstance(cls, Tuple):
+        return any(is_instance(vm, value, item) for item in cls.items)
+    if isinstance(cls, Known) and isinstance(cls.obj, types.UnionType):
+        return any(is_instance(vm, value, vm.trusted(_none_type(c))) for c in cls.obj.__args__)
+    if not isinstance(cls, Known) or not isinstance(cls.obj, type):
+        vm.stop(reasons.UNSUPPORTED, "isinstance() with something that is no class")
+    if cls.obj is torch.nn.Parameter or cls.obj is torch.nn.Buffer:
+        return _is_marked_tensor(vm, value, cls.obj)
+    kind = vm.class_of(value)
+    check = classes.lookup(vm, type(cls.obj), "__instancecheck__")
+    if check is type.__instancecheck__ or issubclass(cls.obj, torch.Tensor):
+        return issubclass(kind, cls.obj)
+    if check is abc.ABCMeta.__instancecheck__:
+        return _by_abc(vm, kind, cls.obj)
+    method = vm.method_of_class(cls, "__instancecheck__")
+    assert method is not None
+    return vm.truth(vm.call(method, (value,)))
+
+
+def _none_type(cls: object) -> object:
+    return type(None) if cls is None else cls
+
+
+def _is_marked_tensor(vm: VM, value: Value, cls: type) -> bool:
+    """A Parameter or Buffer; a plain tensor can be marked as one by an attribute."""
+    if not isinstance(value, Tensor):
+        return False
+    if cls is torch.nn.Parameter and vm.facts(value).cls is cls:
+        return True
+    mark = "_is_param" if cls is torch.nn.Parameter else "_is_buffer"
+    marked = tensors.own_attribute(vm, value, mark)
+    return marked is not None and vm.truth(marked)
+
+
+def _by_abc(vm: VM, kind: type, cls: type) -> bool:
+    """Whether an abstract class knows a class; registering another changes a token."""
+    hook = classes.lookup(vm, cls, "__subclasshook__")
+    is_plain = hook is object.__subclasshook__ or isinstance(hook, types.ClassMethodDescriptorType)
+    if not is_plain and cls.__module__ not in ("collections.abc", "typing", "numbers", "contextlib"):
+        vm.stop(reasons.UNSUPPORTED, f"isinstance() with {cls.__qualname__}")
+    token = abc.get_cache_token()
+    vm.guard(
+        StateIs(
+            "what is registered with abstract classes",
+            f"{{cache_token}}() == {token}",
+            (("cache_token", abc.get_cache_token),),
+        )
+    )
+    return issubclass(kind, cls)
+
+
+def is_subclass(vm: VM, value: Value, cls: Value) -> bool:
+    """`issubclass(value, cls)`"""
+    value, cls = vm.look(value), vm.look(cls)
+    if isinstance(cls, Tuple):
+        return any(is_subclass(vm, value, item) for item in cls.items)
+    if not isinstance(value, Known) or not isinstance(value.obj, type):
+        vm.stop(reasons.RAISES, "issubclass() of something that is no class")
+    if not isinstance(cls, Known) or not isinstance(cls.obj, type):
+        vm.stop(reasons.UNSUPPORTED, "issubclass() with something that is no class")
+    check = classes.lookup(vm, type(cls.obj), "__subclasscheck__")
+    if check is type.__subclasscheck__ or issubclass(cls.obj, torch.Tensor):
+        return issubclass(value.obj, cls.obj)
+    if check is abc.ABCMeta.__subclasscheck__:
+        return _by_abc(vm, value.obj, cls.obj)
+    method = vm.method_of_class(cls, "__subclasscheck__")
+    assert method is not None
+    return vm.truth(vm.call(method, (value,)))
+

@@ -1,0 +1,219 @@
+"""What a traced variable can hold.
+
+A value says what is known and where it came from. Values are compared by identity, as objects are;
+what can change about one (items, attributes, a cell's content) is kept by the `Heap`.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from types import CodeType
+from typing import Literal
+
+from torch import fx
+
+from jitpkg.guards.sources import Source
+
+
+class Marker(enum.Enum):
+    """Values that are no objects."""
+
+    NULL = "NULL"
+    """The interpreter's NULL on the stack."""
+    UNBOUND = "<unbound>"
+    """A local, cell or attribute that holds nothing."""
+
+
+NULL = Marker.NULL
+UNBOUND = Marker.UNBOUND
+
+
+@dataclass(eq=False, slots=True)
+class Lazy:
+    """An object that exists and that nobody has looked at: no guard yet."""
+
+    source: Source
+    obj: object
+
+
+@dataclass(eq=False, slots=True)
+class Constant:
+    """An immutable atom known by value: a number, a string, None, a dtype, a range."""
+
+    value: object
+    source: Source | None = None
+    """Where the very object is found again; None for one that tracing computed."""
+
+
+@dataclass(eq=False, slots=True)
+class Known:
+    """An existing object known by identity: a class, module, function, enum member, descriptor."""
+
+    obj: object
+    source: Source
+
+
+@dataclass(eq=False, slots=True)
+class Tensor:
+    """A tensor: a node of the graph. Its facts are on the heap."""
+
+    node: fx.Node
+    source: Source | None = None
+
+
+@dataclass(eq=False, slots=True)
+class Tuple:
+    """A tuple, or an instance of a tuple subclass without attributes (a named tuple, a Size)."""
+
+    items: tuple[Value, ...]
+    cls: type = tuple
+    source: Source | None = None
+
+
+@dataclass(eq=False, slots=True)
+class Slice:
+    """A slice object."""
+
+    start: Value
+    stop: Value
+    step: Value
+    source: Source | None = None
+
+
+@dataclass(eq=False, slots=True)
+class Object:
+    """A thing with identity and state: a list, dict, set, deque, exception or user's instance."""
+
+    cls: type
+    source: Source | None = None
+    """None for one that the trace made."""
+    obj: object = None
+    """The existing object, as it was before the trace; never changed."""
+
+
+@dataclass(eq=False, slots=True)
+class InstanceDict:
+    """`vars(of)`: the attribute dictionary of an object."""
+
+    of: Object
+
+
+@dataclass(eq=False, slots=True)
+class DictView:
+    """`d.keys()`, `d.values()` or `d.items()`."""
+
+    of: Object | InstanceDict
+    kind: Literal["keys", "values", "items"]
+
+
+@dataclass(eq=False, slots=True)
+class Cell:
+    """A closure cell."""
+
+    source: Source | None = None
+    """None for one that the trace made."""
+
+
+@dataclass(eq=False, slots=True)
+class Function:
+    """A function that the trace made."""
+
+    code: CodeType
+    globals: Source
+    """The dictionary of its globals."""
+    namespace: dict[str, object]
+    """That dictionary itself."""
+    closure: tuple[Cell, ...] = ()
+    defaults: Tuple | None = None
+    keyword_defaults: Object | None = None
+    annotations: Value | None = None
+
+
+@dataclass(eq=False, slots=True)
+class Method:
+    """A callable bound to its first argument."""
+
+    function: Value
+    receiver: Value
+
+
+@dataclass(eq=False, slots=True)
+class Super:
+    """What `super(start, receiver)` gives."""
+
+    start: type
+    receiver: Value
+    cls: type
+    """The class whose method resolution order is walked."""
+
+
+@dataclass(eq=False, slots=True)
+class Iterator:
+    """An iterator that the trace made; its position is on the heap."""
+
+    kind: Literal[
+        "sequence",
+        "walk",
+        "range",
+        "reversed",
+        "dict",
+        "string",
+        "zip",
+        "enumerate",
+        "map",
+        "filter",
+    ]
+    """A `walk` is over a set, a deque or the like, and cannot be rebuilt."""
+    parts: tuple[Value, ...]
+    strict: bool = False
+    """Of a zip: whether lengths must agree."""
+
+
+@dataclass(eq=False, slots=True)
+class Generator:
+    """A generator that the trace made; its frame is on the heap."""
+
+    name: str
+
+
+@dataclass(eq=False, slots=True)
+class Opaque:
+    """An existing object that tracing does not understand: it can only be passed on."""
+
+    source: Source
+    obj: object
+    why: str
+
+
+@dataclass(eq=False, slots=True)
+class Kept:
+    """A stack value below what the hook hands over; it can only stay where it is."""
+
+    depth: int
+
+
+Value = (
+    Marker
+    | Lazy
+    | Constant
+    | Known
+    | Tensor
+    | Tuple
+    | Slice
+    | Object
+    | InstanceDict
+    | DictView
+    | Cell
+    | Function
+    | Method
+    | Super
+    | Iterator
+    | Generator
+    | Opaque
+    | Kept
+)
+
+NONE = Constant(None)
+TRUE = Constant(True)
+FALSE = Constant(False)

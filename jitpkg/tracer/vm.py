@@ -1,0 +1,267 @@
+"""What every part of the tracer shares: the state of one trace, and what the parts ask of each other."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import CodeType
+from typing import NoReturn
+
+import torch
+from torch import fx
+
+from jitpkg.config import Options
+from jitpkg.errors import Break, Reason
+from jitpkg.facts.fake import FakeFacts
+from jitpkg.facts.tensor import TensorFacts
+from jitpkg.guards.kinds import Guard
+from jitpkg.guards.sources import Source
+from jitpkg.tracer.effects import Effect
+from jitpkg.tracer.frames import Finished, Frame
+from jitpkg.tracer.graph import GraphWriter
+from jitpkg.tracer.heap import Heap
+from jitpkg.tracer.values import Object, Tensor, Value
+
+Args = tuple[Value, ...]
+Kwargs = Mapping[str, Value]
+
+
+class Raised(Exception):  # noqa: N818
+    """A traced exception, on its way to a handler of the traced program."""
+
+    def __init__(self, value: Object) -> None:
+        super().__init__(value.cls.__name__)
+        self.value = value
+
+
+class Stopped(Exception):  # noqa: N818
+    """The trace cannot go on."""
+
+    def __init__(self, graph_break: Break) -> None:
+        super().__init__(graph_break.title())
+        self.graph_break = graph_break
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A state of the trace that can be gone back to."""
+
+    graph: tuple[int, int]
+    heap: int
+    guards: int
+    effects: int
+    mutations: int
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What to do when a node of a graph that has written to its inputs fails: see `Trace`."""
+
+    effects: int
+    """How many effects come before the node."""
+    may_restart: bool
+    """Nothing before the node was written to an input or drawn from a random stream."""
+    where: Break
+
+
+class VM(ABC):
+    """The state of one trace, with the operations of Python on traced values.
+
+    What an operation means lies in the modules that `Machine` puts together; they know each other
+    only through these methods.
+    """
+
+    def __init__(
+        self,
+        options: Options,
+        facts: FakeFacts,
+        original_code: Callable[[CodeType], CodeType],
+    ) -> None:
+        self.options = options
+        self.fake = facts
+        self.original_code = original_code
+        """From a hooked code object to what its author wrote; any other is its own original."""
+        self.graph = GraphWriter()
+        self.heap = Heap()
+        self.guards: list[Guard] = []
+        self.effects: list[Effect] = []
+        self.mutations: list[Tensor] = []
+        """Existing tensors that the graph has written to, and random draws, in order."""
+        self.sharing: set[Tensor] = set()
+        """Tensors that share memory with another one, as far as the graph shows it."""
+        self.roots: dict[Tensor, Tensor] = {}
+        """For a tensor that an op returned as a view: the tensor that owns the memory."""
+        self.failures: dict[str, Failure] = {}
+        """By name of a graph node."""
+        self.seen: dict[int, Value] = {}
+        """The value for each existing object that was looked at, by identity."""
+        self.keep_alive: list[object] = []
+        """What `seen` knows by address must not die while the trace goes on."""
+        self.frames: list[Frame] = []
+        self.steps = 0
+
+    # Bookkeeping
+
+    def guard(self, guard: Guard) -> None:
+        self.guards.append(guard)
+
+    def effect(self, effect: Effect) -> None:
+        self.effects.append(effect)
+
+    def mark(self) -> Mark:
+        return Mark(
+            self.graph.mark(),
+            self.heap.mark(),
+            len(self.guards),
+            len(self.effects),
+            len(self.mutations),
+        )
+
+    def rollback(self, mark: Mark) -> None:
+        self.graph.rollback(mark.graph)
+        self.heap.rollback(mark.heap)
+        del self.guards[mark.guards :]
+        del self.effects[mark.effects :]
+        del self.mutations[mark.mutations :]
+
+    def node(self, tensor: Tensor) -> fx.Node:
+        """The graph's node for a tensor: the last in-place op on it, or what made it."""
+        return self.heap.read(tensor, "node") or tensor.node
+
+    def stop(self, reason: Reason, detail: str = "") -> NoReturn:
+        """End the trace before the instruction that is being executed."""
+        raise Stopped(self.break_here(reason, detail))
+
+    def break_here(self, reason: Reason, detail: str = "") -> Break:
+        stack = tuple(
+            frame.location(frame.program.ops[frame.at - 1])
+            for frame in self.frames
+            if not frame.trusted
+        )
+        return Break(reason, detail, stack)
+
+    def facts(self, tensor: Tensor) -> TensorFacts:
+        facts = self.heap.read(tensor, "facts")
+        assert facts is not None
+        return facts
+
+    @abstractmethod
+    def in_handler(self) -> bool:
+        """Whether the traced program would handle an exception that an op raises now."""
+
+    # What exists
+
+    @abstractmethod
+    def look(self, value: Value) -> Value:
+        """What a lazy value is, with guards; any other value is itself."""
+
+    @abstractmethod
+    def identify(self, value: Value) -> Value:
+        """Like `look`, where the object's identity matters."""
+
+    @abstractmethod
+    def wrap(self, obj: object, source: Source) -> Value:
+        """An existing object that nobody has looked at."""
+
+    @abstractmethod
+    def wrap_class_attribute(self, cls: type, name: str) -> Value | None:
+        """What a class or a base holds under a name, unbound; None if nothing. Guarded."""
+
+    @abstractmethod
+    def trusted(self, obj: object) -> Value:
+        """An object of jitpkg's own, which never changes."""
+
+    @abstractmethod
+    def new_list(self, items: Sequence[Value]) -> Object: ...
+
+    @abstractmethod
+    def new_dict(self, items: Sequence[tuple[Value, Value]]) -> Object: ...
+
+    # Operations of Python
+
+    @abstractmethod
+    def call(self, function: Value, args: Args, kwargs: Kwargs | None = None) -> Value: ...
+
+    @abstractmethod
+    def call_object(self, function: object, *args: Value) -> Value:
+        """Call a function that tracing itself needs, such as `operator.add` or a polyfill."""
+
+    @abstractmethod
+    def attribute(self, value: Value, name: str) -> Value: ...
+
+    @abstractmethod
+    def attribute_or_none(self, value: Value, name: str) -> Value | None:
+        """The attribute, or None where AttributeError is raised."""
+
+    @abstractmethod
+    def method_of_class(self, value: Value, name: str) -> Value | None:
+        """A special method, found on the class as the interpreter finds it, bound; None if absent."""
+
+    @abstractmethod
+    def instance_attribute(self, value: Value, name: str) -> Value | None:
+        """What the object's own dictionary has under a name; None if nothing."""
+
+    @abstractmethod
+    def set_attribute(self, value: Value, name: str, new: Value) -> None: ...
+
+    @abstractmethod
+    def delete_attribute(self, value: Value, name: str) -> None: ...
+
+    @abstractmethod
+    def truth(self, value: Value) -> bool: ...
+
+    @abstractmethod
+    def same(self, a: Value, b: Value) -> bool:
+        """`a is b`."""
+
+    @abstractmethod
+    def distinct(self, a: Value, b: Value) -> None:
+        """Guard that two existing objects are two."""
+
+    @abstractmethod
+    def unary(self, operator: str, value: Value) -> Value: ...
+
+    @abstractmethod
+    def binary(self, operator: str, a: Value, b: Value, *, in_place: bool = False) -> Value: ...
+
+    @abstractmethod
+    def compare(self, operator: str, a: Value, b: Value) -> Value: ...
+
+    @abstractmethod
+    def equal(self, a: Value, b: Value) -> bool:
+        """`a is b or a == b`, as containers compare."""
+
+    @abstractmethod
+    def iterate(self, value: Value) -> Value:
+        """`iter(value)`."""
+
+    @abstractmethod
+    def advance(self, iterator: Value) -> Value | None:
+        """`next(iterator)`, or None at its end."""
+
+    @abstractmethod
+    def unpack(self, value: Value) -> Sequence[Value]:
+        """All that iterating gives."""
+
+    @abstractmethod
+    def class_of(self, value: Value) -> type:
+        """`type(value)`."""
+
+    @abstractmethod
+    def raise_new(self, cls: type[BaseException], *args: object) -> NoReturn:
+        """Raise a traced exception with constant arguments."""
+
+    @abstractmethod
+    def resume_frame(self, frame: Frame) -> Finished:
+        """Execute a frame until it returns or yields."""
+
+    @abstractmethod
+    def op(
+        self, target: Callable[..., object] | str, args: Args, kwargs: Kwargs | None = None
+    ) -> Value:
+        """Add an op to the graph: a function, or a method by name."""
+
+    @abstractmethod
+    def tensor(self, obj: torch.Tensor, source: Source) -> Value:
+        """An existing tensor as an input of the graph."""
