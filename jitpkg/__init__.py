@@ -1,0 +1,35 @@
+"""jitpkg: a just-in-time compiler for PyTorch in pure Python.
+
+Everything is loaded when it is first used: `import jitpkg` loads neither torch nor the compiler.
+"""
+
+import importlib
+from typing import Any
+
+_HOMES = {
+    "jit": "jitpkg.api",
+    "compile": "jitpkg.api",
+    "reset": "jitpkg.api",
+    "list_backends": "jitpkg.api",
+    "register_backend": "jitpkg.api",
+    "disable": "jitpkg.marks",
+    "graph_break": "jitpkg.marks",
+    "is_compiling": "jitpkg.marks",
+}
+_MODULES = ("config", "errors", "events")
+
+__all__ = [*_HOMES, *_MODULES]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"jitpkg.{name}")
+    if name in _HOMES:
+        value = getattr(importlib.import_module(_HOMES[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'jitpkg' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

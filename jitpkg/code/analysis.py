@@ -13,6 +13,7 @@ from jitpkg.code.effects import (
     LASTI,
     UNBOUND_SLOT,
     VALUE,
+    Inconsistent,
     State,
     accesses,
     after,
@@ -22,10 +23,6 @@ from jitpkg.code.instructions import Decoded, Instruction, decode
 
 GENERATOR_FLAGS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 FUNCTION_FLAGS = inspect.CO_OPTIMIZED | inspect.CO_NEWLOCALS
-
-
-class Inconsistent(Exception):
-    """A code object's stack depths do not agree: it was not made by CPython's compiler."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +97,8 @@ def analyse(code: CodeType) -> Analysis:
     """Follow every way through `code`, handlers included.
 
     Raises:
-        Inconsistent: two ways to one instruction have stacks of different depth.
+        Inconsistent: two ways to one instruction have stacks of different depth, or an
+            instruction takes more from the stack than there is.
     """
     decoded = decode(code)
     instructions = decoded.instructions
@@ -125,6 +123,7 @@ def analyse(code: CodeType) -> Analysis:
             todo.append(i)
 
     flow(0, _at_entry(code))
+    raised: set[tuple[int, str, str]] = set()  # most instructions under a handler are alike to it
     while todo:
         i = todo.pop()
         ins, state = instructions[i], states[i]
@@ -136,8 +135,12 @@ def analyse(code: CodeType) -> Analysis:
                     f"{code.co_qualname}, instruction {i} ({ins.opname}): "
                     f"stack {state.stack!r} is below the handler's depth {depth}"
                 )
-            pushed = (LASTI if ins.covered.lasti else "") + VALUE
-            flow(ins.covered.handler, State(state.stack[:depth] + pushed, state.slots))
+            kept = state.stack[:depth]
+            way = ins.covered.handler, kept, state.slots
+            if way not in raised:
+                raised.add(way)
+                pushed = (LASTI if ins.covered.lasti else "") + VALUE
+                flow(ins.covered.handler, State(kept + pushed, state.slots))
         if ins.target is not None:
             flow(ins.target, after(ins, state, jumps=True))
         if ins.opname not in FINAL:

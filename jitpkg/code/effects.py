@@ -6,13 +6,17 @@ equal strings, and joining two states is joining letters.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
-
-from _opcode import stack_effect
+from functools import lru_cache
+from opcode import opmap, stack_effect
+from typing import Literal, NamedTuple
 
 from jitpkg.code.instructions import Instruction
 from jitpkg.code.versions import ATTRIBUTE_LOADS_METHODS, HAS_ARGUMENT, NULL_BELOW_CALLABLE
+
+
+class Inconsistent(Exception):
+    """A code object's stack depths do not agree: it was not made by CPython's compiler."""
+
 
 # Kinds of stack values
 VALUE = "v"
@@ -93,8 +97,7 @@ def slots_used(ins: Instruction) -> tuple[int, ...]:
     return tuple(slot for _, slot in accesses(ins))
 
 
-@dataclass(frozen=True, slots=True)
-class State:
+class State(NamedTuple):
     """What is on the stack and in the slots before an instruction."""
 
     stack: str
@@ -102,13 +105,31 @@ class State:
 
 
 def after(ins: Instruction, state: State, *, jumps: bool) -> State:
-    """The state behind `ins`, on the way where it jumps or on the way where it does not."""
+    """The state behind `ins`, on the way where it jumps or on the way where it does not.
+
+    Raises:
+        Inconsistent: the instruction takes more from the stack than there is.
+    """
     used = accesses(ins)
     if used:
         for access, slot in used:
             state = _after_access(access, slot, state)
         return state
-    return State(_stack_after(ins, state.stack, jumps), state.slots)
+    stack = state.stack
+    if ins.opname in ("COPY", "SWAP"):
+        if ins.arg > len(stack):
+            raise Inconsistent(f"{ins.opname} {ins.arg} of the stack {stack!r}")
+        if ins.opname == "COPY":
+            return State(stack + stack[-ins.arg], state.slots)
+        letters = list(stack)
+        letters[-1], letters[-ins.arg] = letters[-ins.arg], letters[-1]
+        return State("".join(letters), state.slots)
+    taken, pushed = _stack_change(ins.opname, ins.arg, jumps)
+    if not taken:
+        return State(stack + pushed, state.slots) if pushed else state
+    if taken > len(stack):
+        raise Inconsistent(f"{ins.opname} takes {taken} values from the stack {stack!r}")
+    return State(stack[:-taken] + pushed, state.slots)
 
 
 _TAKEN = {BOUND: VALUE, CELL: CELL_VALUE, UNBOUND_SLOT: NULL, MAYBE_BOUND: MAYBE_NULL}
@@ -123,49 +144,51 @@ def _after_access(access: Access, slot: int, state: State) -> State:
         case "take":
             stack, now = stack + _TAKEN[before], UNBOUND_SLOT
         case "store":
+            if not stack:
+                raise Inconsistent("a store from an empty stack")
             stack, now = stack[:-1], _STORED.get(stack[-1:], BOUND)
         case "delete":
             now = UNBOUND_SLOT
         case "cell":
             now = CELL
+    if now == before:
+        return State(stack, state.slots)
     return State(stack, state.slots[:slot] + now + state.slots[slot + 1 :])
 
 
-def _stack_after(ins: Instruction, stack: str, jumps: bool) -> str:
-    name, arg = ins.opname, ins.arg
+@lru_cache(maxsize=4096)
+def _stack_change(opname: str, arg: int, jumps: bool) -> tuple[int, str]:
+    """How many values an instruction takes from the stack, and the kinds that it pushes.
+
+    Where only the difference is known, that is all that is said.
+    """
     method = MAYBE_NULL + VALUE if NULL_BELOW_CALLABLE else VALUE + MAYBE_NULL
-    match name:
-        case "COPY":
-            return stack + stack[-arg]
-        case "SWAP":
-            letters = list(stack)
-            letters[-1], letters[-arg] = letters[-arg], letters[-1]
-            return "".join(letters)
+    match opname:
         case "PUSH_NULL":
-            return stack + NULL
+            return 0, NULL
         case "LOAD_GLOBAL" if arg & 1:
-            return stack + (NULL + VALUE if NULL_BELOW_CALLABLE else VALUE + NULL)
+            return 0, NULL + VALUE if NULL_BELOW_CALLABLE else VALUE + NULL
         case "LOAD_METHOD":
-            return stack[:-1] + method
-        case "LOAD_ATTR" if loads_method(ins):
-            return stack[:-1] + method
+            return 1, method
+        case "LOAD_ATTR" if ATTRIBUTE_LOADS_METHODS and arg & 1:
+            return 1, method
         case "LOAD_SUPER_ATTR" if arg & 1:
-            return stack[:-3] + method
+            return 3, method
         case "PUSH_EXC_INFO":
-            return stack[:-1] + SAVED_EXCEPTION + VALUE
+            return 1, SAVED_EXCEPTION + VALUE
         case "PRECALL":
-            return stack
+            return 0, ""
         case "CALL":
-            return stack[: -(arg + 2)] + VALUE
+            return arg + 2, VALUE
         case "CALL_KW":
-            return stack[: -(arg + 3)] + VALUE
+            return arg + 3, VALUE
         case "CALL_FUNCTION_EX":
-            return stack[: -(3 + (arg & 1))] + VALUE
+            return 3 + (arg & 1), VALUE
         case "RETURN_GENERATOR":
-            return stack + VALUE
-    argument = arg if ins.opcode in HAS_ARGUMENT else None
-    change = stack_effect(ins.opcode, argument, jump=jumps)
-    return stack[:change] if change < 0 else stack + VALUE * change
+            return 0, VALUE
+    number = opmap[opname]
+    change = stack_effect(number, arg if number in HAS_ARGUMENT else None, jump=jumps)
+    return (-change, "") if change < 0 else (0, VALUE * change)
 
 
 def loads_method(ins: Instruction) -> bool:
@@ -175,9 +198,12 @@ def loads_method(ins: Instruction) -> bool:
     return ATTRIBUTE_LOADS_METHODS and ins.opname == "LOAD_ATTR" and bool(ins.arg & 1)
 
 
+@lru_cache(maxsize=16384)
 def join(a: str, b: str) -> str:
     """The kinds that hold on both of two ways."""
-    return "".join(x if x == y else _join_letter(x, y) for x, y in zip(a, b, strict=True))
+    if a == b:
+        return a
+    return "".join([x if x == y else _join_letter(x, y) for x, y in zip(a, b, strict=True)])
 
 
 def _join_letter(a: str, b: str) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from types import CodeType
 
-from jitpkg.code.analysis import Inconsistent, analyse
-from jitpkg.code.effects import BOUND, CELL, accesses
+from jitpkg.code.analysis import analyse
+from jitpkg.code.effects import BOUND, CELL, Inconsistent, accesses
 from jitpkg.code.versions import LOAD_CHECKED
 
 

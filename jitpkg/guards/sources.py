@@ -51,6 +51,9 @@ class Held:
     def __hash__(self) -> int:
         return self._hash
 
+    def __repr__(self) -> str:
+        return f"Held({object_name(self.obj)})"
+
 
 @dataclass(frozen=True, slots=True)
 class Attr:

@@ -46,11 +46,25 @@ class Text:
     def line(self, text: str) -> None:
         self.lines.append(text)
 
+    def indented(self) -> Text:
+        """A part of the same function, whose lines are added by `extend`."""
+        part = Text({})
+        part._variables = self._variables
+        part._taken = self._taken
+        part.held = self.held
+        part._held_names = self._held_names
+        part._uses = self._uses
+        return part
+
+    def extend(self, part: Text, *, fallback: str) -> None:
+        """Add the lines of a part, one level deeper; `fallback` where it has none."""
+        self.lines.extend(f"    {line}" for line in part.lines or [fallback])
+
     def variable(self, hint: str) -> str:
         """A name that nothing else in the function has."""
-        stem = re.sub(r"\W+", "_", hint).strip("_") or "v"
+        stem = re.sub(r"\W+", "_", hint).lstrip("_") or "value"
         if stem[0].isdigit() or keyword.iskeyword(stem) or hasattr(builtins, stem):
-            stem = f"v_{stem}"
+            stem = f"the_{stem}"
         name, k = stem, 1
         while name in self._taken:
             k += 1

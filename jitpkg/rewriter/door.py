@@ -66,3 +66,9 @@ class _Unbound:
 
 
 UNBOUND = _Unbound()
+
+
+def drop_frame(error: BaseException) -> None:
+    """Take the outermost frame out of an exception's traceback."""
+    if error.__traceback__ is not None:
+        error.__traceback__ = error.__traceback__.tb_next

@@ -35,7 +35,7 @@ from jitpkg.code.versions import (
     NULL_BELOW_CALLABLE,
 )
 from jitpkg.rewriter.assemble import GOTO, Emitted, Handler, Label, Layout, assemble
-from jitpkg.rewriter.door import RETURN, UNBOUND, Door
+from jitpkg.rewriter.door import RETURN, UNBOUND, Door, drop_frame
 from jitpkg.rewriter.points import Points, StackValue
 
 RUN = "run"
@@ -447,8 +447,24 @@ class _Emission(_Writer):
                 self.move(self.temp(depth))
             count += 1
         self.move(values)
+        raised = Label()
+        self.covered = Handler(raised, 0, lasti=False)
         self.call(count + 1)
+        self.covered = None
         self.emit("RETURN_VALUE")
+        self.place(raised)
+        self._drop_own_frame()
+
+    def _drop_own_frame(self) -> None:
+        """Let an exception go on as if it had been raised in this frame, not in one below it."""
+        temp = self._spare
+        self.emit("STORE_FAST", temp)
+        self.callee(lambda: self.const(drop_frame))
+        self.emit("LOAD_FAST", temp)
+        self.call(1)
+        self.emit("POP_TOP")
+        self.move(temp)
+        self.emit("RERAISE", 0)
 
     def _resume_function(self, exit_: int, leave: int) -> None:
         self.callee(lambda: self.move(leave))

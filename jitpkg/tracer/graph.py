@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,8 +37,8 @@ class GraphWriter:
 
     def placeholder(self, source: Source, example: torch.Tensor) -> fx.Node:
         """The node for a tensor that exists."""
-        name = described(source)
-        with self.graph.inserting_before(self._first_op()):
+        name = re.sub(r"\W+", "_", described(source)).strip("_") or "value"
+        with self._behind_inputs():
             node = self.graph.placeholder(name)
         self.inputs.append(GraphInput(node, source, example))
         return node
@@ -64,5 +66,9 @@ class GraphWriter:
         self._ops.append(node)
         return node
 
-    def _first_op(self) -> fx.Node | None:
-        return self._ops[0] if self._ops else None
+    def _behind_inputs(self) -> AbstractContextManager[Any]:
+        if self.inputs:
+            return self.graph.inserting_after(self.inputs[-1].node)
+        if self._ops:
+            return self.graph.inserting_before(self._ops[0])
+        return nullcontext()

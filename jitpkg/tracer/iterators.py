@@ -119,7 +119,8 @@ def unpack(vm: VM, value: Value) -> Sequence[Value]:
 # One step of each kind
 
 
-_DONE = 1 << 62
+FINISHED = 1 << 62
+"""The position of an iterator that has come to its end."""
 
 
 def _position(vm: VM, iterator: Iterator) -> int:
@@ -133,12 +134,12 @@ def _next_position(vm: VM, iterator: Iterator) -> int:
 
 
 def _finish(vm: VM, iterator: Iterator) -> None:
-    vm.heap.write(iterator, "position", _DONE)
+    vm.heap.write(iterator, "position", FINISHED)
 
 
 def _sequence(vm: VM, iterator: Iterator) -> Value | None:
     position = _position(vm, iterator)
-    if position >= _DONE:
+    if position >= FINISHED:
         return None
     sequence = iterator.parts[0]
     match sequence:
@@ -221,7 +222,7 @@ def view_items(vm: VM, view: DictView) -> list[Value]:
 
 
 def _zip(vm: VM, iterator: Iterator) -> Value | None:
-    if not iterator.parts or _position(vm, iterator) >= _DONE:
+    if not iterator.parts or _position(vm, iterator) >= FINISHED:
         return None
     found: list[Value] = []
     for k, part in enumerate(iterator.parts):

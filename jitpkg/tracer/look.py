@@ -99,7 +99,18 @@ def look(vm: VM, lazy: Lazy) -> Value:
 def source_of(value: Value) -> Source | None:
     """Where an existing object is found, or None for one that the trace made."""
     match value:
-        case Lazy() | Constant() | Known() | Tensor() | Tuple() | Slice() | Object() | Cell() | Opaque():
+        case (
+            Lazy()
+            | Constant()
+            | Known()
+            | Tensor()
+            | Tuple()
+            | Slice()
+            | Object()
+            | Cell()
+            | Method()
+            | Opaque()
+        ):
             return value.source
         case _:
             return None
@@ -159,7 +170,7 @@ def _method(vm: VM, obj: object, source: Source) -> Value:
     assert isinstance(obj, types.MethodType)
     vm.guard(TypeIs(source, types.MethodType))
     function = vm.wrap(obj.__func__, Attr(source, "__func__"))
-    return Method(function, vm.wrap(obj.__self__, Attr(source, "__self__")))
+    return Method(function, vm.wrap(obj.__self__, Attr(source, "__self__")), source)
 
 
 def _tuple(vm: VM, obj: object, source: Source) -> Value:

@@ -1,6 +1,6 @@
 """The catalogue of break reasons."""
 
-from jitpkg.errors import Reason
+from jitpkg.errors import Break, Reason
 
 ASKED = Reason(
     "B101",
@@ -121,10 +121,10 @@ NOT_REBUILT = Reason(
 )
 HANDLED_FAILURE = Reason(
     "B120",
-    "an op that may fail, after a mutation, inside try or with",
-    "If the op fails, the mutation must have happened and the handler must run; so a new graph "
-    "begins between the two.",
-    "Move the mutation out of the block.",
+    "an op that may fail, after changes that cannot be taken back",
+    "If the op fails, what was changed before it must have happened, and a handler of the program "
+    "must run; so a new graph begins between the two.",
+    "Change tensors in place outside of try and with blocks, and Python objects after them.",
 )
 IDENTITY = Reason(
     "B121",
@@ -168,6 +168,17 @@ RANDOM_STATE = Reason(
     "Seeds, default devices and modes are the process's own.",
     "Move it out of the compiled function.",
 )
+
+FRAME_LIBRARIES = ("inspect.", "logging.", "traceback.", "warnings.")
+"""Libraries whose functions look at the frames of their callers."""
+
+
+def looks_at_frames(graph_break: Break) -> bool:
+    """Whether what breaks the graph would notice a frame more than the program has."""
+    if graph_break.reason is LIBRARY:
+        return graph_break.detail.startswith(FRAME_LIBRARIES)
+    return graph_break.reason is FRAMES
+
 
 CATALOGUE: tuple[Reason, ...] = tuple(
     value for value in dict(globals()).values() if isinstance(value, Reason)

@@ -113,8 +113,8 @@ def op(
     fact_kwargs = {name: proxied.facts(value) for name, value in kwargs.items()}
     name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
 
-    if vm.mutations and vm.in_handler():
-        vm.stop(reasons.HANDLED_FAILURE, f"{name} behind a mutation, inside try or with")
+    if vm.mutations and (vm.effects or vm.in_handler()):
+        vm.stop(reasons.HANDLED_FAILURE, f"{name} behind a mutation")
     call = _method_caller(target) if isinstance(target, str) else target
     outcome = _outcome(vm, name, call, fact_args, fact_kwargs)
     _check_grad_of_views(vm, proxied.tensors, outcome)

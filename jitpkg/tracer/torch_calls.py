@@ -43,7 +43,7 @@ REAL_METHODS: Mapping[str, str] = MappingProxyType(
             resize_as_sparse_ sparse_resize_ sparse_resize_and_clear_ share_memory_ is_shared
             is_pinned pin_memory record_stream apply_ map_ map2_ module_load __dlpack__
             __dlpack_device__ __deepcopy__ __reduce_ex__ __setstate__ __reduce__ _is_view is_set_to
-            detach_ share_memory_ rename_ rename refine_names align_to as_subclass __array_wrap__
+            detach_ storage_offset rename_ rename refine_names align_to as_subclass __array_wrap__
             _view_func _make_subclass type to_sparse to_mkldnn _typed_storage new
             """.split(),
             "use",

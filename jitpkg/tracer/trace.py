@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import CodeType
+from types import CellType, CodeType
 
 from torch import fx
 
@@ -14,13 +14,13 @@ from jitpkg.errors import Break
 from jitpkg.facts.fake import FakeFacts
 from jitpkg.guards.kinds import Guard
 from jitpkg.guards.sources import Globals
-from jitpkg.tracer import exceptions, reasons, state
+from jitpkg.tracer import namespaces, reasons, state
 from jitpkg.tracer.effects import Effect
 from jitpkg.tracer.frames import Frame
 from jitpkg.tracer.graph import GraphInput
 from jitpkg.tracer.heap import Heap
 from jitpkg.tracer.machine import Machine
-from jitpkg.tracer.values import Tensor, Value
+from jitpkg.tracer.values import Cell, Kept, Tensor, Value
 from jitpkg.tracer.vm import VM, Failure, Mark, Raised, Stopped
 
 
@@ -38,6 +38,8 @@ class Start:
     """The function's globals."""
     guards: tuple[Guard, ...]
     """What is known of the values already."""
+    cells: tuple[tuple[Cell, object], ...]
+    """The cells among the locals, and the real ones."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -98,6 +100,7 @@ class _Region:
         self.start = start
         self.options = options
         self.can_leave = can_leave
+        self.base = sum(isinstance(value, Kept) for value in start.stack)
         self.snapshots: list[_Snapshot] = []
         self._instruction = -1
         self._points = 0
@@ -107,13 +110,26 @@ class _Region:
         if op.index == self._instruction and frame.program.ops[frame.at - 1].index == op.index:
             return  # in the middle of an instruction
         self._instruction = op.index
-        if not self.can_leave(op.index):
+        point = self._point(frame, op)
+        if point is None:
             return
         self.snapshots.append(
-            _Snapshot(op.index, tuple(frame.locals), tuple(frame.stack), self.vm.mark())
+            _Snapshot(point, tuple(frame.locals), tuple(frame.stack), self.vm.mark())
         )
         if len(self.snapshots) > 1:
             self._force()
+
+    def _point(self, frame: Frame, op: Op) -> int | None:
+        """The point to leave at: the instruction, or one before it that is no operation itself."""
+        if not self.snapshots:
+            return self.start.point
+        first = frame.program.first
+        point = op.index
+        while point >= 0 and first[point] == frame.at:
+            if self.can_leave(point):
+                return point
+            point -= 1
+        return None
 
     def _force(self) -> None:
         self._points += 1
@@ -129,7 +145,7 @@ def trace(
     *,
     original_code: Callable[[CodeType], CodeType],
     can_leave: Callable[[int], bool],
-    can_rebuild: Callable[[VM, Sequence[Value]], bool],
+    can_rebuild: Callable[[Heap, Sequence[Value]], bool],
 ) -> Trace:
     """Trace from `start` until the function returns or tracing cannot go on.
 
@@ -151,13 +167,18 @@ def trace(
     )
     vm = Machine(options, facts, original_code)
     vm.guards.extend(start.guards)
+    for cell, real in start.cells:
+        assert isinstance(real, CellType)
+        namespaces.existing_cell(vm, cell, real)
+        vm.seen[id(real)] = cell
+        vm.keep_alive.append(real)
     region = _Region(vm, start, options, can_leave)
     vm.checkpoint = region.before
     with state.preserved():
         try:
             finished = vm.resume_frame(frame)
             exit_: Exit = Returned(finished.value)
-            if not can_rebuild(vm, _alive(vm, (finished.value,))):
+            if not can_rebuild(vm.heap, _alive(vm, (finished.value,))):
                 not_rebuilt = Break(reasons.NOT_REBUILT, "a result of the trace")
                 exit_ = _left(vm, region, not_rebuilt, can_rebuild)
         except Stopped as stopped:
@@ -191,15 +212,27 @@ def _left(
     vm: VM,
     region: _Region,
     graph_break: Break,
-    can_rebuild: Callable[[VM, Sequence[Value]], bool],
+    can_rebuild: Callable[[Heap, Sequence[Value]], bool],
 ) -> Left:
     """Go back to the last instruction before which everything can be handed to Python."""
     for snapshot in reversed(region.snapshots):
         vm.rollback(snapshot.mark)
-        values = _alive(vm, (*snapshot.locals, *snapshot.stack))
-        if can_rebuild(vm, values):
+        if not _kept_in_place(snapshot, region.base):
+            continue
+        values = _alive(vm, (*snapshot.locals, *snapshot.stack[region.base :]))
+        if can_rebuild(vm.heap, values):
             return Left(snapshot.point, snapshot.locals, snapshot.stack, graph_break)
     raise AssertionError("a region can always end where it begins")
+
+
+def _kept_in_place(snapshot: _Snapshot, base: int) -> bool:
+    """Whether what the hook keeps on the stack is where it was, and nowhere else."""
+    in_place = all(
+        isinstance(value, Kept) and value.depth == depth
+        for depth, value in enumerate(snapshot.stack[:base])
+    )
+    others = (*snapshot.locals, *snapshot.stack[base:])
+    return in_place and not any(isinstance(value, Kept) for value in others)
 
 
 def _alive(vm: VM, values: tuple[Value, ...]) -> list[Value]:
@@ -217,5 +250,3 @@ def _operands(effect: Effect) -> list[Value]:
         found.extend(operand if isinstance(operand, tuple) else (operand,))
     return found
 
-
-__all__ = ["Exit", "Left", "Returned", "Start", "Trace", "exceptions", "trace"]

@@ -7,7 +7,7 @@ what can change about one (items, attributes, a cell's content) is kept by the `
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import CodeType
 from typing import Literal
 
@@ -34,7 +34,7 @@ class Lazy:
     """An object that exists and that nobody has looked at: no guard yet."""
 
     source: Source
-    obj: object
+    obj: object = field(repr=False)
 
 
 @dataclass(eq=False, slots=True)
@@ -50,7 +50,7 @@ class Constant:
 class Known:
     """An existing object known by identity: a class, module, function, enum member, descriptor."""
 
-    obj: object
+    obj: object = field(repr=False)
     source: Source
 
 
@@ -88,7 +88,7 @@ class Object:
     cls: type
     source: Source | None = None
     """None for one that the trace made."""
-    obj: object = None
+    obj: object = field(default=None, repr=False)
     """The existing object, as it was before the trace; never changed."""
 
 
@@ -122,7 +122,7 @@ class Function:
     code: CodeType
     globals: Source
     """The dictionary of its globals."""
-    namespace: dict[str, object]
+    namespace: dict[str, object] = field(repr=False)
     """That dictionary itself."""
     closure: tuple[Cell, ...] = ()
     defaults: Tuple | None = None
@@ -136,6 +136,7 @@ class Method:
 
     function: Value
     receiver: Value
+    source: Source | None = None
 
 
 @dataclass(eq=False, slots=True)
@@ -182,7 +183,7 @@ class Opaque:
     """An existing object that tracing does not understand: it can only be passed on."""
 
     source: Source
-    obj: object
+    obj: object = field(repr=False)
     why: str
 
 

@@ -165,10 +165,6 @@ class VM(ABC):
         """An existing object that nobody has looked at."""
 
     @abstractmethod
-    def wrap_class_attribute(self, cls: type, name: str) -> Value | None:
-        """What a class or a base holds under a name, unbound; None if nothing. Guarded."""
-
-    @abstractmethod
     def trusted(self, obj: object) -> Value:
         """An object of jitpkg's own, which never changes."""
 

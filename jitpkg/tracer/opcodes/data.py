@@ -215,10 +215,11 @@ def convert_value(vm: VM, frame: Frame, op: Op) -> None:
     frame.push(formatting.converted(vm, frame.pop(), cast(int, op.arg)))
 
 
-def _below(frame: Frame, op: Op) -> Object:
+def _below(vm: VM, frame: Frame, op: Op) -> Object:
     """The container that a comprehension or a display fills."""
-    container = frame.stack[-cast(int, op.arg)]
-    assert isinstance(container, Object)
+    container = vm.look(frame.stack[-cast(int, op.arg)])
+    if not isinstance(container, Object):
+        vm.stop(reasons.OPAQUE, "a container below the hook's stack")
     return container
 
 
@@ -226,21 +227,21 @@ def _below(frame: Frame, op: Op) -> Object:
 def list_append(vm: VM, frame: Frame, op: Op) -> None:
     """list … item -- list …"""
     item = frame.pop()
-    containers.append(vm, _below(frame, op), item)
+    containers.append(vm, _below(vm, frame, op), item)
 
 
 @OPS.op("SET_ADD")
 def set_add(vm: VM, frame: Frame, op: Op) -> None:
     """set … item -- set …"""
     item = frame.pop()
-    containers.add(vm, _below(frame, op), item)
+    containers.add(vm, _below(vm, frame, op), item)
 
 
 @OPS.op("MAP_ADD")
 def map_add(vm: VM, frame: Frame, op: Op) -> None:
     """dict … key value -- dict …"""
     key, value = frame.popn(2)
-    containers.set_item(vm, _below(frame, op), key, value)
+    containers.set_item(vm, _below(vm, frame, op), key, value)
 
 
 @OPS.op("LIST_EXTEND")
@@ -248,21 +249,21 @@ def list_extend(vm: VM, frame: Frame, op: Op) -> None:
     """list … iterable -- list …"""
     items = vm.unpack(frame.pop())
     for item in items:
-        containers.append(vm, _below(frame, op), item)
+        containers.append(vm, _below(vm, frame, op), item)
 
 
 @OPS.op("SET_UPDATE")
 def set_update(vm: VM, frame: Frame, op: Op) -> None:
     """set … iterable -- set …"""
     for item in vm.unpack(frame.pop()):
-        containers.add(vm, _below(frame, op), item)
+        containers.add(vm, _below(vm, frame, op), item)
 
 
 @OPS.op("DICT_UPDATE", "DICT_MERGE")
 def dict_update(vm: VM, frame: Frame, op: Op) -> None:
     """dict … mapping -- dict …"""
     mapping = frame.pop()
-    target = _below(frame, op)
+    target = _below(vm, frame, op)
     for key, value in containers.mapping_items(vm, mapping):
         if op.name == "DICT_MERGE" and containers.has_key(vm, target, key):
             vm.stop(reasons.RAISES, "a keyword argument is given twice")

@@ -1,0 +1,299 @@
+"""The public functions, and the one place that knows all rooms."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import FunctionType, MethodType
+from typing import Any, TypeVar, overload
+
+import torch
+
+from jitpkg import config
+from jitpkg.codegen.backends import REGISTRY, Backend
+from jitpkg.errors import InvalidArgument, NotCompilable
+from jitpkg.rewriter import follow, modules
+from jitpkg.rewriter.compiler import Compiler
+from jitpkg.rewriter.dispatch import Dispatcher
+from jitpkg.rewriter.twins import Twins
+
+C = TypeVar("C", bound=Callable[..., Any])
+
+MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The arguments of `jit` and `compile`."""
+
+    fullgraph: bool = False
+    dynamic: bool | None = None
+    backend: str | Backend = "eager"
+    mode: str | None = None
+    options: Mapping[str, Any] | None = None
+
+    def compiler(self) -> Compiler:
+        """Check the arguments, and put a compiler together.
+
+        Raises:
+            InvalidArgument: one of them is not possible.
+        """
+        _check_flag("fullgraph", self.fullgraph, (True, False))
+        _check_flag("dynamic", self.dynamic, (True, False, None))
+        backend = REGISTRY.find(self.backend)
+        if self.mode is not None and self.mode not in MODES:
+            raise InvalidArgument(
+                f"There is no mode {self.mode!r}. The modes are: {', '.join(MODES)}."
+            )
+        if self.mode is not None and self.options is not None:
+            raise InvalidArgument("Give either mode= or options=, not both.")
+        if self.options:
+            if self.backend == "eager":
+                raise InvalidArgument(
+                    f"The backend 'eager' takes no options; {', '.join(self.options)} given."
+                )
+            backend = _with_options(backend, self.options)
+        twins = Twins()
+        compiler = Compiler(
+            backend,
+            fullgraph=self.fullgraph,
+            dynamic=self.dynamic,
+            twin=lambda callee: twins.of(callee, compiler),
+            reset=twins.clear,
+        )
+        return compiler
+
+
+def _check_flag(name: str, value: object, allowed: tuple[object, ...]) -> None:
+    if not any(value is choice for choice in allowed):
+        choices = ", ".join(map(repr, allowed))
+        raise InvalidArgument(f"{name}= takes {choices}, not {value!r}.")
+
+
+def _with_options(backend: Backend, options: Mapping[str, Any]) -> Backend:
+    return lambda gm, inputs: backend(gm, inputs, options=dict(options))
+
+
+# Compiling
+
+
+@overload
+def jit(
+    fn: C,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: str | Backend = "eager",
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    disable: bool = False,
+) -> C: ...
+@overload
+def jit(
+    fn: None = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: str | Backend = "eager",
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    disable: bool = False,
+) -> Callable[[C], C]: ...
+def jit(
+    fn: Any = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: str | Backend = "eager",
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    disable: bool = False,
+) -> Any:
+    """Compile a function, method or module in place; returns the very same object.
+
+    Args:
+        fn: what to compile; without it, `jit` makes a decorator.
+        fullgraph: raise `GraphBreak` where the function cannot be one graph.
+        dynamic: accepted; sizes are static for now.
+        backend: a name of `list_backends()`, or `backend(gm, example_inputs) -> callable`.
+        mode: one of `default`, `reduce-overhead`, `max-autotune`, `max-autotune-no-cudagraphs`.
+        options: for the backend; not together with `mode`.
+        disable: do nothing.
+
+    Raises:
+        InvalidArgument: an argument is not possible.
+        NotCompilable: `fn` is no Python function, method or module.
+    """
+    settings = Settings(fullgraph, dynamic, backend, mode, options)
+    settings.compiler()
+    if fn is None:
+        return lambda f: jit(
+            f,
+            fullgraph=fullgraph,
+            dynamic=dynamic,
+            backend=backend,
+            mode=mode,
+            options=options,
+            disable=disable,
+        )
+    _check(fn, "jit")
+    if disable or config.current().disable:
+        return fn
+    match fn:
+        case staticmethod() | classmethod() | MethodType():
+            jit(fn.__func__, **_keywords(settings))
+        case torch.nn.Module():
+            modules.compile_in_place(fn, settings.compiler())
+            _note(fn.__dict__["_compiled_call_impl"].__func__)
+        case _:
+            follow.compile_in_place(fn, settings.compiler())
+            _note(fn)
+    return fn
+
+
+def _keywords(settings: Settings) -> dict[str, Any]:
+    return {name: getattr(settings, name) for name in Settings.__slots__}
+
+
+@overload
+def compile(
+    model: C,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: str | Backend = "eager",
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    disable: bool = False,
+) -> C: ...
+@overload
+def compile(
+    model: None = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: str | Backend = "eager",
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    disable: bool = False,
+) -> Callable[[C], C]: ...
+def compile(
+    model: Any = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: str | Backend = "eager",
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    disable: bool = False,
+) -> Any:
+    """A compiled version of a function, method or module, which itself is left as it is.
+
+    The result follows the original: a function's code and defaults, a module's parameters,
+    submodules, hooks and class.
+
+    Args: as those of `jit`.
+
+    Raises:
+        InvalidArgument: an argument is not possible.
+        NotCompilable: `model` is no Python function, method or module.
+    """
+    settings = Settings(fullgraph, dynamic, backend, mode, options)
+    compiler = settings.compiler()
+    if model is None:
+        return lambda f: compile(f, **_keywords(settings), disable=disable)
+    _check(model, "compile")
+    if disable or config.current().disable:
+        return model
+    match model:
+        case staticmethod() | classmethod():
+            return type(model)(compile(model.__func__, **_keywords(settings)))
+        case MethodType():
+            function = model.__func__
+            if not isinstance(function, FunctionType):
+                raise NotCompilable(_refused(model, "compile"))
+            return MethodType(compile(function, **_keywords(settings)), model.__self__)
+        case torch.nn.Module():
+            return modules.view(model, compiler, _Again(settings))
+        case _:
+            twin = follow.compiled_twin(model, compiler)
+            _note(twin)
+            return twin
+
+
+@dataclass(frozen=True, slots=True)
+class _Again:
+    """Compiles another module in the same way; it pickles where the settings do."""
+
+    settings: Settings
+
+    def __call__(self, module: torch.nn.Module) -> torch.nn.Module:
+        compiled = compile(module, **_keywords(self.settings))
+        assert isinstance(compiled, torch.nn.Module)
+        return compiled
+
+
+def _check(obj: object, name: str) -> None:
+    if isinstance(obj, staticmethod | classmethod | MethodType):
+        _check(obj.__func__, name)
+    elif not isinstance(obj, FunctionType | torch.nn.Module):
+        raise NotCompilable(_refused(obj, name))
+
+
+def _refused(obj: object, name: str) -> str:
+    can = f"{name}() takes a Python function, a method or an nn.Module"
+    if isinstance(obj, type):
+        return (
+            f"{can}, not the class {obj.__qualname__}: compile its instances, or a method, as in"
+            f" {obj.__qualname__}.__call__ = jitpkg.{name}({obj.__qualname__}.__call__)."
+        )
+    if callable(obj):
+        return (
+            f"{can}, not {obj!r} ({type(obj).__qualname__}): compile the Python function that it"
+            " calls, or wrap it in one."
+        )
+    return f"{can}, not {obj!r} ({type(obj).__qualname__})."
+
+
+# The process's compiled functions
+
+
+class _Compiled:
+    """Every function with a dispatcher, so that `reset` finds it."""
+
+    def __init__(self) -> None:
+        self.functions: weakref.WeakSet[FunctionType] = weakref.WeakSet()
+
+
+_COMPILED = _Compiled()
+
+
+def _note(function: object) -> None:
+    if isinstance(function, FunctionType):
+        _COMPILED.functions.add(function)
+
+
+def reset() -> None:
+    """Drop everything that was compiled; functions compile again when they are called."""
+    for function in list(_COMPILED.functions):
+        dispatcher = follow.dispatcher_of(function)
+        if isinstance(dispatcher, Dispatcher):
+            dispatcher.reset()
+
+
+# Backends
+
+
+def list_backends() -> list[str]:
+    """The names of all backends."""
+    return REGISTRY.names()
+
+
+def register_backend(backend: Backend, name: str | None = None) -> Backend:
+    """Make a backend known by name (its own by default); can be used as a decorator.
+
+    Raises:
+        InvalidArgument: it is not callable, or the name is taken.
+    """
+    return REGISTRY.register(backend, name)

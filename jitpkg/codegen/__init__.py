@@ -1,0 +1,1 @@
+"""How the graph runs: backends by name."""

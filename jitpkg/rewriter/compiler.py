@@ -1,0 +1,35 @@
+"""What all functions that are compiled in one way share: the backend, options, and twins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import fx
+
+from jitpkg.guards.explain import first_failure
+from jitpkg.guards.kinds import Guard
+from jitpkg.guards.sources import Source
+
+Backend = Callable[[fx.GraphModule, list[Any]], Callable[..., Any]]
+"""Compiles a graph for example inputs into a callable that takes such inputs."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Compiler:
+    """How to compile: the same for a function and whatever is reached through its breaks."""
+
+    backend: Backend
+    fullgraph: bool = False
+    dynamic: bool | None = None
+    twin: Callable[[Any], Any] = field(default=lambda function: function)
+    """Gives a compiled twin of a callable that is called next."""
+    reset: Callable[[], None] = field(default=lambda: None)
+    """Forgets all twins."""
+
+    def why(
+        self, guards: Sequence[Guard], parameters: Mapping[Source, str], arguments: Sequence[object]
+    ) -> str:
+        """The sentence of the first guard that a call fails."""
+        return first_failure(guards, tuple(parameters), arguments)

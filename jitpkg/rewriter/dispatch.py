@@ -1,0 +1,306 @@
+"""From a hook to compiled code: regions, their entries, and the versions of a function's code."""
+
+from __future__ import annotations
+
+import threading
+import types
+import warnings
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from types import CodeType, FunctionType
+from typing import Any
+
+from jitpkg import config, events
+from jitpkg.code.analysis import is_generator
+from jitpkg.errors import GraphBreak, InternalError
+from jitpkg.guards import state as global_state
+from jitpkg.guards.kinds import Guard
+from jitpkg.rewriter.compiler import Compiler
+from jitpkg.rewriter.door import Door
+from jitpkg.rewriter.emitter import Emitter, Hook
+from jitpkg.rewriter.entry import Entry, Interface, Run
+from jitpkg.rewriter.handover import Handover
+from jitpkg.rewriter.originals import ORIGINALS
+from jitpkg.rewriter.points import Points
+from jitpkg.rewriter.produce import Produced, produce
+
+Result = tuple[int, Callable[..., Callable[..., Any]] | None, Any]
+
+Stale = Callable[[CodeType], Callable[..., Callable[..., Any]] | None]
+"""Given the code that a version was made from: None, or the `leave` of a call that starts again."""
+
+_IDLE_ENTRIES = 3
+"""So many traces without a graph, and none with one: the region gives nothing."""
+
+
+class Region:
+    """What stands behind one hook: entries that are tried in turn, then a trace."""
+
+    __slots__ = ("__weakref__", "dispatcher", "entries", "exits", "full", "handover", "h", "run", "unchanged")
+
+    def __init__(self, dispatcher: Dispatcher, h: int) -> None:
+        self.dispatcher = dispatcher
+        self.h = h
+        self.handover = Handover(dispatcher.points, h)
+        self.unchanged = dispatcher.points.unchanged(h)
+        self.entries: tuple[Entry, ...] = ()
+        self.exits: tuple[int, ...] = (h,)
+        self.run: Run = self.miss
+        self.full = False
+
+    def native(self, arguments: tuple[object, ...]) -> Result:
+        """Go on with the original code."""
+        return self.h, None, tuple(arguments[k] for k in self.unchanged)
+
+    def leave_here(self, arguments: tuple[object, ...]) -> Result:
+        """Go on with the original code, in a frame that has the newest hooks."""
+        if self.dispatcher.is_generator:
+            return self.native(arguments)
+        values = tuple(arguments[k] for k in self.unchanged)
+        return -2 - self.h, self.leave, values
+
+    def miss(self, *arguments: object) -> Result:
+        """No entry fits: trace, and run what comes of it."""
+        return self.dispatcher.miss(self, arguments)
+
+    def leave(
+        self, exit_: int, globals_: dict[str, object], cells: tuple[types.CellType, ...]
+    ) -> Callable[..., Any]:
+        """A function that goes on at an exit that the running code does not know."""
+        p = -2 - exit_ if exit_ < -1 else exit_
+        return self.dispatcher.resume_function(p, self.handover.base, globals_, cells)
+
+    def add(self, entry: Entry) -> None:
+        """Try this entry after all others."""
+        if self.entries:
+            self.entries[-1].set_otherwise(entry.run)
+            self.entries = (*self.entries, entry)
+        else:
+            self.entries = (entry,)
+            self.run = entry.run
+
+    @property
+    def idle(self) -> bool:
+        """Whether traces have shown that there is nothing to gain here."""
+        has_graph = any(entry.exit is not None for entry in self.entries)
+        return not has_graph and len(self.entries) >= _IDLE_ENTRIES
+
+
+class Dispatcher:
+    """The regions of one code object, and the versions of it that are emitted.
+
+    It belongs to a function, or to a code object that several functions share; it refers to
+    neither, so that both can die.
+    """
+
+    def __init__(self, code: CodeType, compiler: Compiler, name: str) -> None:
+        self.points = Points.of(code)
+        self.compiler = compiler
+        self.name = name
+        self.is_generator = is_generator(code)
+        self.regions: dict[int, Region] = {}
+        self.code = code
+        """The newest version."""
+        self._owners: weakref.WeakSet[FunctionType] = weakref.WeakSet()
+        self._resumes: dict[tuple[int, int], CodeType] = {}
+        self._entries = 0
+        self._lock = threading.RLock()
+        self._building = False
+        self._followed: tuple[Guard, ...] = ()
+        self._stale: Stale | None = None
+
+    def __reduce__(self) -> tuple[type[None], tuple[()]]:
+        """In a pickle of a function by value there is no compiled code."""
+        return type(None), ()
+
+    def follow(self, guards: Sequence[Guard], stale: Stale) -> None:
+        """Be right only while these guards hold; `stale` says what to do when they do not."""
+        self._followed = tuple(guards)
+        self._stale = stale
+
+    def reset(self) -> None:
+        """Drop all entries and hooks but the first."""
+        with self._lock:
+            self.regions.clear()
+            self.compiler.reset()
+            self.install()
+
+    # Versions of the code
+
+    def install(self, functions: Iterable[FunctionType] = ()) -> bool:
+        """Hook the beginning of the code; False where that cannot be."""
+        first = self.points.first()
+        if first is None:
+            return False
+        self._owners.update(functions)
+        if first not in self.regions:
+            self.regions[first] = Region(self, first)
+        self._emit()
+        return True
+
+    def uninstall(self) -> None:
+        """Give the functions their own code back."""
+        self._replace(self.points.code)
+
+    def _emit(self) -> None:
+        """Emit a version with all regions and exits that are known now."""
+        if self.is_generator:
+            self.regions = {h: self._successor(region) for h, region in self.regions.items()}
+        emitter = self._emitter()
+        emitted = emitter.hooked()
+        self._resumes.clear()
+        events.STREAM.emit(events.CodeEmitted(self.name, self.points.code, emitted))
+        self._replace(emitted)
+
+    def _successor(self, region: Region) -> Region:
+        """A generator's frame cannot learn a new exit, so each version has regions of its own."""
+        new = Region(self, region.h)
+        new.exits = region.exits
+        for entry in region.entries:
+            new.add(entry)
+        if new.entries:
+            new.entries[-1].set_otherwise(new.miss)
+        return new
+
+    def _emitter(self) -> Emitter:
+        hooks = {h: Hook(Door(region), region.exits) for h, region in self.regions.items()}
+        return Emitter(self.points, hooks)
+
+    def _replace(self, code: CodeType) -> None:
+        old, self.code = self.code, code
+        ORIGINALS.add(code, self.points.code)
+        for function in list(self._owners):
+            if function.__code__ is old or ORIGINALS.of(function.__code__) is self.points.code:
+                function.__code__ = code
+
+    def resume_function(
+        self,
+        p: int,
+        base: int,
+        globals_: dict[str, object],
+        cells: tuple[types.CellType, ...],
+    ) -> FunctionType:
+        """The newest version, entered at point `p`."""
+        code = self._resumes.get((p, base))
+        if code is None:
+            code = self._emitter().resume(p, base)
+            ORIGINALS.add(code, self.points.code)
+            self._resumes[p, base] = code
+        return FunctionType(code, globals_, code.co_name, None, cells)
+
+    # A miss
+
+    def miss(self, region: Region, arguments: tuple[object, ...]) -> Result:
+        if self._stale is not None and region.h == self.points.first():
+            leave = self._stale(self.points.code)
+            if leave is not None:
+                return -2 - region.h, leave, ()
+        options = config.current()
+        if options.disable or region.full or self._building or global_state.obstacle():
+            return region.native(arguments)
+        if not self._lock.acquire(blocking=False):
+            return region.native(arguments)
+        try:
+            self._building = True
+            entry, changed, looks = self._build(region, arguments, options)
+        except GraphBreak:
+            raise
+        except Exception as error:
+            self._failed(error, options)
+            region.full = True
+            return region.native(arguments)
+        finally:
+            self._building = False
+            self._lock.release()
+        if entry is None:
+            return region.native(arguments)
+        if changed and (self.is_generator or looks):
+            return region.native(arguments)
+        if entry.exit is None:
+            return region.leave_here(arguments) if changed else region.native(arguments)
+        return entry.run(*arguments)  # type: ignore[no-any-return]
+
+    def _build(
+        self, region: Region, arguments: tuple[object, ...], options: config.Options
+    ) -> tuple[Entry | None, bool, bool]:
+        """A new entry for these values, whether the code has new hooks, and whether the program
+        would notice the frame of a resume function."""
+        if len(region.entries) >= options.recompile_limit:
+            self._limit(region, arguments, options)
+            return None, False, False
+        if region.entries:
+            self._explain(region, arguments)
+        name = f"{self.name}#{self._entries}"
+        interface = Interface(
+            name=self.name,
+            parameters=region.handover.parameters(),
+            count=self.points.input_count(region.h),
+            here=region.h,
+            unchanged=region.unchanged,
+            leave=region.leave,
+            guards=self._followed if region.h == self.points.first() else (),
+        )
+        produced = produce(
+            name, region.handover, arguments, interface, self.compiler, options, region.miss
+        )
+        if produced is None:
+            return None, False, False
+        self._entries += 1
+        changed = self._discover(region, produced, options)
+        region = self.regions.get(region.h, region)
+        region.add(produced.entry)
+        return produced.entry, changed, produced.looks_at_frames
+
+    def _discover(self, region: Region, produced: Produced, options: config.Options) -> bool:
+        """Give the code the hooks and exits that a new entry needs; whether anything changed."""
+        changed = False
+        exit_ = produced.entry.exit
+        if exit_ is not None and exit_ >= 0 and exit_ not in region.exits:
+            region.exits = (*region.exits, exit_)
+            changed = True
+        for h in produced.hooks:
+            if h not in self.regions:
+                self.regions[h] = Region(self, h)
+                changed = True
+        if changed:
+            self._emit()
+        return changed
+
+    def _explain(self, region: Region, arguments: tuple[object, ...]) -> None:
+        if events.STREAM.heard:
+            reasons = self._reasons(region, arguments)
+            events.STREAM.emit(events.Recompiled(self.name, reasons))
+
+    def _reasons(self, region: Region, arguments: tuple[object, ...]) -> tuple[str, ...]:
+        parameters = region.handover.parameters()
+        return tuple(
+            self.compiler.why(entry.guards, parameters, arguments) for entry in region.entries
+        )
+
+    def _limit(
+        self, region: Region, arguments: tuple[object, ...], options: config.Options
+    ) -> None:
+        region.full = True
+        reasons = self._reasons(region, arguments)
+        limit = options.recompile_limit
+        events.STREAM.emit(events.LimitReached(self.name, limit, reasons))
+        warnings.warn(
+            f"{self.name} has been compiled {limit} times, which is the limit: calls that fit none"
+            f" of the entries run the original code. The last call did not fit because"
+            f" {reasons[-1]}. Make that the same from call to call, or raise the limit with"
+            " jitpkg.config.patch(recompile_limit=…).",
+            stacklevel=4,
+        )
+
+    def _failed(self, error: Exception, options: config.Options) -> None:
+        events.STREAM.emit(events.FellBack(self.name, error))
+        if options.strict:
+            if isinstance(error, InternalError):
+                raise error
+            raise InternalError(f"while compiling {self.name}: {error!r}") from error
+        warnings.warn(
+            f"jitpkg could not compile {self.name} and runs the original code; this is a mistake in"
+            f" jitpkg, please report it ({type(error).__name__}: {error}).",
+            stacklevel=4,
+        )
+

@@ -1,0 +1,261 @@
+"""An entry: one generated Python function that tests its guards and does what a trace did.
+
+Its source is registered with `linecache`, so that tracebacks show it and a debugger steps through.
+"""
+
+from __future__ import annotations
+
+import builtins
+import linecache
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import FunctionType
+from typing import Any
+
+from torch import fx
+
+from jitpkg.guards.kinds import Guard, LineageIs, Same, TensorIs
+from jitpkg.guards.sources import Source
+from jitpkg.guards.state import state_guards
+from jitpkg.guards.text import Text, order, write_tests
+from jitpkg.rewriter.door import RETURN
+from jitpkg.rewriter.failure import Failures
+from jitpkg.rewriter.rebuild import Rebuilder, needed
+from jitpkg.tracer.trace import Left, Returned, Trace
+from jitpkg.tracer.values import Kept, Tensor, Value
+
+OTHERWISE = "otherwise"
+"""The parameter that holds what runs when the guards do not hold."""
+
+_BUILTINS = dict(vars(builtins))
+"""The builtins that generated code uses: not the module's dictionary, which a user can change."""
+
+Run = Callable[..., tuple[int, Callable[..., Any] | None, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """What a region hands to its entries, and how it is left."""
+
+    name: str
+    """Of the function, as in `model.forward`."""
+    parameters: Mapping[Source, str]
+    """For each source that the hook hands over, its name, in order."""
+    count: int
+    """How many of them are locals and stack values."""
+    here: int
+    """The exit that goes on with the original code."""
+    unchanged: tuple[int, ...]
+    """Which parameters that exit takes."""
+    leave: Callable[..., Callable[..., Any]]
+    guards: tuple[Guard, ...] = ()
+    """What every entry tests besides its own guards."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Entry:
+    """Compiled code for one set of assumptions."""
+
+    name: str
+    run: FunctionType
+    source: str
+    guards: tuple[Guard, ...]
+    graph: fx.GraphModule | None
+    op_count: int
+    exit: int | None
+    """The exit at which it always ends; None for an entry that does nothing."""
+
+    def set_otherwise(self, run: Run) -> None:
+        """What to try when the guards do not hold: the next entry, or a trace."""
+        defaults = self.run.__defaults__
+        assert defaults is not None
+        self.run.__defaults__ = (run, *defaults[1:])
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Outputs:
+    """What an exit hands to Python: its number, and the values in the order that the code expects."""
+
+    exit: int
+    values: tuple[Value, ...]
+    called: int | None = None
+    """Which of the values is a function that is called next, and is to be compiled, too."""
+
+
+def write_entry(
+    name: str,
+    trace: Trace,
+    guards: Sequence[Guard],
+    outputs: Outputs,
+    interface: Interface,
+    graph: Callable[..., Any],
+    module: fx.GraphModule,
+    twin: Callable[[Any], Any],
+    otherwise: Run,
+) -> Entry:
+    """Generate the entry for a trace whose graph was compiled."""
+    text, rebuilder = _begin(interface, trace)
+    operands = operands_of(trace)
+    sources, tensors = needed(trace.heap, [*outputs.values, *operands])
+    sources = [i.source for i in trace.inputs] + sources
+    _write_guards(text, guards, sources, trace, interface)
+    returned = _write_graph(text, rebuilder, trace, tensors, interface, graph, module)
+    rebuilder.make(operands)
+    for effect in trace.effects:
+        text.line(rebuilder.effect(effect))
+    rebuilder.make(outputs.values)
+    values = [rebuilder.expression(value) for value in outputs.values]
+    if outputs.called is not None:
+        values[outputs.called] = f"{text.hold(twin, 'twin')}({values[outputs.called]})"
+    leave = text.hold(interface.leave, "leave")
+    result = values[0] if outputs.exit == RETURN else _tuple(values)
+    text.line(f"return {outputs.exit}, {leave}, {result}")
+    run, source = _compiled(name, text, interface, otherwise)
+    return Entry(name, run, source, tuple(guards), returned, trace.op_count, outputs.exit)
+
+
+def write_idle_entry(
+    name: str, guards: Sequence[Guard], trace: Trace, interface: Interface, otherwise: Run
+) -> Entry:
+    """Generate an entry that knows that there is nothing to gain, and lets the original code run."""
+    text, _ = _begin(interface, trace)
+    _write_guards(text, guards, [], trace, interface)
+    text.line(f"return {interface.here}, None, {_unchanged(interface)}")
+    run, source = _compiled(name, text, interface, otherwise)
+    return Entry(name, run, source, tuple(guards), None, 0, None)
+
+
+def complete_guards(trace: Trace, interface: Interface) -> list[Guard]:
+    """A trace's guards, with the interface's and those on global state, merged and in order."""
+    lineages: dict[type, dict[str, object]] = {}
+    others: list[Guard] = []
+    for guard in dict.fromkeys((*interface.guards, *trace.guards)):
+        if isinstance(guard, LineageIs):
+            lineages.setdefault(guard.cls, {}).update(guard.found)
+        else:
+            others.append(guard)
+    has_tensors = any(isinstance(guard, TensorIs) for guard in others)
+    merged = [LineageIs(cls, tuple(found.items())) for cls, found in lineages.items()]
+    return order([*others, *merged, *state_guards(has_tensors=has_tensors)])
+
+
+def _begin(interface: Interface, trace: Trace) -> tuple[Text, Rebuilder]:
+    text = Text(interface.parameters, reserved=[OTHERWISE])
+    return text, Rebuilder(text, trace.heap)
+
+
+def operands_of(trace: Trace) -> list[Value]:
+    """Every value that an effect of the trace uses."""
+    found: list[Value] = []
+    for effect in trace.effects:
+        for field in ("target", "arguments", "key", "value"):
+            operand = getattr(effect, field, ())
+            found.extend(operand if isinstance(operand, tuple) else (operand,))
+    return found
+
+
+def _tuple(values: Sequence[str]) -> str:
+    return "(" + "".join(f"{value}, " for value in values) + ")"
+
+
+def _unchanged(interface: Interface) -> str:
+    names = list(interface.parameters.values())
+    return _tuple([names[k] for k in interface.unchanged])
+
+
+def _write_guards(
+    text: Text,
+    guards: Sequence[Guard],
+    sources: Sequence[Source],
+    trace: Trace,
+    interface: Interface,
+) -> None:
+    """Guards, and everything that is read from outside. A path that is gone is a guard that failed."""
+    arguments = ", ".join(interface.parameters.values())
+    otherwise = f"return {OTHERWISE}({arguments})"
+    inner = text.indented()
+    for guard in guards:
+        inner.count(_paths(guard))
+    inner.count(sources)
+    examples = {i.source: i.example for i in trace.inputs}
+    known = all(g.at in examples for g in guards if isinstance(g, TensorIs))
+    write_tests(inner, guards, otherwise, examples if known else None)
+    for source in sources:
+        inner.read(source)
+    text.line("try:")
+    text.extend(inner, fallback="pass")
+    text.line(f"except {text.hold(MISSING, 'missing')}: {otherwise}")
+
+
+MISSING = (AttributeError, LookupError, ValueError, TypeError)
+"""What reading a path raises where it leads nowhere any more."""
+
+
+def _paths(guard: Guard) -> tuple[Source, ...]:
+    if isinstance(guard, Same):
+        return guard.at, guard.other
+    return (guard.at,)
+
+
+def _write_graph(
+    text: Text,
+    rebuilder: Rebuilder,
+    trace: Trace,
+    tensors: Sequence[Tensor],
+    interface: Interface,
+    graph: Callable[..., Any],
+    module: fx.GraphModule,
+) -> fx.GraphModule | None:
+    """The call of the compiled graph, and what to do when it raises."""
+    if not trace.op_count:
+        return None
+    names = []
+    for tensor in tensors:
+        names.append(text.variable(trace.nodes(tensor).name))
+        rebuilder.names[tensor] = names[-1]
+    inputs = ", ".join(text.of(i.source) for i in trace.inputs)
+    held = text.hold(graph, "graph")
+    failures = Failures(trace, module)
+    text.line("try:")
+    result = f"{_tuple(names)} = " if names else ""
+    text.line(f"    {result}{held}({inputs})")
+    text.line("except BaseException as error:")
+    decide = text.hold(failures.decide, "on_failure")
+    text.line(f"    if {decide}(error):")
+    text.line(f"        return {interface.here}, None, {_unchanged(interface)}")
+    text.line("    raise")
+    return module
+
+
+def _compiled(
+    name: str, text: Text, interface: Interface, otherwise: Run
+) -> tuple[FunctionType, str]:
+    parameters = list(interface.parameters.values())
+    held = dict(text.held)
+    signature = ", ".join([*parameters, f"{OTHERWISE}=None", *(f"{n}=None" for n in held)])
+    body = "\n".join(f"    {line}" for line in text.lines)
+    source = f"def entry({signature}):\n{body}\n"
+    file = f"<jitpkg {name}>"
+    namespace: dict[str, Any] = {"__builtins__": _BUILTINS, "__name__": "jitpkg.entry"}
+    exec(compile(source, file, "exec"), namespace)
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    run: FunctionType = namespace["entry"]
+    run.__qualname__ = run.__name__ = name
+    run.__defaults__ = (otherwise, *held.values())
+    return run, source
+
+
+def exit_values(
+    trace: Trace, locals_: Sequence[int], stack_depths: Sequence[int], called: int | None
+) -> Outputs:
+    """What a trace's exit hands over: these slots, then the stack at these depths.
+
+    `called` is the depth of a function that is called next.
+    """
+    match trace.exit:
+        case Returned(value):
+            return Outputs(RETURN, (value,))
+        case Left(point, slots, stack, _):
+            values = [slots[slot] for slot in locals_] + [stack[depth] for depth in stack_depths]
+            index = None if called is None else len(locals_) + list(stack_depths).index(called)
+            return Outputs(point, tuple(values), index)

@@ -1,0 +1,148 @@
+"""Functions in place, and twins that follow the function they were made from."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from types import CellType, CodeType, FunctionType
+from typing import Any
+
+from jitpkg.code.analysis import is_function, slot_names
+from jitpkg.guards.kinds import CodeIs, Guard
+from jitpkg.guards.sources import Held
+from jitpkg.rewriter.compiler import Compiler
+from jitpkg.rewriter.dispatch import Dispatcher
+from jitpkg.rewriter.door import drop_frame
+from jitpkg.rewriter.originals import ORIGINALS
+from jitpkg.rewriter.twins import twin_function
+
+ATTRIBUTE = "__jitpkg__"
+"""Where a function keeps its dispatcher, which lives as long as the function does."""
+
+
+def dispatcher_of(function: FunctionType) -> Dispatcher | None:
+    """The dispatcher that a function keeps, or None."""
+    found = function.__dict__.get(ATTRIBUTE)
+    return found if isinstance(found, Dispatcher) else None
+
+
+def compile_in_place(function: FunctionType, compiler: Compiler) -> FunctionType:
+    """Hook a function's own code; returns the very same function."""
+    before = dispatcher_of(function)
+    if before is not None:
+        before.uninstall()
+    code = ORIGINALS.of(function.__code__)
+    if not is_function(code):
+        return function
+    dispatcher = Dispatcher(code, compiler, function.__qualname__)
+    if dispatcher.install([function]):
+        function.__dict__[ATTRIBUTE] = dispatcher
+    return function
+
+
+def compiled_twin(function: FunctionType, compiler: Compiler) -> FunctionType:
+    """A new function that runs compiled and follows changes of the original's code and defaults."""
+    follower = _Follower(function, compiler)
+    if function.__defaults__ is None and function.__kwdefaults__ is None:
+        return follower.twin
+    return follower.front()
+
+
+class _Follower:
+    """Keeps a twin in step with its original."""
+
+    def __init__(self, original: FunctionType, compiler: Compiler) -> None:
+        self.original = original
+        self.compiler = compiler
+        self.twin = twin_function(original, self._code())
+        self.twin.__dict__.update(original.__dict__)
+        self.twin.__module__ = original.__module__
+        self.twin.__doc__ = original.__doc__
+        self.twin.__annotations__ = original.__annotations__
+        self._install()
+
+    def _code(self) -> CodeType:
+        return ORIGINALS.of(self.original.__code__)
+
+    def _install(self) -> None:
+        if not is_function(self.twin.__code__):
+            return
+        dispatcher = Dispatcher(self.twin.__code__, self.compiler, self.original.__qualname__)
+        dispatcher.follow(self.guards(), self.stale)
+        if dispatcher.install([self.twin]):
+            self.twin.__dict__[ATTRIBUTE] = dispatcher
+
+    def guards(self) -> Sequence[Guard]:
+        """What an entry tests so that it is never older than the original."""
+        original = Held(self.original)
+        return (CodeIs(original, self._code(), ORIGINALS.of),)
+
+    def stale(
+        self, code: CodeType
+    ) -> Callable[[int, dict[str, object], tuple[CellType, ...]], Callable[..., Any]] | None:
+        """None while `code` is the original's; else what calls the newest twin in its place."""
+        if self._code() is code:
+            return None
+        self.sync()
+
+        def leave(
+            exit_: int, globals_: dict[str, object], cells: tuple[CellType, ...]
+        ) -> Callable[..., Any]:
+            return lambda *frame: _called_again(self.twin, code, frame)
+
+        return leave
+
+    def sync(self) -> None:
+        """Give the twin the original's code and defaults."""
+        code = self._code()
+        if ORIGINALS.of(self.twin.__code__) is not code:
+            self.twin.__code__ = code
+            self._install()
+        if self.twin.__defaults__ is not self.original.__defaults__:
+            self.twin.__defaults__ = self.original.__defaults__
+        if self.twin.__kwdefaults__ is not self.original.__kwdefaults__:
+            self.twin.__kwdefaults__ = self.original.__kwdefaults__
+
+    def front(self) -> FunctionType:
+        """A function that brings the twin up to date before CPython binds the arguments."""
+        sync, twin = self.sync, self.twin
+
+        def front(*args: Any, **kwargs: Any) -> Any:
+            sync()
+            try:
+                return twin(*args, **kwargs)
+            except BaseException as error:
+                drop_frame(error)
+                raise
+
+        function = front
+        assert isinstance(function, FunctionType)
+        function.__code__ = function.__code__.replace(
+            co_name=twin.__name__, co_qualname=twin.__qualname__
+        )
+        function.__name__, function.__qualname__ = twin.__name__, twin.__qualname__
+        function.__module__, function.__doc__ = twin.__module__, twin.__doc__
+        function.__annotations__ = twin.__annotations__
+        function.__dict__.update(twin.__dict__)
+        function.__dict__.setdefault("__wrapped__", self.original)
+        # They are shown, and never used: the code has no parameters that could be missing.
+        function.__defaults__ = self.original.__defaults__
+        function.__kwdefaults__ = self.original.__kwdefaults__
+        return function
+
+
+def _called_again(function: FunctionType, code: CodeType, frame: tuple[Any, ...]) -> Any:
+    """Call `function` with the arguments that a frame of `code` began with."""
+    names = slot_names(code)
+    values = [v.cell_contents if isinstance(v, CellType) else v for v in frame[: len(names)]]
+    positional, keyword_only = code.co_argcount, code.co_kwonlyargcount
+    args = tuple(values[:positional])
+    at = positional + keyword_only
+    kwargs = dict(zip(names[positional:at], values[positional:at], strict=True))
+    if code.co_flags & inspect.CO_VARARGS:
+        args += values[at]
+        at += 1
+    if code.co_flags & inspect.CO_VARKEYWORDS:
+        kwargs.update(values[at])
+    return function(*args, **kwargs)
+

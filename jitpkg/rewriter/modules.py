@@ -1,0 +1,80 @@
+"""Modules: compiled in place, and views that leave the original uncompiled."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from types import FunctionType, MethodType
+from typing import Any
+
+import torch
+from torch.nn.modules.lazy import LazyModuleMixin
+
+from jitpkg.guards.kinds import static_lookup
+from jitpkg.rewriter.compiler import Compiler
+from jitpkg.rewriter.follow import compiled_twin
+
+Module = torch.nn.Module
+
+
+def compile_in_place(module: Module, compiler: Compiler) -> Module:
+    """Let `module(…)` run compiled; returns the very same module."""
+    call = static_lookup(type(module), "_call_impl")
+    assert isinstance(call, FunctionType)
+    twin = compiled_twin(call, compiler)
+    module.__dict__["_compiled_call_impl"] = MethodType(twin, module)
+    return module
+
+
+def view(module: Module, compiler: Compiler, again: Callable[[Module], Module]) -> Module:
+    """A module that shares everything with the original, and whose calls run compiled.
+
+    `again` makes such a view of another module, for copies and pickles.
+    """
+    call = static_lookup(type(module), "__call__")
+    if not isinstance(call, FunctionType) or not hasattr(module, "__dict__"):
+        raise TypeError(f"{type(module).__qualname__} cannot be viewed")
+    return _View(module, compiled_twin(call, compiler), again).made
+
+
+class _View:
+    """Makes the instance, and keeps its class derived from the original's."""
+
+    def __init__(
+        self, original: Module, call: Callable[..., Any], again: Callable[[Module], Module]
+    ) -> None:
+        self.original = original
+        self.call = call
+        self.again = again
+        cls = self._derived()
+        self.made: Module = object.__new__(cls)
+        object.__setattr__(self.made, "__dict__", original.__dict__)
+
+    def _derived(self) -> type[Module]:
+        base = type(self.original)
+        namespace = {
+            "__call__": self._call(),
+            "__module__": base.__module__,
+            "__qualname__": base.__qualname__,
+            "__doc__": base.__doc__,
+            "__reduce_ex__": lambda module, protocol: (self.again, (self.original,)),
+            "__deepcopy__": lambda module, memo: self.again(copy.deepcopy(self.original, memo)),
+            "__copy__": lambda module: self.again(copy.copy(self.original)),
+            "__slots__": (),
+        }
+        return type(base)(base.__name__, (base,), namespace)
+
+    def _call(self) -> Callable[..., Any]:
+        base, original, call = type(self.original), self.original, self.call
+
+        def __call__(module: Module, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
+            if isinstance(original, LazyModuleMixin) and original.has_uninitialized_params():
+                result = original(*args, **kwargs)
+                module.__class__ = self._derived()
+                return result
+            if type(original) is not base:
+                module.__class__ = self._derived()
+                return module(*args, **kwargs)
+            return call(original, *args, **kwargs)
+
+        return __call__

@@ -1,0 +1,68 @@
+"""Compiled twins of functions that are reached through a break; the functions are not touched."""
+
+from __future__ import annotations
+
+from types import CodeType, FunctionType, MethodType
+from typing import Any
+
+from jitpkg.code.analysis import is_function
+from jitpkg.guards.kinds import static_lookup
+from jitpkg.rewriter.compiler import Compiler
+from jitpkg.rewriter.dispatch import Dispatcher
+from jitpkg.rewriter.originals import ORIGINALS
+from jitpkg.tracer.libraries import refusal
+
+
+class Twins:
+    """Dispatchers of code objects, for as long as the function lives that led to them."""
+
+    def __init__(self) -> None:
+        self._dispatchers: dict[int, Dispatcher | None] = {}
+        self._codes: list[CodeType] = []
+
+    def clear(self) -> None:
+        self._dispatchers.clear()
+        self._codes.clear()
+
+    def of(self, callee: Any, compiler: Compiler) -> Any:
+        """A twin of a function, method or callable object; anything else is its own."""
+        if type(callee) is FunctionType:
+            return self._function(callee, compiler)
+        if type(callee) is MethodType:
+            function = callee.__func__
+            if type(function) is FunctionType:
+                return MethodType(self._function(function, compiler), callee.__self__)
+            return callee
+        call = static_lookup(type(callee), "__call__")
+        if type(call) is FunctionType:
+            return MethodType(self._function(call, compiler), callee)
+        return callee
+
+    def _function(self, function: FunctionType, compiler: Compiler) -> FunctionType:
+        code = function.__code__
+        if ORIGINALS.of(code) is not code or refusal(function) is not None:
+            return function
+        if id(code) not in self._dispatchers:
+            self._dispatchers[id(code)] = self._dispatcher(function, compiler)
+            self._codes.append(code)
+        dispatcher = self._dispatchers[id(code)]
+        if dispatcher is None:
+            return function
+        return twin_function(function, dispatcher.code)
+
+    def _dispatcher(self, function: FunctionType, compiler: Compiler) -> Dispatcher | None:
+        code = function.__code__
+        if not is_function(code):
+            return None
+        dispatcher = Dispatcher(code, compiler, function.__qualname__)
+        return dispatcher if dispatcher.install() else None
+
+
+def twin_function(function: FunctionType, code: CodeType) -> FunctionType:
+    """A function with other code that otherwise is this one."""
+    twin = FunctionType(
+        code, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+    )
+    twin.__kwdefaults__ = function.__kwdefaults__
+    twin.__qualname__ = function.__qualname__
+    return twin
