@@ -446,9 +446,10 @@ class _Emission(_Writer):
             else:
                 self.move(self.temp(depth))
             count += 1
-        self.move(values)
         raised = Label()
+        # Python 3.13 looks for the handler of a call one unit before the call.
         self.covered = Handler(raised, 0, lasti=False)
+        self.move(values)
         self.call(count + 1)
         self.covered = None
         self.emit("RETURN_VALUE")
