@@ -10,7 +10,7 @@ from typing import Any, TypeVar, overload
 
 import torch
 
-from jitpkg import config
+from jitpkg import config, logs
 from jitpkg.codegen.backends import REGISTRY, Backend
 from jitpkg.errors import InvalidArgument, NotCompilable
 from jitpkg.rewriter import follow, modules
@@ -257,6 +257,9 @@ def _refused(obj: object, name: str) -> str:
 
 
 # The process's compiled functions
+
+
+logs.set_logs(config.current().logs)
 
 
 class _Compiled:

@@ -15,7 +15,7 @@ Position = tuple[int | None, int | None, int | None, int | None]
 
 NO_POSITION: Position = (None, None, None, None)
 
-_JUMPS = frozenset(opcode.hasjrel)
+_JUMPS = frozenset(opcode.opname[number] for number in opcode.hasjrel)
 _EXTENDED_ARG = opcode.opmap["EXTENDED_ARG"]
 
 
@@ -30,8 +30,7 @@ class Covered(NamedTuple):
     """Whether the offset of the raising instruction is pushed before the exception."""
 
 
-@dataclass(frozen=True, slots=True)
-class Instruction:
+class Instruction(NamedTuple):
     """One instruction with its EXTENDED_ARGs and caches folded in."""
 
     opname: str
@@ -87,24 +86,20 @@ def decode(code: CodeType) -> Decoded:
         for k in range(index_of[first], index_of[stop]):
             covered[k] = entry
 
-    return Decoded(
-        tuple(
-            Instruction(
-                opname=name,
-                arg=arg,
-                position=positions[offset // 2],
-                target=_jump_target(name, arg, end, index_of),
-                covered=covered[k],
-            )
-            for k, (name, arg, offset, end) in enumerate(found)
-        ),
-        tuple(offset for _, _, offset, _ in found),
-    )
+    instructions = [
+        Instruction(
+            name,
+            arg,
+            positions[offset // 2],
+            _jump_target(name, arg, end, index_of) if name in _JUMPS else None,
+            covered[k],
+        )
+        for k, (name, arg, offset, end) in enumerate(found)
+    ]
+    return Decoded(tuple(instructions), tuple([offset for _, _, offset, _ in found]))
 
 
-def _jump_target(name: str, arg: int, end: int, index_of: dict[int, int]) -> int | None:
-    if opcode.opmap[name] not in _JUMPS:
-        return None
+def _jump_target(name: str, arg: int, end: int, index_of: dict[int, int]) -> int:
     return index_of[end - 2 * arg if "BACKWARD" in name else end + 2 * arg]
 
 

@@ -31,7 +31,7 @@ from jitpkg.rewriter.entry import (
     write_idle_entry,
 )
 from jitpkg.rewriter.handover import Handover
-from jitpkg.rewriter.messages import break_message
+from jitpkg.messages import break_message
 from jitpkg.rewriter.originals import ORIGINALS
 from jitpkg.rewriter.rebuild import can_rebuild, needed
 from jitpkg.tracer import reasons

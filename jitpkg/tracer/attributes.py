@@ -28,14 +28,6 @@ from jitpkg.tracer.values import (
 )
 from jitpkg.tracer.vm import VM, Raised
 
-_GETATTRIBUTE = (
-    object.__getattribute__,
-    type.__getattribute__,
-    types.ModuleType.__getattribute__,
-    super.__getattribute__,
-)
-
-
 def attribute(vm: VM, value: Value, name: str) -> Value:
     """`value.name`; AttributeError is raised in the traced program."""
     value = vm.look(value)
@@ -91,7 +83,7 @@ def method_of_class(vm: VM, value: Value, name: str) -> Value | None:
 def _of_instance(vm: VM, value: Value, name: str) -> Value:
     cls = classes.class_of(vm, value)
     own = classes.lookup(vm, cls, "__getattribute__")
-    if own not in _GETATTRIBUTE:
+    if not isinstance(own, types.WrapperDescriptorType):  # C's is the generic one
         found = classes.member(vm, cls, "__getattribute__")
         if isinstance(own, types.FunctionType) and found is not None:
             return vm.call(found, (value, Constant(name)))
@@ -397,6 +389,11 @@ def _of_module(vm: VM, module: types.ModuleType, name: str) -> Value:
     namespace = vars(module)
     if name in namespace:
         return vm.wrap(namespace[name], Item(Held(namespace), name))
+    if classes.lookup(vm, cls, "__getattr__") is not ABSENT:
+        vm.guard(Has(Held(namespace), name, present=False))
+        fallback = classes.member(vm, cls, "__getattr__")
+        assert fallback is not None
+        return vm.call(fallback, (vm.trusted(module), Constant(name)))
     vm.stop(reasons.ATTRIBUTE, f"{module.__name__}.{name}, which is made when it is first read")
 
 

@@ -64,6 +64,7 @@ KNOWN: tuple[type, ...] = (
     classmethod,
     types.GenericAlias,
     types.UnionType,
+    type(torch._C._VariableFunctions),
     torch._ops.OpOverloadPacket,
     torch._ops.OpOverload,
 )

@@ -1,0 +1,129 @@
+"""What is compiled, as log records: listeners of the event stream that write to `logging`.
+
+`JITPKG_LOGS=graphs,breaks` switches topics on for a process, `set_logs` does in code. Records go to
+the loggers `jitpkg.<topic>` and carry the event as `record.event`.
+"""
+
+from __future__ import annotations
+
+import dis
+import io
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+
+from jitpkg import events
+from jitpkg.errors import InvalidArgument
+from jitpkg.messages import break_message
+
+Formatter = Callable[[events.Event], str | None]
+
+
+def _graphs(event: events.Event) -> str | None:
+    if not isinstance(event, events.GraphCompiled):
+        return None
+    code = getattr(event.graph, "code", "").strip()
+    return f"{event.entry}: graph of {event.op_count} ops, {_ms(event.seconds)}\n{code}"
+
+
+def _guards(event: events.Event) -> str | None:
+    if not isinstance(event, events.EntryAdded):
+        return None
+    return "\n  ".join([f"{event.entry}: {len(event.guards)} guards", *event.guards])
+
+
+def _entries(event: events.Event) -> str | None:
+    if not isinstance(event, events.EntryAdded):
+        return None
+    return f"{event.entry}: generated code\n{event.source}"
+
+
+def _breaks(event: events.Event) -> str | None:
+    if not isinstance(event, events.Broke):
+        return None
+    return f"{event.function}: graph break\n{break_message(event.graph_break)}"
+
+
+def _recompiles(event: events.Event) -> str | None:
+    if isinstance(event, events.Recompiled):
+        return "\n  ".join([f"{event.function}: compiled again, because", *event.reasons])
+    if isinstance(event, events.LimitReached):
+        return f"{event.function}: the limit of {event.limit} entries is reached"
+    return None
+
+
+def _bytecode(event: events.Event) -> str | None:
+    if not isinstance(event, events.CodeEmitted):
+        return None
+    text = io.StringIO()
+    dis.dis(event.emitted, file=text, depth=0)
+    return f"{event.function}: emitted code\n{text.getvalue()}"
+
+
+def _ms(seconds: float) -> str:
+    return f"{1000 * seconds:.1f} ms"
+
+
+TOPICS: Mapping[str, Formatter] = MappingProxyType(
+    {
+        "graphs": _graphs,
+        "guards": _guards,
+        "entries": _entries,
+        "breaks": _breaks,
+        "recompiles": _recompiles,
+        "bytecode": _bytecode,
+    }
+)
+"""What can be logged."""
+
+
+class _Log:
+    """The topics that are on, and the listener that serves them."""
+
+    def __init__(self) -> None:
+        self.topics: frozenset[str] = frozenset()
+
+    def set(self, topics: Iterable[str]) -> None:
+        before, self.topics = self.topics, frozenset(topics)
+        if self.topics and not before:
+            events.STREAM.add(self)
+        elif before and not self.topics:
+            events.STREAM.remove(self)
+
+    def __call__(self, event: events.Event) -> None:
+        for topic in self.topics:
+            text = TOPICS[topic](event)
+            if text is not None:
+                logging.getLogger(f"jitpkg.{topic}").info(text, extra={"event": event})
+
+
+_LOG = _Log()
+
+
+def set_logs(topics: str | Iterable[str] = "") -> None:
+    """Log these topics and no others: names, or one string with commas; `all` stands for all.
+
+    A handler that writes to the standard error stream is attached to the logger `jitpkg` if it has
+    none; its level becomes INFO.
+
+    Raises:
+        InvalidArgument: there is no such topic.
+    """
+    names = topics.split(",") if isinstance(topics, str) else list(topics)
+    chosen = {name.strip() for name in names if name.strip()}
+    if "all" in chosen:
+        chosen = set(TOPICS)
+    if unknown := chosen - set(TOPICS):
+        raise InvalidArgument(
+            f"There is nothing to log under {', '.join(sorted(unknown))}."
+            f" The topics are: {', '.join(TOPICS)}, all."
+        )
+    _LOG.set(chosen)
+    logger = logging.getLogger("jitpkg")
+    if chosen:
+        logger.setLevel(logging.INFO)
+        if not logger.handlers:
+            handler = logging.StreamHandler()
+            handler.setFormatter(logging.Formatter("[%(name)s] %(message)s"))
+            logger.addHandler(handler)
+            logger.propagate = False
