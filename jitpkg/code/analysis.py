@@ -104,9 +104,8 @@ def analyse(code: CodeType) -> Analysis:
     instructions = decoded.instructions
     states: list[State | None] = [None] * (len(instructions) + 1)
     todo: list[int] = []
-    handlers: list[int] = []  # for when all that they cover has been seen: once is enough then
 
-    def flow(i: int, new: State, todo: list[int] = todo) -> None:
+    def flow(i: int, new: State) -> None:
         old = states[i]
         if old == new:
             return
@@ -125,8 +124,8 @@ def analyse(code: CodeType) -> Analysis:
 
     flow(0, _at_entry(code))
     raised: set[tuple[int, str, str]] = set()  # most instructions under a handler are alike to it
-    while todo or handlers:
-        i = (todo or handlers).pop(0)
+    while todo:
+        i = todo.pop()
         ins, state = instructions[i], states[i]
         assert state is not None
         if ins.covered and ins.opname != "PUSH_EXC_INFO":
@@ -141,7 +140,7 @@ def analyse(code: CodeType) -> Analysis:
             if way not in raised:
                 raised.add(way)
                 pushed = (LASTI if ins.covered.lasti else "") + VALUE
-                flow(ins.covered.handler, State(kept + pushed, state.slots), handlers)
+                flow(ins.covered.handler, State(kept + pushed, state.slots))
         if ins.target is not None:
             flow(ins.target, after(ins, state, jumps=True))
         if ins.opname not in FINAL:
