@@ -92,14 +92,7 @@ class FellBack:
 
 
 Event = (
-    Traced
-    | GraphCompiled
-    | EntryAdded
-    | Broke
-    | Recompiled
-    | CodeEmitted
-    | LimitReached
-    | FellBack
+    Traced | GraphCompiled | EntryAdded | Broke | Recompiled | CodeEmitted | LimitReached | FellBack
 )
 Listener = Callable[[Event], None]
 

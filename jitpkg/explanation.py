@@ -113,4 +113,3 @@ def explain(fn: Any, **settings: Any) -> Callable[..., Explanation]:
         return explanation
 
     return explained
-

@@ -38,10 +38,14 @@ class Registry:
             InvalidArgument: it is not callable, or the name is taken.
         """
         if not callable(backend):
-            raise InvalidArgument(f"A backend is a function of a graph and inputs, not {backend!r}.")
+            raise InvalidArgument(
+                f"A backend is a function of a graph and inputs, not {backend!r}."
+            )
         name = name or getattr(backend, "__name__", None)
         if not name:
-            raise InvalidArgument(f"{backend!r} has no name: give one, register_backend(b, name=…).")
+            raise InvalidArgument(
+                f"{backend!r} has no name: give one, register_backend(b, name=…)."
+            )
         with self._lock:
             if self._backends.get(name, backend) is not backend:
                 raise InvalidArgument(f"There is a backend {name!r} already; choose another name.")

@@ -65,7 +65,11 @@ class Outcome:
     """Whether the call draws from a random stream."""
 
 
-_HIDDEN_WRITES = {"aten::native_batch_norm": 5, "aten::cudnn_batch_norm": 5, "aten::miopen_batch_norm": 5}
+_HIDDEN_WRITES = {
+    "aten::native_batch_norm": 5,
+    "aten::cudnn_batch_norm": 5,
+    "aten::miopen_batch_norm": 5,
+}
 """Ops that write running statistics (arguments 3 and 4) although their schema does not say so, and
 the position of the argument `training`."""
 
@@ -143,9 +147,7 @@ def _fake(facts: TensorFacts) -> torch.Tensor:
 
 def _fake_values(facts: TensorFacts) -> torch.Tensor:
     def empty() -> torch.Tensor:
-        return torch.empty_strided(
-            facts.size, facts.stride, dtype=facts.dtype, device=facts.device
-        )
+        return torch.empty_strided(facts.size, facts.stride, dtype=facts.dtype, device=facts.device)
 
     if not facts.requires_grad or facts.cls is not torch.Tensor:
         return empty()

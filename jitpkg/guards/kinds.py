@@ -35,7 +35,9 @@ class TypeIs:
         return f"type({names.of(self.at)}) is {names.hold(self.cls, self.cls.__name__)}"
 
     def why(self, now: object) -> str:
-        return f"{described(self.at)} is a {type(now).__qualname__}; built for {self.cls.__qualname__}"
+        return (
+            f"{described(self.at)} is a {type(now).__qualname__}; built for {self.cls.__qualname__}"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +110,9 @@ class ConstantIs:
                 return f"{is_class} and {x} != {x}"
             case float() if value == 0.0:
                 sign = names.hold(math.copysign, "copysign")
-                return f"{is_class} and {x} == 0.0 and {sign}(1.0, {x}) == {math.copysign(1.0, value)}"
+                return (
+                    f"{is_class} and {x} == 0.0 and {sign}(1.0, {x}) == {math.copysign(1.0, value)}"
+                )
             case float():
                 return f"{is_class} and {x} == {names.hold(value, 'float')}"
             case torch.device():

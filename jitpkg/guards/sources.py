@@ -103,18 +103,7 @@ class Referent:
     base: Source
 
 
-Source = (
-    Input
-    | CellInput
-    | Globals
-    | Held
-    | Attr
-    | Item
-    | BaseItem
-    | SlotOf
-    | TypeOf
-    | Referent
-)
+Source = Input | CellInput | Globals | Held | Attr | Item | BaseItem | SlotOf | TypeOf | Referent
 
 
 def base_of(source: Source) -> Source | None:
@@ -154,8 +143,12 @@ def described(source: Source) -> str:
             return name
         case Item(Attr(base, "__dict__"), str() as name):
             return f"{described(base)}.{name}"
-        case Item(Item(Attr(base, "__dict__"), "_parameters" | "_buffers" | "_modules"), str() as name):
-            inner = f".{name}" if name.isidentifier() and not keyword.iskeyword(name) else f"[{name}]"
+        case Item(
+            Item(Attr(base, "__dict__"), "_parameters" | "_buffers" | "_modules"), str() as name
+        ):
+            inner = (
+                f".{name}" if name.isidentifier() and not keyword.iskeyword(name) else f"[{name}]"
+            )
             return f"{described(base)}{inner}"
         case Item(base, Held(obj)) | BaseItem(base, Held(obj), _):
             return f"{described(base)}[{object_name(obj)}]"

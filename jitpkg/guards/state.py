@@ -89,6 +89,4 @@ def _settings() -> Iterator[StateIs]:
         ("autocast", torch.is_autocast_enabled),
     )
     for what, getter in getters:
-        yield StateIs(
-            what, "{getter}() == {now}", (("getter", getter), ("now", getter()))
-        )
+        yield StateIs(what, "{getter}() == {now}", (("getter", getter), ("now", getter())))

@@ -36,7 +36,17 @@ _IDLE_ENTRIES = 3
 class Region:
     """What stands behind one hook: entries that are tried in turn, then a trace."""
 
-    __slots__ = ("__weakref__", "dispatcher", "entries", "exits", "full", "handover", "h", "run", "unchanged")
+    __slots__ = (
+        "__weakref__",
+        "dispatcher",
+        "entries",
+        "exits",
+        "full",
+        "h",
+        "handover",
+        "run",
+        "unchanged",
+    )
 
     def __init__(self, dispatcher: Dispatcher, h: int) -> None:
         self.dispatcher = dispatcher
@@ -303,4 +313,3 @@ class Dispatcher:
             f" jitpkg, please report it ({type(error).__name__}: {error}).",
             stacklevel=4,
         )
-

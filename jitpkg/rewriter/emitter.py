@@ -15,7 +15,6 @@ from types import CodeType
 
 from jitpkg.code.effects import (
     BOUND,
-    CELL,
     MAYBE_BOUND,
     MAYBE_NULL,
     NULL,
@@ -565,4 +564,3 @@ class _Emission(_Writer):
             consts = tuple(own if c is _LASTI_CONSTANT else c for c in code.co_consts)
             code = code.replace(co_consts=consts)
         return verify(code)
-

@@ -22,7 +22,7 @@ from jitpkg.rewriter.door import RETURN
 from jitpkg.rewriter.failure import Failures
 from jitpkg.rewriter.rebuild import Rebuilder, needed
 from jitpkg.tracer.trace import Left, Returned, Trace
-from jitpkg.tracer.values import Kept, Tensor, Value
+from jitpkg.tracer.values import Tensor, Value
 
 OTHERWISE = "otherwise"
 """The parameter that holds what runs when the guards do not hold."""

@@ -145,4 +145,3 @@ def _called_again(function: FunctionType, code: CodeType, frame: tuple[Any, ...]
     if code.co_flags & inspect.CO_VARKEYWORDS:
         kwargs.update(values[at])
     return function(*args, **kwargs)
-

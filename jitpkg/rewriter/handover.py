@@ -101,4 +101,3 @@ def _value(source: Source, obj: object, guards: list[Guard], *, sure: bool) -> V
         return traced.UNBOUND
     guards.append(IsNot(source, UNBOUND_OBJECT))
     return Lazy(source, obj)
-

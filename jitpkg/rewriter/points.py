@@ -61,9 +61,7 @@ class Points:
         self.analysis = analysis
         self.code: CodeType = analysis.code
         self.instructions = analysis.instructions
-        self.start = next(
-            i for i, ins in enumerate(self.instructions) if ins.opname == "RESUME"
-        )
+        self.start = next(i for i, ins in enumerate(self.instructions) if ins.opname == "RESUME")
         """The RESUME behind the prologue (MAKE_CELL, COPY_FREE_VARS, RETURN_GENERATOR)."""
         self.slot_count = len(slot_names(self.code)) - len(self.code.co_freevars)
         """Slots before the free variables."""
@@ -88,7 +86,9 @@ class Points:
     def unbound_at(self, i: int) -> tuple[int, ...]:
         """Slots that an exit to `i` unbinds, for they may have been bound at the hook."""
         kinds = self.analysis.slots(i)
-        return tuple(s for s in range(self.slot_count) if kinds[s] == UNBOUND_SLOT and s in self.stored)
+        return tuple(
+            s for s in range(self.slot_count) if kinds[s] == UNBOUND_SLOT and s in self.stored
+        )
 
     def cells_at(self, i: int) -> tuple[int, ...]:
         """Slots of the function's own cells. An inlined comprehension may borrow a cell's slot."""
@@ -152,7 +152,9 @@ class Points:
         return None
 
     def _is_call_behind_names(self, i: int) -> bool:
-        return self.instructions[i].opname == "CALL" and self.instructions[i - 2].opname == "KW_NAMES"
+        return (
+            self.instructions[i].opname == "CALL" and self.instructions[i - 2].opname == "KW_NAMES"
+        )
 
     def exit_refusal(self, h: int, p: int) -> str | None:
         """Why a region that starts at `h` cannot be left at `p`, or None where it can.
@@ -199,4 +201,3 @@ class Points:
             else:
                 todo.extend(self.analysis.successors(i))
         return tuple(sorted(found))
-

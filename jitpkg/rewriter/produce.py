@@ -12,12 +12,13 @@ import torch
 from torch import fx
 
 from jitpkg import events
-from jitpkg.config import Options
 from jitpkg.code.versions import NULL_BELOW_CALLABLE
+from jitpkg.config import Options
 from jitpkg.errors import BackendError, GraphBreak
 from jitpkg.facts.fake import FakeFacts
 from jitpkg.guards.explain import shown
 from jitpkg.guards.kinds import Guard
+from jitpkg.messages import break_message
 from jitpkg.rewriter.compiler import Compiler
 from jitpkg.rewriter.entry import (
     Entry,
@@ -31,7 +32,6 @@ from jitpkg.rewriter.entry import (
     write_idle_entry,
 )
 from jitpkg.rewriter.handover import Handover
-from jitpkg.messages import break_message
 from jitpkg.rewriter.originals import ORIGINALS
 from jitpkg.rewriter.rebuild import can_rebuild, needed
 from jitpkg.tracer import reasons
@@ -138,7 +138,9 @@ def _hooks(traced: Trace, handover: Handover) -> tuple[int, ...]:
     if traced.exit.graph_break.reason is reasons.FORCED:
         return (point,)
     points = handover.points
-    return tuple(h for h in points.behind(point) if not _leaves_at_once(points.instructions[h].opname))
+    return tuple(
+        h for h in points.behind(point) if not _leaves_at_once(points.instructions[h].opname)
+    )
 
 
 def _leaves_at_once(opname: str) -> bool:
@@ -232,4 +234,3 @@ def _compile_graph(
         )
     )
     return graph
-

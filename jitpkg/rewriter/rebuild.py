@@ -230,7 +230,7 @@ class Rebuilder:
         return name
 
     def _constant(self, value: object) -> str:
-        if value is None or isinstance(value, bool | int | str) and type(value) in _LITERALS:
+        if value is None or (isinstance(value, bool | int | str) and type(value) in _LITERALS):
             return repr(value)
         return self.text.hold(value, "constant")
 

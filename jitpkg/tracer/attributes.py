@@ -28,6 +28,7 @@ from jitpkg.tracer.values import (
 )
 from jitpkg.tracer.vm import VM, Raised
 
+
 def attribute(vm: VM, value: Value, name: str) -> Value:
     """`value.name`; AttributeError is raised in the traced program."""
     value = vm.look(value)
@@ -138,17 +139,16 @@ def _by_descriptor(vm: VM, value: Value, cls: type, name: str, descriptor: objec
 def _of_property(vm: VM, value: Value, cls: type, name: str, descriptor: property) -> Value:
     if descriptor.fget is None:
         vm.stop(reasons.RAISES, f"{cls.__qualname__}.{name} cannot be read")
-    if type(descriptor) is not property and classes.lookup(
-        vm, type(descriptor), "__get__"
-    ) is not property.__dict__["__get__"]:
+    if (
+        type(descriptor) is not property
+        and classes.lookup(vm, type(descriptor), "__get__") is not property.__dict__["__get__"]
+    ):
         vm.stop(reasons.ATTRIBUTE, f"{cls.__qualname__}.{name}")
     getter = Attr(classes.source_of_attribute(cls, name), "fget")
     return vm.call(vm.wrap(descriptor.fget, getter), (value,))
 
 
-def _of_slot(
-    vm: VM, value: Value, name: str, descriptor: types.MemberDescriptorType
-) -> Value:
+def _of_slot(vm: VM, value: Value, name: str, descriptor: types.MemberDescriptorType) -> Value:
     written = _written(vm, value, name)
     if written is not None:
         if written is UNBOUND:
@@ -543,4 +543,3 @@ def generic_delete(vm: VM, value: Value, name: str) -> None:
         written[name] = UNBOUND
         vm.effect(DeleteAttribute(value, name))
     vm.heap.write(value, "attributes", written)
-

@@ -45,7 +45,9 @@ def bind(vm: VM, code: CodeType, signature: Signature, args: Args, kwargs: Kwarg
         elif takes_kwargs and name not in by_name:
             others.append((Constant(name), value))
         else:
-            vm.stop(reasons.RAISES, f"{signature.name}() is given {name} twice, or does not take it")
+            vm.stop(
+                reasons.RAISES, f"{signature.name}() is given {name} twice, or does not take it"
+            )
 
     first_default = positional - len(signature.defaults)
     for k, name in enumerate(names[:positional]):

@@ -177,9 +177,7 @@ def _existing_keyword_defaults(
     return {name: vm.wrap(v, Item(defaults, name)) for name, v in function.__kwdefaults__.items()}
 
 
-def _existing_closure(
-    vm: VM, source: Source, function: types.FunctionType
-) -> tuple[Cell, ...]:
+def _existing_closure(vm: VM, source: Source, function: types.FunctionType) -> tuple[Cell, ...]:
     cells = []
     for k, real in enumerate(function.__closure__ or ()):
         cell = vm.look(Lazy(Item(Attr(source, "__closure__"), k), real))
@@ -271,4 +269,3 @@ def has_python_body(vm: VM, value: Value) -> bool:
             return isinstance(classes.lookup(vm, cls, "__call__"), types.FunctionType)
         case _:
             return False
-

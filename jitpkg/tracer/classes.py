@@ -118,9 +118,10 @@ def class_of(vm: VM, value: Value) -> type:
             return types.FunctionType
         case Method():
             function = vm.look(value.function)
-            is_python = isinstance(function, Function) or isinstance(
-                class_of(vm, function), type
-            ) and issubclass(class_of(vm, function), types.FunctionType)
+            is_python = isinstance(function, Function) or (
+                isinstance(class_of(vm, function), type)
+                and issubclass(class_of(vm, function), types.FunctionType)
+            )
             return types.MethodType if is_python else types.BuiltinMethodType
         case Cell():
             return types.CellType

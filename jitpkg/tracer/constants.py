@@ -37,8 +37,7 @@ PURE: frozenset[object] = frozenset(
         *(
             f
             for name, f in vars(operator).items()
-            if isinstance(f, BuiltinFunctionType)
-            and name not in _CHANGING
+            if isinstance(f, BuiltinFunctionType) and name not in _CHANGING
         ),
         int.from_bytes,
         str.maketrans,
@@ -103,9 +102,7 @@ def python_value(vm: VM, value: Value) -> Any:
             raise TypeError(f"{value} is no constant")
 
 
-def fold(
-    vm: VM, function: Callable[..., Any], values: Args, kwargs: Kwargs | None = None
-) -> Value:
+def fold(vm: VM, function: Callable[..., Any], values: Args, kwargs: Kwargs | None = None) -> Value:
     """Call a pure function on constants; what it raises is raised in the traced program."""
     args = [python_value(vm, value) for value in values]
     named = {name: python_value(vm, value) for name, value in (kwargs or {}).items()}

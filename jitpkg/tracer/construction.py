@@ -88,7 +88,11 @@ def new_object(vm: VM, cls: type) -> Object:
     """`object.__new__(cls)`"""
     if classes.lookup(vm, cls, "__del__") is not ABSENT:
         vm.stop(reasons.UNSUPPORTED, f"making a {cls.__qualname__}, which has a finaliser")
-    if cls.__abstractmethods__ if hasattr(cls, "__abstractmethods__") and cls is not type else False:
+    if (
+        cls.__abstractmethods__
+        if hasattr(cls, "__abstractmethods__") and cls is not type
+        else False
+    ):
         vm.stop(reasons.RAISES, f"making a {cls.__qualname__}, which is abstract")
     return Object(cls)
 

@@ -499,7 +499,7 @@ def contains(vm: VM, container: Value, item: Value) -> bool:
 
 def _contains_plainly(cls: type) -> bool:
     base = base_class(cls)
-    return base is not None and getattr(cls, "__contains__", None) is getattr(base, "__contains__")
+    return base is not None and getattr(cls, "__contains__", None) is base.__contains__
 
 
 def unpack_exactly(vm: VM, value: Value, count: int) -> Sequence[Value]:

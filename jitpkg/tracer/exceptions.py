@@ -160,7 +160,12 @@ def traceback_of(vm: VM, exception: Value) -> Value:
     vm.stop(reasons.RAISES, "the traceback of an exception from before the hook")
 
 
-_DEFAULTS = {"__cause__": NONE, "__context__": NONE, "__traceback__": NONE, "__suppress_context__": FALSE}
+_DEFAULTS = {
+    "__cause__": NONE,
+    "__context__": NONE,
+    "__traceback__": NONE,
+    "__suppress_context__": FALSE,
+}
 
 
 def attribute(vm: VM, value: Object, name: str) -> Value:

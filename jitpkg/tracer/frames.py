@@ -50,9 +50,7 @@ class Frame:
         """Where `op` stands in the source."""
         code = self.program.code
         line, last_line, column, last_column = self.program.instruction(op).position
-        return Location(
-            code.co_filename, code.co_name, line, last_line, column, last_column
-        )
+        return Location(code.co_filename, code.co_name, line, last_line, column, last_column)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

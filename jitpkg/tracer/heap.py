@@ -114,4 +114,3 @@ class Heap:
                 del self._states[key]
             else:
                 self._states[key] = old
-

@@ -38,7 +38,9 @@ def iterate(vm: VM, value: Value) -> Value:
             return Iterator("sequence", (value,))
         case Object(cls) if issubclass(cls, list) and cls.__iter__ is list.__iter__:
             return Iterator("sequence", (value,))
-        case Object(cls) if issubclass(cls, collections.deque) and _walks_as(cls, collections.deque):
+        case Object(cls) if issubclass(cls, collections.deque) and _walks_as(
+            cls, collections.deque
+        ):
             return Iterator("walk", (Tuple(containers.list_items(vm, value)),))
         case Object(cls) if issubclass(cls, set | frozenset):
             return Iterator("walk", (Tuple(tuple(containers.elements(vm, value))),))
@@ -66,7 +68,7 @@ def iterate(vm: VM, value: Value) -> Value:
 
 
 def _walks_as(cls: type, base: type | None) -> bool:
-    return base is not None and getattr(cls, "__iter__") is getattr(base, "__iter__")
+    return base is not None and cls.__iter__ is base.__iter__
 
 
 def _rows(vm: VM, tensor: Tensor) -> Value:
@@ -331,4 +333,3 @@ def delegate(vm: VM, iterator: Value, sent: Value) -> tuple[Value | None, Value 
         vm.stop(reasons.UNSUPPORTED, "send() through yield from into something else")
     item = vm.advance(iterator)
     return (None, NONE) if item is None else (item, None)
-

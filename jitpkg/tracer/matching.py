@@ -43,7 +43,11 @@ def attributes_of_class(vm: VM, value: Value, cls: Value, names: Value, count: i
         return NONE
     found: list[Value] = []
     if count:
-        if issubclass(cls.obj, _SELF_MATCHING) and count == 1 and "__match_args__" not in dir(cls.obj):
+        if (
+            issubclass(cls.obj, _SELF_MATCHING)
+            and count == 1
+            and "__match_args__" not in dir(cls.obj)
+        ):
             found.append(value)
         else:
             match_args = vm.attribute_or_none(cls, "__match_args__")
@@ -67,4 +71,3 @@ def _add_attribute(vm: VM, value: Value, name: Value, found: list[Value]) -> boo
         return False
     found.append(attribute)
     return True
-

@@ -26,7 +26,7 @@ from jitpkg.tracer.values import (
     Tuple,
     Value,
 )
-from jitpkg.tracer.vm import VM, Raised
+from jitpkg.tracer.vm import VM
 
 BINARY: Mapping[str, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any], str]] = (
     MappingProxyType(
@@ -205,7 +205,9 @@ def _tensor_compare(
         return vm.op(function, (a, b))
     if name in ("==", "!=") and not isinstance(other, Object | Opaque | Tuple):
         return Constant(name == "!=")  # the tensor's method says NotImplemented: identity decides
-    vm.stop(reasons.UNSUPPORTED, f"a comparison of a tensor with a {vm.class_of(other).__qualname__}")
+    vm.stop(
+        reasons.UNSUPPORTED, f"a comparison of a tensor with a {vm.class_of(other).__qualname__}"
+    )
 
 
 def _compare_structures(vm: VM, name: str, a: Value, b: Value) -> Value | None:
@@ -225,7 +227,7 @@ def _compare_structures(vm: VM, name: str, a: Value, b: Value) -> Value | None:
 
 
 def _items(vm: VM, value: Value) -> tuple[Value, ...] | None:
-    if isinstance(value, Tuple) and getattr(value.cls, "__eq__") is tuple.__eq__:
+    if isinstance(value, Tuple) and value.cls.__eq__ is tuple.__eq__:
         return value.items
     if isinstance(value, Object) and value.cls is list:
         return tuple(vm.unpack(value))
@@ -320,4 +322,3 @@ def _same_existing(vm: VM, a: Tensor | Object, b: Tensor | Object) -> bool:
     if a.source is not None and b.source is not None:
         vm.distinct(a, b)
     return False
-

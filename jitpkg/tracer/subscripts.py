@@ -36,7 +36,9 @@ def get(vm: VM, container: Value, key: Value) -> Value:
             return Constant(sequence[constant_slice(vm, key)])
         case InstanceDict(of):
             name = _name(vm, key)
-            found = next((v for k, v in containers.instance_items(vm, container) if _is(k, name)), None)
+            found = next(
+                (v for k, v in containers.instance_items(vm, container) if _is(k, name)), None
+            )
             return found or vm.raise_new(KeyError, name)
         case Known(type() as cls):
             return _class_item(vm, container, cls, key)

@@ -101,9 +101,7 @@ def _tuple_like(cls: type, items: list[Any]) -> Any:
     return tuple(items)
 
 
-def op(
-    vm: VM, target: Callable[..., Any] | str, args: Args, kwargs: Kwargs | None = None
-) -> Value:
+def op(vm: VM, target: Callable[..., Any] | str, args: Args, kwargs: Kwargs | None = None) -> Value:
     """Add an op to the graph."""
     kwargs = kwargs or {}
     proxied = _Proxied(vm, [])
@@ -186,7 +184,9 @@ def _metadata(vm: VM, result: Any) -> Value:
         return Tuple(tuple(_metadata(vm, item) for item in result), type(result))
     if isinstance(result, list):
         return containers.new_list(vm, tuple(_metadata(vm, item) for item in result))
-    if isinstance(result, bool | int | float | complex | str | torch.dtype | torch.device | torch.layout):
+    if isinstance(
+        result, bool | int | float | complex | str | torch.dtype | torch.device | torch.layout
+    ):
         return Constant(result)
     if isinstance(result, torch.finfo | torch.iinfo):
         return vm.trusted(result)
@@ -307,11 +307,26 @@ ATTRIBUTES: Mapping[str, Callable[[VM, Tensor], Value]] = MappingProxyType(
         "layout": _fact(lambda f: torch.strided),
         "__class__": _class,
         "grad": _grad,
-        **dict.fromkeys(("is_sparse", "is_quantized", "is_nested", "is_mkldnn"), _fact(lambda f: False)),
-        **{name: _metadata_attribute(name) for name in ("itemsize", "nbytes", "is_cpu", "is_cuda", "is_meta")},
+        **dict.fromkeys(
+            ("is_sparse", "is_quantized", "is_nested", "is_mkldnn"), _fact(lambda f: False)
+        ),
+        **{
+            name: _metadata_attribute(name)
+            for name in ("itemsize", "nbytes", "is_cpu", "is_cuda", "is_meta")
+        },
         **{name: _derived(name) for name in ("T", "mT", "H", "mH", "real", "imag", "data")},
         **dict.fromkeys(
-            ("grad_fn", "_version", "_base", "_grad", "_grad_fn", "_cdata", "__dict__", "output_nr"), _real
+            (
+                "grad_fn",
+                "_version",
+                "_base",
+                "_grad",
+                "_grad_fn",
+                "_cdata",
+                "__dict__",
+                "output_nr",
+            ),
+            _real,
         ),
     }
 )

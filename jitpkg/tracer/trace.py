@@ -249,4 +249,3 @@ def _operands(effect: Effect) -> list[Value]:
         operand = getattr(effect, name, ())
         found.extend(operand if isinstance(operand, tuple) else (operand,))
     return found
-

@@ -54,7 +54,12 @@ def _by_abc(vm: VM, kind: type, cls: type) -> bool:
     """Whether an abstract class knows a class; registering another changes a token."""
     hook = classes.lookup(vm, cls, "__subclasshook__")
     is_plain = hook is object.__subclasshook__ or isinstance(hook, types.ClassMethodDescriptorType)
-    if not is_plain and cls.__module__ not in ("collections.abc", "typing", "numbers", "contextlib"):
+    if not is_plain and cls.__module__ not in (
+        "collections.abc",
+        "typing",
+        "numbers",
+        "contextlib",
+    ):
         vm.stop(reasons.UNSUPPORTED, f"isinstance() with {cls.__qualname__}")
     token = abc.get_cache_token()
     vm.guard(
@@ -84,4 +89,3 @@ def is_subclass(vm: VM, value: Value, cls: Value) -> bool:
     method = vm.method_of_class(cls, "__subclasscheck__")
     assert method is not None
     return vm.truth(vm.call(method, (value,)))
-

@@ -27,7 +27,7 @@ Args = tuple[Value, ...]
 Kwargs = Mapping[str, Value]
 
 
-class Raised(Exception):  # noqa: N818
+class Raised(Exception):
     """A traced exception, on its way to a handler of the traced program."""
 
     def __init__(self, value: Object) -> None:
@@ -35,7 +35,7 @@ class Raised(Exception):  # noqa: N818
         self.value = value
 
 
-class Stopped(Exception):  # noqa: N818
+class Stopped(Exception):
     """The trace cannot go on."""
 
     def __init__(self, graph_break: Break) -> None:

@@ -176,9 +176,7 @@ def import_name(vm: VM, frame: Frame, op: Op) -> None:
     names = vm.look(frame.pop())
     level = vm.look(frame.pop())
     assert isinstance(level, Constant)
-    frame.push(
-        namespaces.imported(vm, frame, cast(str, op.arg), cast(int, level.value), names)
-    )
+    frame.push(namespaces.imported(vm, frame, cast(str, op.arg), cast(int, level.value), names))
 
 
 @OPS.op("IMPORT_FROM")

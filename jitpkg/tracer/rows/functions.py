@@ -261,7 +261,9 @@ def reversed_(vm: VM, value: Value, /) -> Value:
             return Iterator("range", (Constant(numbers[::-1]),))
         case Constant(str() as text):
             return Iterator("reversed", (Tuple(tuple(map(Constant, text))),))
-        case Object(cls) if issubclass(cls, dict) and classes.inherits(vm, cls, dict, "__reversed__"):
+        case Object(cls) if issubclass(cls, dict) and classes.inherits(
+            vm, cls, dict, "__reversed__"
+        ):
             keys = tuple(key for key, _ in containers.dict_items(vm, value))
             return Iterator("walk", (Tuple(keys[::-1]),))
     if method is None:

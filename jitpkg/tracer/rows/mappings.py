@@ -131,8 +131,7 @@ def _equal(vm: VM, a: Value, b: Value) -> bool | None:
         return False
     if all(issubclass(vm.class_of(side), OrderedDict) for side in (a, b)):
         return all(
-            vm.equal(k, j) and vm.equal(v, w)
-            for (k, v), (j, w) in zip(left, others, strict=True)
+            vm.equal(k, j) and vm.equal(v, w) for (k, v), (j, w) in zip(left, others, strict=True)
         )
     for key, value in left:
         found = containers.find(vm, right, key)
