@@ -88,7 +88,8 @@ def checked(options: Options, changes: Mapping[str, object]) -> Options:
         right = type(value) is kind or (default is None and value is None)
         if not right:
             raise InvalidArgument(
-                f"The setting {name!r} takes {kind.__name__}, not {value!r} ({type(value).__name__})."
+                f"The setting {name!r} takes {kind.__name__},"
+                f" not {value!r} ({type(value).__name__})."
             )
     return replace(options, **changes)  # type: ignore[arg-type]
 

@@ -11,8 +11,7 @@ def break_message(graph_break: Break) -> str:
     """The four beats of a break, with the user's line and a caret."""
     reason = graph_break.reason
     lines = [f"{reason.code}: {graph_break.detail or reason.title}"]
-    for location in graph_break.stack:
-        lines.append(f"  {location}")
+    lines.extend(f"  {location}" for location in graph_break.stack)
     if graph_break.where is not None:
         lines.extend(quoted(graph_break.where))
     lines.append(f"Why: {reason.why}")

@@ -1,4 +1,4 @@
-"""The one door to FakeTensor: the facts of a call's results, by running it on tensors without data."""
+"""The one door to FakeTensor: a call's facts, by running it on tensors without data."""
 
 from __future__ import annotations
 
@@ -74,11 +74,11 @@ _HIDDEN_WRITES = {
 the position of the argument `training`."""
 
 
-class _Observer(TorchDispatchMode):
+class _Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Sees every ATen op of a call."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.random = False
         self.written: set[int] = set()
         """Identities of tensors that were written to without a trace in their version."""
@@ -141,7 +141,7 @@ def _fake(facts: TensorFacts) -> torch.Tensor:
     with torch.inference_mode(facts.is_inference):
         tensor = _fake_values(facts)
     if facts.cls is not torch.Tensor:
-        return facts.cls(tensor, requires_grad=facts.requires_grad)  # type: ignore[call-arg]
+        return torch.nn.Parameter(tensor, requires_grad=facts.requires_grad)
     return tensor
 
 

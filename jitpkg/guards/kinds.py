@@ -12,6 +12,7 @@ import torch
 
 from jitpkg.facts.tensor import TensorFacts
 from jitpkg.guards.sources import Held, Source, described, object_name
+from jitpkg.guards.special import special
 
 
 class Names(Protocol):
@@ -134,12 +135,12 @@ class LengthIs:
     at: Source
     length: int
     cls: type | None = None
-    """The builtin base class of a subclass's instance; None where the object is of a builtin class."""
+    """The builtin class of a subclass's instance; None where the object itself is of one."""
 
     def test(self, names: Names) -> str:
         if self.cls is None:
             return f"len({names.of(self.at)}) == {self.length}"
-        length_of = names.hold(self.cls.__len__, f"{self.cls.__name__}_len")  # type: ignore[attr-defined]
+        length_of = names.hold(special(self.cls, "__len__"), f"{self.cls.__name__}_len")
         return f"{length_of}({names.of(self.at)}) == {self.length}"
 
     def why(self, now: object) -> str:
@@ -148,7 +149,8 @@ class LengthIs:
 
 
 def _length(now: object, cls: type | None) -> int:
-    return (cls or type(now)).__len__(now)  # type: ignore[attr-defined, no-any-return]
+    count: int = special(cls or type(now), "__len__")(now)
+    return count
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,9 +176,9 @@ class KeysAre:
 
 def same_keys(now: dict[object, object], keys: tuple[object, ...], cls: type) -> bool:
     """Whether a dict has these keys in this order, without calling a key's `__eq__`."""
-    if cls.__len__(now) != len(keys):  # type: ignore[attr-defined]
+    if special(cls, "__len__")(now) != len(keys):
         return False
-    return all(map(same_constant, cls.__iter__(now), keys))  # type: ignore[attr-defined]
+    return all(map(same_constant, special(cls, "__iter__")(now), keys))
 
 
 def same_constant(a: object, b: object) -> bool:
@@ -307,7 +309,7 @@ class LineageIs:
 
     cls: type
     found: tuple[tuple[str, object], ...] = field(hash=False)
-    """(name, object in the class's or a base's `__dict__`, or ABSENT), for each name that was read."""
+    """For each name that was read: what the class or a base holds, or ABSENT."""
 
     at: Source = field(init=False, hash=False, compare=False, repr=False)
 

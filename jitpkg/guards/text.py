@@ -27,6 +27,7 @@ from jitpkg.guards.sources import (
     base_of,
     depth,
 )
+from jitpkg.guards.special import special
 
 
 class Text:
@@ -128,7 +129,7 @@ class Text:
             case Item(base, key):
                 return f"{self.of(base)}[{self._key(key)}]"
             case BaseItem(base, key, cls):
-                get = self.hold(cls.__getitem__, f"{cls.__name__}_getitem")  # type: ignore[attr-defined]
+                get = self.hold(special(cls, "__getitem__"), f"{cls.__name__}_getitem")
                 shown = self.hold(key.obj, "") if isinstance(key, Held) else self._key(key)
                 return f"{get}({self.of(base)}, {shown})"
             case SlotOf(base, descriptor):

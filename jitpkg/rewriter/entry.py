@@ -74,7 +74,7 @@ class Entry:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Outputs:
-    """What an exit hands to Python: its number, and the values in the order that the code expects."""
+    """What an exit hands to Python: its number, and the values in the code's order."""
 
     exit: int
     values: tuple[Value, ...]
@@ -117,7 +117,7 @@ def write_entry(
 def write_idle_entry(
     name: str, guards: Sequence[Guard], trace: Trace, interface: Interface, otherwise: Run
 ) -> Entry:
-    """Generate an entry that knows that there is nothing to gain, and lets the original code run."""
+    """Generate an entry that knows of nothing to gain, and lets the original code run."""
     text, _ = _begin(interface, trace)
     _write_guards(text, guards, [], trace, interface)
     text.line(f"return {interface.here}, None, {_unchanged(interface)}")
@@ -170,7 +170,7 @@ def _write_guards(
     trace: Trace,
     interface: Interface,
 ) -> None:
-    """Guards, and everything that is read from outside. A path that is gone is a guard that failed."""
+    """Guards, and all that is read from outside. A path that is gone is a guard that failed."""
     arguments = ", ".join(interface.parameters.values())
     otherwise = f"return {OTHERWISE}({arguments})"
     inner = text.indented()

@@ -25,7 +25,7 @@ class Failures:
         ops = [node for node in module.graph.nodes if node.op.startswith("call")]
         self._ops = tuple((node.name, trace.failures.get(node.name)) for node in ops)
         self._restore = state.snapshot()
-        self._code = type(module).forward.__code__  # type: ignore[attr-defined]
+        self._code = type(module).forward.__code__
 
     def decide(self, error: BaseException) -> bool:
         """True to run the original code; otherwise raises `error` as the program would."""

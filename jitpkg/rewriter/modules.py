@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import types
 from collections.abc import Callable
 from types import FunctionType, MethodType
 from typing import Any
@@ -62,7 +63,7 @@ class _View:
             "__copy__": lambda module: self.again(copy.copy(self.original)),
             "__slots__": (),
         }
-        return type(base)(base.__name__, (base,), namespace)
+        return types.new_class(base.__name__, (base,), exec_body=lambda ns: ns.update(namespace))
 
     def _call(self) -> Callable[..., Any]:
         base, original, call = type(self.original), self.original, self.call

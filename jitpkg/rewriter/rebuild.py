@@ -16,6 +16,7 @@ import torch
 
 from jitpkg.guards.kinds import static_lookup
 from jitpkg.guards.sources import Held, Source
+from jitpkg.guards.special import special
 from jitpkg.guards.text import Text
 from jitpkg.rewriter.door import UNBOUND as UNBOUND_OBJECT
 from jitpkg.tracer.containers import base_class
@@ -312,8 +313,9 @@ class Rebuilder:
         if items is not None and items.items:
             inner = "".join(f"{self.expression(item)}, " for item in items.items)
             assert base is not None
-            extend = "extend" if value.cls is base else self.text.hold(base.extend, "extend")  # type: ignore[attr-defined]
-            call = f"{name}.extend(" if value.cls is base else f"{extend}({name}, "
+            call = f"{name}.extend("
+            if value.cls is not base:
+                call = f"{self.text.hold(special(base, 'extend'), 'extend')}({name}, "
             self.text.line(f"{call}({inner}))")
         entries = self.heap.read(value, "entries")
         if entries is None:
@@ -326,7 +328,7 @@ class Rebuilder:
             elif value.cls is base:
                 self.text.line(f"{name}[{key}] = {self.expression(entry.value)}")
             else:
-                setitem = self.text.hold(base.__setitem__, "setitem")  # type: ignore[attr-defined]
+                setitem = self.text.hold(special(base, "__setitem__"), "setitem")
                 self.text.line(f"{setitem}({name}, {key}, {self.expression(entry.value)})")
 
     def _fill_attributes(self, value: Object | Function) -> None:
@@ -434,12 +436,12 @@ class Rebuilder:
                 texts = [self.expression(key), self.expression(value)]
                 if self._is_exact(effect.target):
                     return f"{target}[{texts[0]}] = {texts[1]}"
-                setitem = self.text.hold(cls.__setitem__, "setitem")  # type: ignore[attr-defined]
+                setitem = self.text.hold(special(cls, "__setitem__"), "setitem")
                 return f"{setitem}({target}, {', '.join(texts)})"
             case DeleteItem(key=key, cls=cls):
                 if self._is_exact(effect.target):
                     return f"del {target}[{self.expression(key)}]"
-                delitem = self.text.hold(cls.__delitem__, "delitem")  # type: ignore[attr-defined]
+                delitem = self.text.hold(special(cls, "__delitem__"), "delitem")
                 return f"{delitem}({target}, {self.expression(key)})"
             case SetAttribute(name=name, value=value):
                 set_ = self.text.hold(object.__setattr__, "set_attribute")

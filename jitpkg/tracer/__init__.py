@@ -1,1 +1,1 @@
-"""What the code does: a symbolic interpreter that turns a run of bytecode into a graph, guards and effects."""
+"""What the code does: a symbolic interpreter makes graphs, guards and effects of bytecode."""

@@ -242,10 +242,7 @@ def _call_partial(vm: VM, partial: Object, args: Args, kwargs: Kwargs) -> Value:
             vm.wrap(getattr(partial.obj, n), Attr(partial.source, n))
             for n in ("func", "args", "keywords")
         )
-    merged = {}
-    for key, value in construction.keyword_items(vm, named):
-        merged[key] = value
-    merged.update(kwargs)
+    merged = {**dict(construction.keyword_items(vm, named)), **kwargs}
     return call(vm, function, (*vm.unpack(first), *args), merged)
 
 

@@ -81,7 +81,7 @@ def member(vm: VM, cls: type, name: str) -> Value | None:
     return vm.wrap(found, source_of_attribute(cls, name))
 
 
-_CLASS_OF_ITERATOR = {
+_CLASS_OF_ITERATOR: dict[str, type] = {
     "sequence": type(iter([])),
     "walk": type(iter([])),
     "range": type(iter(range(0))),
@@ -118,10 +118,7 @@ def class_of(vm: VM, value: Value) -> type:
             return types.FunctionType
         case Method():
             function = vm.look(value.function)
-            is_python = isinstance(function, Function) or (
-                isinstance(class_of(vm, function), type)
-                and issubclass(class_of(vm, function), types.FunctionType)
-            )
+            is_python = issubclass(class_of(vm, function), types.FunctionType)
             return types.MethodType if is_python else types.BuiltinMethodType
         case Cell():
             return types.CellType

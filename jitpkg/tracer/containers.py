@@ -14,7 +14,8 @@ from typing import Any
 
 from jitpkg.guards.kinds import Has, KeysAre, LengthIs
 from jitpkg.guards.sources import Attr, BaseItem, Held, Item, Source
-from jitpkg.tracer import reasons
+from jitpkg.guards.special import special
+from jitpkg.tracer import classes, reasons
 from jitpkg.tracer.effects import CallMethod, DeleteItem, SetItem
 from jitpkg.tracer.heap import Entries, Entry, Items, Key
 from jitpkg.tracer.values import (
@@ -84,7 +85,7 @@ def _read_list(vm: VM, value: Object, state: Items) -> Items:
     """Read what an existing list has: one guard for its length, and a lazy value for each item."""
     base = base_class(value.cls)
     assert value.source is not None and base is not None and isinstance(value.obj, base)
-    real: list[Any] = list(base.__iter__(value.obj))  # type: ignore[attr-defined]
+    real: list[Any] = list(special(base, "__iter__")(value.obj))
     exact = value.cls is base
     vm.guard(LengthIs(value.source, len(real), None if exact else base))
     source = value.source
@@ -114,7 +115,7 @@ def length(vm: VM, value: Object) -> int:
         if not state.unread:
             return len(state.items)
         assert value.source is not None and isinstance(value.obj, base)
-        count = base.__len__(value.obj)  # type: ignore[attr-defined]
+        count: int = special(base, "__len__")(value.obj)
         vm.guard(LengthIs(value.source, count, None if value.cls is base else base))
         return count + len(state.items)
     entries = entries_of(vm, value)
@@ -122,9 +123,9 @@ def length(vm: VM, value: Object) -> int:
     if not entries.unread or changed:
         return len(all_entries(vm, value).entries)
     assert value.source is not None
-    count = base.__len__(value.obj)  # type: ignore[attr-defined]
-    vm.guard(LengthIs(value.source, count, None if value.cls is base else base))
-    return count
+    number: int = special(base, "__len__")(value.obj)
+    vm.guard(LengthIs(value.source, number, None if value.cls is base else base))
+    return number
 
 
 def limit(vm: VM, value: Object) -> int | None:
@@ -183,9 +184,9 @@ def key_of(vm: VM, value: Value) -> Key:
         case Tuple(items, cls) if cls is tuple:
             return tuple(key_of(vm, item) for item in items)
         case Known(obj):
-            if isinstance(obj, _IDENTITY_CLASSES) or _hashes_by_identity(type(obj)):
+            if isinstance(obj, _IDENTITY_CLASSES) or _hashes_by_identity(vm, type(obj)):
                 return _ByIdentity(id(obj))
-        case Object(cls) if _hashes_by_identity(cls):
+        case Object(cls) if _hashes_by_identity(vm, cls):
             return _ByIdentity(id(value))
         case Tensor():
             return _ByIdentity(id(value))
@@ -208,9 +209,8 @@ class _ByIdentity(int):
 _IDENTITY_CLASSES = (type, FunctionType, MethodDescriptorType, WrapperDescriptorType)
 
 
-def _hashes_by_identity(cls: type) -> bool:
-    own_hash, own_eq = getattr(cls, "__hash__", None), getattr(cls, "__eq__", None)
-    return own_hash is object.__hash__ and own_eq is object.__eq__
+def _hashes_by_identity(vm: VM, cls: type) -> bool:
+    return classes.inherits(vm, cls, object, "__hash__", "__eq__")
 
 
 def _source_key(vm: VM, key: Value) -> object:
@@ -253,7 +253,7 @@ def all_entries(vm: VM, value: Object, *, ordered: bool = True) -> Entries:
         return state
     base = base_class(value.cls)
     assert value.source is not None and base is not None
-    real = list(base.__iter__(value.obj))  # type: ignore[attr-defined]
+    real = list(special(base, "__iter__")(value.obj))
     found: dict[Key, Entry] = {}
     names: list[object] = []
     for key in real:
@@ -285,7 +285,7 @@ def _existing_key(vm: VM, key: object) -> Value:
         return Tuple(tuple(_existing_key(vm, item) for item in key), tuple, Held(key))
     if type(key) in _CONSTANT_KEYS:
         return Constant(key, Held(key))
-    if isinstance(key, _IDENTITY_CLASSES) or _hashes_by_identity(type(key)):
+    if isinstance(key, _IDENTITY_CLASSES) or _hashes_by_identity(vm, type(key)):
         return vm.trusted(key)
     vm.stop(reasons.UNSUPPORTED, f"a dict with a {type(key).__qualname__} as a key")
 
@@ -296,7 +296,7 @@ def _existing_item(vm: VM, value: Object, key: object, base: type) -> Value:
     source: Source = BaseItem(value.source, name, base)
     if value.cls in (dict, collections.OrderedDict):
         source = Item(value.source, name)
-    return vm.wrap(base.__getitem__(value.obj, key), source)  # type: ignore[attr-defined]
+    return vm.wrap(special(base, "__getitem__")(value.obj, key), source)
 
 
 def find(vm: VM, value: Object, key: Value) -> Value | None:
@@ -315,7 +315,7 @@ def find(vm: VM, value: Object, key: Value) -> Value | None:
     real_key = source_key.obj if isinstance(source_key, Held) else source_key
     base = base_class(value.cls)
     assert base is not None
-    present = base.__contains__(value.obj, real_key)  # type: ignore[attr-defined]
+    present = special(base, "__contains__")(value.obj, real_key)
     if not present or base in (set, frozenset):
         vm.guard(Has(value.source, source_key, present=present))
         found: Value = key if present else UNBOUND
@@ -437,7 +437,7 @@ def mapping_items(vm: VM, value: Value) -> list[tuple[Value, Value]]:
     """Keys and values of a mapping, as `**mapping` and `dict.update` take them."""
     value = vm.look(value)
     match value:
-        case Object(cls) if issubclass(cls, dict) and _iterates_plainly(cls):
+        case Object(cls) if issubclass(cls, dict) and _walks_plainly(vm, cls):
             return dict_items(vm, value)
         case InstanceDict():
             return instance_items(vm, value)
@@ -448,10 +448,9 @@ def mapping_items(vm: VM, value: Value) -> list[tuple[Value, Value]]:
     vm.stop(reasons.RAISES, f"a {vm.class_of(value).__qualname__} where a mapping is expected")
 
 
-def _iterates_plainly(cls: type) -> bool:
+def _walks_plainly(vm: VM, cls: type) -> bool:
     base = base_class(cls)
-    plain = ("__iter__", "keys", "__getitem__")
-    return base is not None and all(getattr(cls, n) is getattr(base, n) for n in plain)
+    return base is not None and classes.inherits(vm, cls, base, "__iter__", "keys", "__getitem__")
 
 
 def instance_items(vm: VM, value: InstanceDict) -> list[tuple[Value, Value]]:
@@ -464,7 +463,8 @@ def instance_items(vm: VM, value: InstanceDict) -> list[tuple[Value, Value]]:
         dictionary = Attr(of.source, "__dict__")
         vm.guard(KeysAre(dictionary, tuple(real)))
         for name, obj in real.items():
-            found[name] = written.pop(name, None) or vm.wrap(obj, Item(dictionary, name))
+            own = written.pop(name) if name in written else vm.wrap(obj, Item(dictionary, name))
+            found[name] = own
     found.update(written)
     return [(Constant(n), v) for n, v in found.items() if v is not UNBOUND]
 
@@ -473,13 +473,15 @@ def contains(vm: VM, container: Value, item: Value) -> bool:
     """`item in container`."""
     container = vm.look(container)
     match container:
-        case Object(cls) if issubclass(cls, dict | set | frozenset) and _contains_plainly(cls):
+        case Object(cls) if issubclass(cls, dict | set | frozenset) and _contains_plainly(vm, cls):
             return has_key(vm, container, item)
         case InstanceDict():
             return any(vm.equal(key, item) for key, _ in instance_items(vm, container))
         case DictView(of, "keys") if isinstance(of, Object):
             return has_key(vm, of, item)
-        case Object(cls) if issubclass(cls, list | collections.deque) and _contains_plainly(cls):
+        case Object(cls) if issubclass(cls, list | collections.deque) and _contains_plainly(
+            vm, cls
+        ):
             return any(vm.equal(member, item) for member in list_items(vm, container))
         case Tuple():
             return any(vm.equal(member, item) for member in container.items)
@@ -497,9 +499,13 @@ def contains(vm: VM, container: Value, item: Value) -> bool:
     return False
 
 
-def _contains_plainly(cls: type) -> bool:
+def _is_listlike(cls: type) -> bool:
+    return issubclass(cls, list | collections.deque)
+
+
+def _contains_plainly(vm: VM, cls: type) -> bool:
     base = base_class(cls)
-    return base is not None and getattr(cls, "__contains__", None) is base.__contains__
+    return base is not None and classes.inherits(vm, cls, base, "__contains__")
 
 
 def unpack_exactly(vm: VM, value: Value, count: int) -> Sequence[Value]:

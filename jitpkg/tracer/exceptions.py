@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import types
 from typing import NoReturn
 
@@ -18,13 +19,14 @@ from jitpkg.tracer.values import (
     Object,
     Tuple,
     Value,
+    class_in,
 )
 from jitpkg.tracer.vm import VM, Args, Kwargs, Raised
 
 SIMPLE = frozenset(
     {
         cls
-        for cls in vars(__import__("builtins")).values()
+        for cls in vars(builtins).values()
         if isinstance(cls, type) and issubclass(cls, BaseException)
     }
     - {
@@ -147,9 +149,9 @@ def matches(vm: VM, exception: Value, handled: Value) -> bool:
     cls = vm.class_of(exception)
     if isinstance(handled, Tuple):
         return any(matches(vm, exception, item) for item in handled.items)
-    if isinstance(handled, Known) and isinstance(handled.obj, type):
-        if issubclass(handled.obj, BaseException):
-            return handled.obj in classes.mro(cls)
+    cls_handled = class_in(handled)
+    if cls_handled is not None and issubclass(cls_handled, BaseException):
+        return cls_handled in classes.mro(cls)
     vm.stop(reasons.RAISES, "except of something that is no exception class")
 
 

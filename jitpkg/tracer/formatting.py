@@ -6,7 +6,7 @@ import enum
 
 import torch
 
-from jitpkg.tracer import constants, reasons
+from jitpkg.tracer import classes, constants, reasons
 from jitpkg.tracer.values import (
     Constant,
     DictView,
@@ -33,7 +33,7 @@ def formatted(vm: VM, value: Value, spec: Value) -> Value:
         return constants.fold(vm, format, (value, spec))
     if isinstance(value, Tensor):
         vm.stop(reasons.DATA_VALUE, "the text of a tensor")
-    if vm.class_of(value).__format__ is object.__format__ and _is_empty(spec):
+    if classes.inherits(vm, vm.class_of(value), object, "__format__") and _is_empty(spec):
         return text(vm, value)
     method = vm.method_of_class(value, "__format__")
     assert method is not None
@@ -52,7 +52,7 @@ def text(vm: VM, value: Value) -> Value:
     if isinstance(value, Tensor):
         vm.stop(reasons.DATA_VALUE, "the text of a tensor")
     cls = vm.class_of(value)
-    if cls.__str__ is object.__str__ or isinstance(value, Tuple):
+    if isinstance(value, Tuple) or classes.inherits(vm, cls, object, "__str__"):
         return representation(vm, value)
     method = vm.method_of_class(value, "__str__")
     assert method is not None
@@ -81,10 +81,12 @@ def representation(vm: VM, value: Value) -> Value:
             return Constant("{" + inner + "}")
         case Known(type() as cls) if type(cls) is type:
             return Constant(repr(cls))
-        case Known(enum.Enum() as member) if type(member).__repr__ is enum.Enum.__repr__:
+        case Known(enum.Enum() as member) if classes.inherits(
+            vm, type(member), enum.Enum, "__repr__"
+        ):
             return Constant(repr(member))
     cls = vm.class_of(value)
-    if cls.__repr__ is object.__repr__:
+    if classes.inherits(vm, cls, object, "__repr__"):
         vm.stop(reasons.IDENTITY, "the default repr(), which shows an address")
     method = vm.method_of_class(value, "__repr__")
     if method is None:

@@ -6,7 +6,7 @@ import collections
 from collections.abc import Sequence
 from typing import cast
 
-from jitpkg.tracer import containers, reasons
+from jitpkg.tracer import classes, containers, reasons
 from jitpkg.tracer.frames import Frame, Return
 from jitpkg.tracer.values import (
     NONE,
@@ -36,15 +36,13 @@ def iterate(vm: VM, value: Value) -> Value:
             return value
         case Tuple():
             return Iterator("sequence", (value,))
-        case Object(cls) if issubclass(cls, list) and cls.__iter__ is list.__iter__:
+        case Object(cls) if issubclass(cls, list) and classes.inherits(vm, cls, list, "__iter__"):
             return Iterator("sequence", (value,))
-        case Object(cls) if issubclass(cls, collections.deque) and _walks_as(
-            cls, collections.deque
-        ):
+        case Object(cls) if issubclass(cls, collections.deque) and _walks_plainly(vm, cls):
             return Iterator("walk", (Tuple(containers.list_items(vm, value)),))
-        case Object(cls) if issubclass(cls, set | frozenset):
+        case Object(cls) if issubclass(cls, set | frozenset) and _walks_plainly(vm, cls):
             return Iterator("walk", (Tuple(tuple(containers.elements(vm, value))),))
-        case Object(cls) if issubclass(cls, dict) and _walks_as(cls, containers.base_class(cls)):
+        case Object(cls) if issubclass(cls, dict) and _walks_plainly(vm, cls):
             return Iterator("dict", (DictView(value, "keys"),))
         case DictView():
             return Iterator("dict", (value,))
@@ -67,8 +65,9 @@ def iterate(vm: VM, value: Value) -> Value:
     vm.raise_new(TypeError, f"'{vm.class_of(value).__name__}' object is not iterable")
 
 
-def _walks_as(cls: type, base: type | None) -> bool:
-    return base is not None and cls.__iter__ is base.__iter__
+def _walks_plainly(vm: VM, cls: type) -> bool:
+    base = containers.base_class(cls)
+    return base is not None and classes.inherits(vm, cls, base, "__iter__")
 
 
 def _rows(vm: VM, tensor: Tensor) -> Value:

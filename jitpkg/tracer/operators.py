@@ -9,7 +9,8 @@ from typing import Any
 
 import torch
 
-from jitpkg.tracer import constants, reasons
+from jitpkg.guards.kinds import ABSENT
+from jitpkg.tracer import classes, constants, reasons
 from jitpkg.tracer.values import (
     FALSE,
     TRUE,
@@ -131,7 +132,7 @@ def _by_methods(vm: VM, name: str, stem: str, a: Value, b: Value) -> Value:
     order = [(a, forward, b), (b, reflected, a)]
     if class_a is class_b:
         order.pop()
-    elif issubclass(class_b, class_a) and _overrides(class_b, class_a, reflected):
+    elif issubclass(class_b, class_a) and _overrides(vm, class_b, class_a, reflected):
         order.reverse()
     for receiver, special, argument in order:
         method = vm.method_of_class(receiver, special)
@@ -146,8 +147,8 @@ def _by_methods(vm: VM, name: str, stem: str, a: Value, b: Value) -> Value:
     )
 
 
-def _overrides(derived: type, base: type, name: str) -> bool:
-    return getattr(derived, name, None) is not getattr(base, name, None)
+def _overrides(vm: VM, derived: type, base: type, name: str) -> bool:
+    return classes.lookup(vm, derived, name) is not classes.lookup(vm, base, name)
 
 
 def _is_not_implemented(vm: VM, value: Value) -> bool:
@@ -185,11 +186,7 @@ def compare(vm: VM, name: str, a: Value, b: Value) -> Value:
 
 def _rich_compare(vm: VM, receiver: Value, name: str, argument: Value) -> Value | None:
     """Call a comparison method, or None where it is object's own (identity, for == and !=)."""
-    cls = vm.class_of(receiver)
-    own = getattr(cls, name, None)
-    if own is getattr(object, name, None):
-        return None
-    if name == "__ne__" and own is object.__ne__:
+    if classes.inherits(vm, vm.class_of(receiver), object, name):
         return None
     method = vm.method_of_class(receiver, name)
     return None if method is None else vm.call(method, (argument,))
@@ -227,7 +224,7 @@ def _compare_structures(vm: VM, name: str, a: Value, b: Value) -> Value | None:
 
 
 def _items(vm: VM, value: Value) -> tuple[Value, ...] | None:
-    if isinstance(value, Tuple) and value.cls.__eq__ is tuple.__eq__:
+    if isinstance(value, Tuple) and classes.inherits(vm, value.cls, tuple, "__eq__"):
         return value.items
     if isinstance(value, Object) and value.cls is list:
         return tuple(vm.unpack(value))
@@ -252,7 +249,7 @@ def truth(vm: VM, value: Value) -> bool:
     match value:
         case Constant():
             return bool(value.value)
-        case Tuple() if "__bool__" not in dir(value.cls):
+        case Tuple(_, cls) if classes.lookup(vm, cls, "__bool__") is ABSENT:
             return bool(value.items)
         case Tensor():
             if vm.facts(value).size and torch.Size(vm.facts(value).size).numel() != 1:

@@ -6,7 +6,9 @@ import collections
 import operator
 from typing import Any
 
-from jitpkg.tracer import containers, reasons
+import torch
+
+from jitpkg.tracer import classes, containers, reasons
 from jitpkg.tracer.values import (
     Constant,
     InstanceDict,
@@ -26,15 +28,15 @@ def get(vm: VM, container: Value, key: Value) -> Value:
     match container:
         case Tensor():
             return vm.op(operator.getitem, (container, key))
-        case Tuple(items, cls) if cls.__getitem__ is tuple.__getitem__ or cls.__module__ == "torch":
+        case Tuple(items, cls) if _is_plain_tuple(vm, cls):
             return _sequence_item(vm, container, items, key)
-        case Object(cls) if _plain(cls, "__getitem__"):
+        case Object(cls) if _plain(vm, cls, "__getitem__"):
             return container_item(vm, container, key)
         case Constant(str() | bytes() | range() as sequence) if isinstance(key, Constant):
             return vm.call_object(operator.getitem, Constant(sequence), key)
         case Constant(str() | bytes() | range() as sequence) if isinstance(key, Slice):
             return Constant(sequence[constant_slice(vm, key)])
-        case InstanceDict(of):
+        case InstanceDict():
             name = _name(vm, key)
             found = next(
                 (v for k, v in containers.instance_items(vm, container) if _is(k, name)), None
@@ -48,12 +50,15 @@ def get(vm: VM, container: Value, key: Value) -> Value:
     return vm.call(method, (key,))
 
 
-def _plain(cls: type, method: str) -> bool:
+def _is_plain_tuple(vm: VM, cls: type) -> bool:
+    return cls is torch.Size or classes.inherits(vm, cls, tuple, "__getitem__")
+
+
+def _plain(vm: VM, cls: type, method: str) -> bool:
     base = containers.base_class(cls)
     if base is None or issubclass(cls, set | frozenset):
         return False
-    own = getattr(cls, method, None)
-    return own is getattr(base, method) or own is getattr(dict, method, None)
+    return classes.inherits(vm, cls, base, method)
 
 
 def _name(vm: VM, key: Value) -> str:
@@ -153,9 +158,9 @@ def set_(vm: VM, container: Value, key: Value, value: Value) -> None:
     match container:
         case Tensor():
             vm.op(operator.setitem, (container, key, value))
-        case Object(cls) if _plain(cls, "__setitem__"):
+        case Object(cls) if _plain(vm, cls, "__setitem__"):
             set_container_item(vm, container, key, value)
-        case InstanceDict(of):
+        case InstanceDict():
             vm.stop(reasons.UNSUPPORTED, "a change of an attribute dictionary")
         case _:
             method = vm.method_of_class(container, "__setitem__")
@@ -187,7 +192,7 @@ def set_container_item(vm: VM, container: Object, key: Value, value: Value) -> N
 def delete(vm: VM, container: Value, key: Value) -> None:
     """`del container[key]`"""
     container, key = vm.look(container), vm.look(key)
-    if isinstance(container, Object) and _plain(container.cls, "__delitem__"):
+    if isinstance(container, Object) and _plain(vm, container.cls, "__delitem__"):
         delete_container_item(vm, container, key)
         return
     method = vm.method_of_class(container, "__delitem__")

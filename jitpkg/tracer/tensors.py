@@ -79,8 +79,8 @@ class _Proxied:
                 parts = (value.start, value.stop, value.step)
                 return slice(*(self._mapped(part, leaf, noting=noting) for part in parts))
             case Object() if value.cls is list:
-                items = containers.list_items(self.vm, value)
-                return [self._mapped(item, leaf, noting=noting) for item in items]
+                members = containers.list_items(self.vm, value)
+                return [self._mapped(item, leaf, noting=noting) for item in members]
             case Object() if value.cls is dict:
                 return {
                     self._mapped(key, leaf, noting=noting): self._mapped(item, leaf, noting=noting)

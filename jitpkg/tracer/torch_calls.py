@@ -1,4 +1,4 @@
-"""Which callables of torch are ops of the graph, which have to happen for real, and which are state."""
+"""Which callables of torch are ops of the graph, which happen for real, and which are state."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _FACTORIES = """
     arange as_tensor asarray bartlett_window blackman_window broadcast_shapes can_cast complex empty
     empty_permuted empty_strided eye finfo full hamming_window hann_window iinfo is_tensor
     kaiser_window linspace logspace normal ones promote_types rand rand_like randint randint_like
-    randn randn_like randperm result_type scalar_tensor tensor tril_indices triu_indices vander zeros
-    broadcast_tensors meshgrid einsum block_diag cartesian_prod cdist chain_matmul tensordot
-    unravel_index where is_floating_point is_complex numel
+    randn randn_like randperm result_type scalar_tensor tensor tril_indices triu_indices vander
+    zeros broadcast_tensors meshgrid einsum block_diag cartesian_prod cdist chain_matmul
+    tensordot unravel_index where is_floating_point is_complex numel
 """.split()
 """Functions of torch that take no tensor, or that torch.overrides does not list."""
 
@@ -78,9 +78,11 @@ def graph_functions() -> Mapping[Callable[..., Any], str]:
         function = getattr(torch._C._nn, name)
         if _is_function(function) and not name.startswith("__"):
             found[function] = name
-    for name, function in vars(torch.nn.functional).items():
-        if isinstance(function, types.BuiltinFunctionType) and not name.startswith("_"):
-            found[function] = name
+    found.update(
+        (function, name)
+        for name, function in vars(torch.nn.functional).items()
+        if isinstance(function, types.BuiltinFunctionType) and not name.startswith("_")
+    )
     return MappingProxyType(found)
 
 
@@ -155,8 +157,9 @@ STATE_GETTERS: frozenset[Callable[..., Any]] = frozenset(
         torch.get_default_dtype,
         torch.are_deterministic_algorithms_enabled,
         torch.get_num_threads,
-        torch.jit.is_scripting,
-        torch.jit.is_tracing,
+        torch._jit_internal.is_scripting,
+        torch._C._is_tracing,
+        vars(torch.jit)["is_tracing"],
         torch._C._get_tracing_state,
         torch._C._is_torch_function_enabled,
         torch._C._is_torch_function_mode_enabled,

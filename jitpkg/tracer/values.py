@@ -215,6 +215,14 @@ Value = (
     | Kept
 )
 
+
+def class_in(value: Value) -> type | None:
+    """The class that a value is, or None where it is something else."""
+    if isinstance(value, Known) and isinstance(value.obj, type):
+        return value.obj
+    return None
+
+
 NONE = Constant(None)
 TRUE = Constant(True)
 FALSE = Constant(False)

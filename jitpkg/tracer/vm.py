@@ -1,4 +1,4 @@
-"""What every part of the tracer shares: the state of one trace, and what the parts ask of each other."""
+"""What the parts of the tracer share: one trace's state, and what they ask of each other."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ class VM(ABC):
 
     @abstractmethod
     def method_of_class(self, value: Value, name: str) -> Value | None:
-        """A special method, found on the class as the interpreter finds it, bound; None if absent."""
+        """A special method, bound, found on the class as Python does; None if absent."""
 
     @abstractmethod
     def instance_attribute(self, value: Value, name: str) -> Value | None:

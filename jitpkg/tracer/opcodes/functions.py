@@ -36,7 +36,7 @@ def _call(vm: VM, frame: Frame, count: int, names: tuple[str, ...]) -> None:
 def call(vm: VM, frame: Frame, op: Op) -> None:
     """callee argument … -- result"""
     callee = cast(Callee, op.arg)
-    _call(vm, frame, callee.count, callee.keywords)
+    _call(vm, frame, callee.arguments, callee.keywords)
 
 
 @OPS.op("CALL_KW")

@@ -10,7 +10,7 @@ _MISSING = object()
 
 def any_(iterable: Iterable[Any], /) -> bool:
     """`any`"""
-    for item in iterable:
+    for item in iterable:  # noqa: SIM110
         if item:
             return True
     return False
@@ -18,7 +18,7 @@ def any_(iterable: Iterable[Any], /) -> bool:
 
 def all_(iterable: Iterable[Any], /) -> bool:
     """`all`"""
-    for item in iterable:
+    for item in iterable:  # noqa: SIM110
         if not item:
             return False
     return True

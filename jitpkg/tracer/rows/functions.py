@@ -38,6 +38,7 @@ from jitpkg.tracer.values import (
     Tensor,
     Tuple,
     Value,
+    class_in,
 )
 from jitpkg.tracer.vm import VM
 
@@ -173,9 +174,9 @@ def super_(vm: VM, start: Value | None = None, receiver: Value | None = None, /)
     if receiver is None or not isinstance(start, Known) or not isinstance(start.obj, type):
         vm.stop(reasons.UNSUPPORTED, "super() of one argument")
     receiver = vm.look(receiver)
-    if isinstance(receiver, Known) and isinstance(receiver.obj, type):
-        if issubclass(receiver.obj, start.obj):
-            return Super(start.obj, receiver, receiver.obj)
+    own = class_in(receiver)
+    if own is not None and issubclass(own, start.obj):
+        return Super(start.obj, receiver, own)
     cls = vm.class_of(receiver)
     if not issubclass(cls, start.obj):
         vm.stop(reasons.RAISES, "super() of an object of another class")

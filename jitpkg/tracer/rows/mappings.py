@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Callable
+from typing import Any
 
 from jitpkg.tracer import containers, reasons, subscripts
 from jitpkg.tracer.heap import Entry
@@ -11,6 +12,7 @@ from jitpkg.tracer.rows.conversions import pairs, update_mapping
 from jitpkg.tracer.rows.table import CallTable
 from jitpkg.tracer.values import (
     NONE,
+    TRUE,
     Constant,
     DictView,
     InstanceDict,
@@ -196,7 +198,7 @@ def popitem(vm: VM, target: Value, /) -> Value:
 
 
 @TABLE.row(OrderedDict.popitem)
-def ordered_popitem(vm: VM, target: Value, last: Value = Constant(True)) -> Value:
+def ordered_popitem(vm: VM, target: Value, last: Value = TRUE) -> Value:
     entries = containers.dict_items(vm, _dict(vm, target))
     if not entries:
         vm.raise_new(KeyError, "dictionary is empty")
@@ -206,7 +208,7 @@ def ordered_popitem(vm: VM, target: Value, last: Value = Constant(True)) -> Valu
 
 
 @TABLE.row(OrderedDict.move_to_end)
-def move_to_end(vm: VM, target: Value, key: Value, last: Value = Constant(True)) -> Value:
+def move_to_end(vm: VM, target: Value, key: Value, last: Value = TRUE) -> Value:
     ordered = _dict(vm, target)
     entries = list(containers.all_entries(vm, ordered).entries.values())
     name = containers.key_of(vm, key)
@@ -278,7 +280,8 @@ def _view_row(operation: Callable[[VM, DictView], Value]) -> Callable[..., Value
     return row
 
 
-for _kind in (type({}.keys()), type({}.values()), type({}.items())):
+_VIEWS: tuple[Any, ...] = (type({}.keys()), type({}.values()), type({}.items()))
+for _kind in _VIEWS:
     TABLE.add(_kind.__iter__, _view_row(lambda vm, view: vm.iterate(view)))
     TABLE.add(
         _kind.__len__,

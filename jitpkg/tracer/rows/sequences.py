@@ -179,8 +179,9 @@ def index(
     vm: VM, target: Value, item: Value, start: Value | None = None, stop: Value | None = None, /
 ) -> Value:
     items = _items(vm, target)
-    bounds = [subscripts.constant_index(vm, b) for b in (start, stop) if b is not None]
-    for at in range(len(items))[slice(*bounds) if len(bounds) == 2 else slice(*bounds, None)]:
+    first = 0 if start is None else subscripts.constant_index(vm, start)
+    last = len(items) if stop is None else subscripts.constant_index(vm, stop)
+    for at in range(len(items))[first:last]:
         if vm.equal(items[at], item):
             return Constant(at)
     if isinstance(vm.look(target), Tuple):
