@@ -226,14 +226,22 @@ def instance_attribute(vm: VM, value: Value, name: str) -> Value | None:
     source, real = _existing(value)
     if source is None or not _has_dict(type(real)):
         return None
-    if isinstance(value, Known) and isinstance(value.obj, types.FunctionType):
-        vm.identify(value)
     dictionary = Attr(source, "__dict__")
-    own: dict[str, object] = object.__getattribute__(real, "__dict__")
+    own = own_dictionary(vm, value)
     if name not in own:
         vm.guard(Has(dictionary, name, present=False))
         return None
     return vm.wrap(own[name], Item(dictionary, name))
+
+
+def own_dictionary(vm: VM, value: Value) -> dict[str, object]:
+    """The dictionary of an existing object's attributes, which must be its own."""
+    if isinstance(value, Known) and isinstance(value.obj, types.FunctionType):
+        vm.identify(value)
+    own: dict[str, object] = object.__getattribute__(_existing(value)[1], "__dict__")
+    if vm.owners.setdefault(id(own), value) is not value or id(own) in vm.seen:
+        vm.stop(reasons.UNSUPPORTED, "two objects that share one dictionary of attributes")
+    return own
 
 
 def _existing(value: Value) -> tuple[Source | None, object]:
@@ -297,9 +305,10 @@ def _of_super(vm: VM, value: Super, name: str) -> Value:
     for base in order[order.index(value.start) + 1 :]:
         if classes.lookup(vm, base, name) is ABSENT or name not in classes.namespace(base):
             continue
-        source = Item(Held(classes.namespace(base)), name)
+        source = Item(Attr(Held(base), "__dict__"), name)
         found = classes.namespace(base)[name]
-        wrapped = vm.wrap(found, source) if classes.is_mutable(base) else vm.trusted(found)
+        known = classes.is_fixed(found) or not classes.is_mutable(base)
+        wrapped = vm.trusted(found) if known else vm.wrap(found, source)
         receiver = vm.look(value.receiver)
         if isinstance(receiver, Known) and receiver.obj is value.cls:
             return _class_member(vm, wrapped, value.cls)
@@ -501,8 +510,8 @@ def write(vm: VM, value: Value, name: str, new: Value) -> None:
     written[name] = new
     vm.heap.write(value, "attributes", written)
     if _existing(value)[0] is not None:
-        if isinstance(value, Known):
-            vm.identify(value)
+        if _has_dict(type(_existing(value)[1])):
+            own_dictionary(vm, value)
         vm.effect(SetAttribute(value, name, new))
 
 

@@ -6,7 +6,7 @@ import types
 from typing import Any
 
 from jitpkg.guards.kinds import ABSENT, LineageIs, static_lookup
-from jitpkg.guards.sources import Held, Item, Source
+from jitpkg.guards.sources import Attr, Held, Item, Source
 from jitpkg.tracer import reasons
 from jitpkg.tracer.values import (
     Cell,
@@ -67,18 +67,47 @@ def source_of_attribute(cls: type, name: str) -> Source:
     """The path to what `lookup` finds."""
     for base in mro(cls):
         if name in namespace(base):
-            return Item(Held(namespace(base)), name)
+            return Item(Attr(Held(base), "__dict__"), name)
     raise KeyError(name)
 
 
 def member(vm: VM, cls: type, name: str) -> Value | None:
-    """What a class or a base holds under a name, as a value, unbound; None if nothing."""
+    """What a class or a base holds under a name, as a value, unbound; None if nothing.
+
+    The look-up's guard tells which object it is; only of one that can change is more to be known.
+    """
     found = lookup(vm, cls, name)
     if found is ABSENT:
         return None
-    if not is_mutable(cls):
+    if is_fixed(found) or not is_mutable(cls):
         return vm.trusted(found)
     return vm.wrap(found, source_of_attribute(cls, name))
+
+
+_FIXED = (
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    type(None),
+    type,
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.ClassMethodDescriptorType,
+    types.GetSetDescriptorType,
+    types.MemberDescriptorType,
+    property,
+    staticmethod,
+    classmethod,
+)
+
+
+def is_fixed(obj: object) -> bool:
+    """Whether all that matters of an object is which one it is (a function's code is guarded)."""
+    return type(obj) in _FIXED
 
 
 _CLASS_OF_ITERATOR: dict[str, type] = {

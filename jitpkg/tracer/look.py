@@ -15,7 +15,7 @@ import torch
 
 from jitpkg.guards.kinds import ConstantIs, Is, LengthIs, Same, TypeIs
 from jitpkg.guards.sources import Attr, BaseItem, Globals, Held, Item, Source
-from jitpkg.tracer import namespaces, tensors
+from jitpkg.tracer import namespaces, reasons, tensors
 from jitpkg.tracer.values import (
     Cell,
     Constant,
@@ -203,6 +203,8 @@ def _cell(vm: VM, obj: object, source: Source) -> Value:
 
 
 def _object(vm: VM, obj: object, source: Source) -> Value:
+    if id(obj) in vm.owners:
+        vm.stop(reasons.UNSUPPORTED, "a dictionary of attributes, used as a dict")
     vm.guard(TypeIs(source, type(obj)))
     return Object(type(obj), source, obj)
 

@@ -57,6 +57,7 @@ def load_global(vm: VM, frame: Frame, name: str) -> Value:
     if frame.trusted:
         found = namespace[name] if name in namespace else getattr(builtins, name)
         return vm.trusted(found)
+    vm.namespaces.setdefault(id(namespace), frame.globals)
     written = vm.seen.get(id(namespace))
     if isinstance(written, Object):
         assert written.source is not None

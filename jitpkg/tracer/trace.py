@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import CellType, CodeType
 
@@ -12,15 +12,16 @@ from jitpkg.code.dialect import Op, translate
 from jitpkg.config import Options
 from jitpkg.errors import Break
 from jitpkg.facts.fake import FakeFacts
-from jitpkg.guards.kinds import Guard
-from jitpkg.guards.sources import Globals
+from jitpkg.guards.kinds import Guard, Same, sources_of
+from jitpkg.guards.sources import Attr, Globals, Source, base_of
 from jitpkg.tracer import namespaces, reasons, state
-from jitpkg.tracer.effects import Effect
+from jitpkg.tracer.effects import DeleteAttribute, Effect, SetAttribute
 from jitpkg.tracer.frames import Frame
 from jitpkg.tracer.graph import GraphInput
 from jitpkg.tracer.heap import Heap
+from jitpkg.tracer.look import source_of
 from jitpkg.tracer.machine import Machine
-from jitpkg.tracer.values import Cell, Kept, Tensor, Value
+from jitpkg.tracer.values import Cell, Kept, Object, Tensor, Value
 from jitpkg.tracer.vm import VM, Failure, Mark, Raised, Stopped
 
 
@@ -185,6 +186,7 @@ def trace(
             exit_ = _left(vm, region, stopped.graph_break, can_rebuild)
         except Raised as raised:
             exit_ = _left(vm, region, _uncaught(vm, frame, raised), can_rebuild)
+    vm.guards.extend(_distinct(vm))
     return Trace(
         graph=vm.graph.graph,
         inputs=tuple(vm.graph.inputs),
@@ -197,6 +199,45 @@ def trace(
         failures=vm.failures,
         instructions=vm.steps,
     )
+
+
+def _distinct(vm: VM) -> list[Guard]:
+    """What the trace changed is none of the other things that the trace has read."""
+    guarded = {source for guard in vm.guards for source in sources_of(guard)}
+    guarded.update(base for s in tuple(guarded) if (base := base_of(s)) is not None)
+    known: dict[type, dict[Source, None]] = {}
+    for value in vm.seen.values():
+        if isinstance(value, Object | Cell) and value.source in guarded:
+            known.setdefault(_storage(value), {})[value.source] = None
+    for owner in vm.owners.values():
+        path = Attr(source, "__dict__") if (source := source_of(owner)) is not None else None
+        if path is not None and path in guarded:
+            known.setdefault(dict, {})[path] = None
+    known.setdefault(dict, {}).update(dict.fromkeys(vm.namespaces.values()))
+    found: dict[Guard, None] = {}
+    for effect in vm.effects:
+        for changed, storage in _changed(effect):
+            for other in known.get(storage, {}):
+                if other != changed:
+                    found[Same(changed, other, same=False)] = None
+    return list(found)
+
+
+def _storage(value: Object | Cell) -> type:
+    return CellType if isinstance(value, Cell) else value.cls
+
+
+def _changed(effect: Effect) -> Iterator[tuple[Source, type]]:
+    """What an effect writes to: a container, a cell, an object's slots or its dictionary."""
+    target = effect.target
+    source = source_of(target)
+    if source is None:
+        return
+    if isinstance(target, Object | Cell):
+        yield source, _storage(target)
+    is_attribute = isinstance(effect, SetAttribute | DeleteAttribute)
+    if is_attribute and not (isinstance(target, Object) and not target.cls.__dictoffset__):
+        yield Attr(source, "__dict__"), dict
 
 
 def _uncaught(vm: VM, frame: Frame, raised: Raised) -> Break:

@@ -98,6 +98,10 @@ class VM(ABC):
         """The value for each existing object that was looked at, by identity."""
         self.keep_alive: list[object] = []
         """What `seen` knows by address must not die while the trace goes on."""
+        self.owners: dict[int, Value] = {}
+        """The object whose attributes an existing dictionary holds, by the dictionary's identity."""
+        self.namespaces: dict[int, Source] = {}
+        """Where each module's globals that were read are found, by their identity."""
         self.frames: list[Frame] = []
         self.steps = 0
 
