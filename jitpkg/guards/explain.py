@@ -3,15 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from jitpkg.guards.kinds import Guard, Same, TensorIs, sources_of
-from jitpkg.guards.sources import Source, described, object_name
+from jitpkg.guards.sources import CellInput, Source, base_of, described, object_name
 from jitpkg.guards.text import Text
+
+
+@dataclass(frozen=True, slots=True)
+class FirstFailure:
+    """The first guard of an entry that a call failed."""
+
+    sentence: str
+    guard: Guard | None
+    """None where the failure is in no single guard."""
+
+    @property
+    def depends_on_closure(self) -> bool:
+        """Whether what failed was read from a closure cell."""
+        at: Source | None = None if self.guard is None else self.guard.at
+        while at is not None and not isinstance(at, CellInput):
+            at = base_of(at)
+        return at is not None
 
 
 def first_failure(
     guards: Sequence[Guard], inputs: Sequence[Source], arguments: Sequence[object]
-) -> str:
+) -> FirstFailure:
     """Evaluate guards one by one, in their order, on the values that a hook handed over."""
     for guard in guards:
         try:
@@ -19,11 +37,11 @@ def first_failure(
                 continue
             now = _read(guard, inputs, arguments)
         except Exception:
-            return f"{described(guard.at)} is not there any more"
-        return guard.why(now)
+            return FirstFailure(f"{described(guard.at)} is not there any more", guard)
+        return FirstFailure(guard.why(now), guard)
     if sum(isinstance(guard, TensorIs) for guard in guards) > 1:
-        return "one tensor is passed in two places"
-    return "global state has changed"
+        return FirstFailure("one tensor is passed in two places", None)
+    return FirstFailure("global state has changed", None)
 
 
 class _Words:

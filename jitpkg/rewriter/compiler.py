@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from torch import fx
-
-from jitpkg.guards.explain import first_failure
-from jitpkg.guards.kinds import Guard
-from jitpkg.guards.sources import Source
 
 Backend = Callable[[fx.GraphModule, list[Any]], Callable[..., Any]]
 """Compiles a graph for example inputs into a callable that takes such inputs."""
@@ -27,9 +23,3 @@ class Compiler:
     """Gives a compiled twin of a callable that is called next."""
     reset: Callable[[], None] = field(default=lambda: None)
     """Forgets all twins."""
-
-    def why(
-        self, guards: Sequence[Guard], parameters: Mapping[Source, str], arguments: Sequence[object]
-    ) -> str:
-        """The sentence of the first guard that a call fails."""
-        return first_failure(guards, tuple(parameters), arguments)

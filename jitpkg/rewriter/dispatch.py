@@ -14,6 +14,7 @@ from jitpkg import config, events
 from jitpkg.code.analysis import is_generator
 from jitpkg.errors import GraphBreak, InternalError
 from jitpkg.guards import state as global_state
+from jitpkg.guards.explain import FirstFailure, first_failure
 from jitpkg.guards.kinds import Guard
 from jitpkg.rewriter.compiler import Compiler
 from jitpkg.rewriter.door import Door
@@ -32,6 +33,12 @@ Stale = Callable[[CodeType], Callable[..., Callable[..., Any]] | None]
 _IDLE_ENTRIES = 3
 """So many traces without a graph, and none with one: the region gives nothing."""
 
+_RESTS = 16
+"""So many calls without a graph: the region gives nothing."""
+
+_CLOSURES = 8
+"""Entries that differ in what a cell or a default holds only may be so many times more."""
+
 
 class Region:
     """What stands behind one hook: entries that are tried in turn, then a trace."""
@@ -43,6 +50,7 @@ class Region:
         "exits",
         "full",
         "h",
+        "rests",
         "handover",
         "run",
         "unchanged",
@@ -57,10 +65,18 @@ class Region:
         self.exits: tuple[int, ...] = (h,)
         self.run: Run = self.miss
         self.full = False
+        self.rests = 0
 
     def native(self, arguments: tuple[object, ...]) -> Result:
         """Go on with the original code."""
         return self.h, None, tuple(arguments[k] for k in self.unchanged)
+
+    def rest(self, *arguments: object) -> Result:
+        """Nothing is to be gained for these arguments; if that stays so, the hook goes."""
+        self.rests += 1
+        if self.rests == _RESTS and not self.has_graph:
+            self.dispatcher.drop(self)
+        return self.native(arguments)
 
     def leave_here(self, arguments: tuple[object, ...]) -> Result:
         """Go on with the original code, in a frame that has the newest hooks."""
@@ -90,10 +106,15 @@ class Region:
             self.run = entry.run
 
     @property
+    def has_graph(self) -> bool:
+        return any(entry.exit is not None for entry in self.entries)
+
+    @property
     def idle(self) -> bool:
         """Whether traces have shown that there is nothing to gain here."""
-        has_graph = any(entry.exit is not None for entry in self.entries)
-        return not has_graph and len(self.entries) >= _IDLE_ENTRIES
+        if self.has_graph:
+            return False
+        return len(self.entries) >= _IDLE_ENTRIES or any(e.is_unconditional for e in self.entries)
 
 
 class Dispatcher:
@@ -235,11 +256,17 @@ class Dispatcher:
     ) -> tuple[Entry | None, bool, bool]:
         """A new entry for these values, whether the code has new hooks, and whether the program
         would notice the frame of a resume function."""
-        if len(region.entries) >= options.recompile_limit:
-            self._limit(region, arguments, options)
+        failures = self._failures(region, arguments)
+        counted = sum(not failure.depends_on_closure for failure in failures)
+        if (
+            counted >= options.recompile_limit
+            or len(failures) >= _CLOSURES * options.recompile_limit
+        ):
+            self._limit(region, failures, options)
             return None, False, False
-        if region.entries:
-            self._explain(region, arguments)
+        if failures:
+            sentences = tuple(failure.sentence for failure in failures)
+            events.STREAM.emit(events.Recompiled(self.name, sentences))
         name = f"{self.name}#{self._entries}"
         interface = Interface(
             name=self.name,
@@ -248,6 +275,7 @@ class Dispatcher:
             here=region.h,
             unchanged=region.unchanged,
             leave=region.leave,
+            rest=region.rest,
             guards=self._followed if region.h == self.points.first() else (),
         )
         produced = produce(
@@ -259,7 +287,26 @@ class Dispatcher:
         changed = self._discover(region, produced, options)
         region = self.regions.get(region.h, region)
         region.add(produced.entry)
+        if region.idle and self.drop(region):
+            changed = True
         return produced.entry, changed, produced.looks_at_frames
+
+    def drop(self, region: Region) -> bool:
+        """Take out a hook that gives nothing; the last one gives the functions their code back."""
+        is_followed = self._stale is not None and region.h == self.points.first()
+        if is_followed or not self._lock.acquire(blocking=False):
+            return False
+        try:
+            if self.regions.get(region.h) is not region:
+                return False
+            del self.regions[region.h]
+            if self.regions:
+                self._emit()
+            else:
+                self.uninstall()
+            return True
+        finally:
+            self._lock.release()
 
     def _discover(self, region: Region, produced: Produced, options: config.Options) -> bool:
         """Give the code the hooks and exits that a new entry needs; whether anything changed."""
@@ -276,22 +323,16 @@ class Dispatcher:
             self._emit()
         return changed
 
-    def _explain(self, region: Region, arguments: tuple[object, ...]) -> None:
-        if events.STREAM.heard:
-            reasons = self._reasons(region, arguments)
-            events.STREAM.emit(events.Recompiled(self.name, reasons))
-
-    def _reasons(self, region: Region, arguments: tuple[object, ...]) -> tuple[str, ...]:
-        parameters = region.handover.parameters()
-        return tuple(
-            self.compiler.why(entry.guards, parameters, arguments) for entry in region.entries
-        )
+    def _failures(self, region: Region, arguments: tuple[object, ...]) -> tuple[FirstFailure, ...]:
+        """Why each entry did not fit a call."""
+        sources = region.handover.sources()
+        return tuple(first_failure(entry.guards, sources, arguments) for entry in region.entries)
 
     def _limit(
-        self, region: Region, arguments: tuple[object, ...], options: config.Options
+        self, region: Region, failures: tuple[FirstFailure, ...], options: config.Options
     ) -> None:
         region.full = True
-        reasons = self._reasons(region, arguments)
+        reasons = tuple(failure.sentence for failure in failures)
         limit = options.recompile_limit
         events.STREAM.emit(events.LimitReached(self.name, limit, reasons))
         warnings.warn(

@@ -14,7 +14,7 @@ from typing import Any
 
 from torch import fx
 
-from jitpkg.guards.kinds import Guard, LineageIs, Same, TensorIs
+from jitpkg.guards.kinds import Guard, LineageIs, Same, StateIs, TensorIs
 from jitpkg.guards.sources import Source
 from jitpkg.guards.state import state_guards
 from jitpkg.guards.text import Text, order, write_tests
@@ -48,6 +48,8 @@ class Interface:
     unchanged: tuple[int, ...]
     """Which parameters that exit takes."""
     leave: Callable[..., Callable[..., Any]]
+    rest: Run
+    """What an entry returns that knows of nothing to gain."""
     guards: tuple[Guard, ...] = ()
     """What every entry tests besides its own guards."""
 
@@ -64,6 +66,11 @@ class Entry:
     op_count: int
     exit: int | None
     """The exit at which it always ends; None for an entry that does nothing."""
+
+    @property
+    def is_unconditional(self) -> bool:
+        """Whether the entry fits every call in this state of the process."""
+        return all(isinstance(guard, StateIs) for guard in self.guards)
 
     def set_otherwise(self, run: Run) -> None:
         """What to try when the guards do not hold: the next entry, or a trace."""
@@ -120,7 +127,8 @@ def write_idle_entry(
     """Generate an entry that knows of nothing to gain, and lets the original code run."""
     text, _ = _begin(interface, trace)
     _write_guards(text, guards, [], trace, interface)
-    text.line(f"return {interface.here}, None, {_unchanged(interface)}")
+    arguments = ", ".join(interface.parameters.values())
+    text.line(f"return {text.hold(interface.rest, 'original_code')}({arguments})")
     run, source = _compiled(name, text, interface, otherwise)
     return Entry(name, run, source, tuple(guards), None, 0, None)
 
