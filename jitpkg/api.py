@@ -259,7 +259,7 @@ def _refused(obj: object, name: str) -> str:
 # The process's compiled functions
 
 
-logs.set_logs(config.current().logs)
+logs.follow_settings()
 
 
 class _Compiled:

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
-from jitpkg import events
+from jitpkg import config, events
 from jitpkg.errors import InvalidArgument
 from jitpkg.messages import break_message
 
@@ -82,6 +82,8 @@ class _Log:
 
     def __init__(self) -> None:
         self.topics: frozenset[str] = frozenset()
+        self.chosen = False
+        """Whether the program has said what to log."""
 
     def set(self, topics: Iterable[str]) -> None:
         before, self.topics = self.topics, frozenset(topics)
@@ -119,6 +121,7 @@ def set_logs(topics: str | Iterable[str] = "") -> None:
             f" The topics are: {', '.join(TOPICS)}, all."
         )
     _LOG.set(chosen)
+    _LOG.chosen = True
     logger = logging.getLogger("jitpkg")
     if chosen:
         logger.setLevel(logging.INFO)
@@ -127,3 +130,9 @@ def set_logs(topics: str | Iterable[str] = "") -> None:
             handler.setFormatter(logging.Formatter("[%(name)s] %(message)s"))
             logger.addHandler(handler)
             logger.propagate = False
+
+
+def follow_settings() -> None:
+    """Log what the setting `logs` says, unless the program has said otherwise already."""
+    if not _LOG.chosen:
+        set_logs(config.current().logs)

@@ -93,7 +93,7 @@ class ConstantIs:
     value: object
 
     def _key(self) -> tuple[object, ...]:
-        return (ConstantIs, self.at, type(self.value), repr(self.value))
+        return (ConstantIs, self.at, constant_key(self.value))
 
     def __eq__(self, other: object) -> bool:
         return type(other) is ConstantIs and other._key() == self._key()
@@ -106,7 +106,7 @@ class ConstantIs:
         is_class = f"type({x}) is {names.hold(type(value), type(value).__name__)}"
         match value:
             case int() | str() | bytes():
-                return f"{is_class} and {x} == {value!r}"
+                return f"{is_class} and {x} == {literal(value) or names.hold(value, 'value')}"
             case float() if math.isnan(value):
                 return f"{is_class} and {x} != {x}"
             case float() if value == 0.0:
@@ -122,7 +122,7 @@ class ConstantIs:
                 same = f"({x}.start, {x}.stop, {x}.step) == {(value.start, value.stop, value.step)}"
                 return f"{is_class} and {same}"
             case _:
-                return f"{is_class} and repr({x}) == {value!r}"
+                return f"{is_class} and repr({x}) == {repr(value)!r}"
 
     def why(self, now: object) -> str:
         return f"{described(self.at)} is {_shown(now)}; built for {_shown(self.value)}"
@@ -189,9 +189,31 @@ def same_constant(a: object, b: object) -> bool:
         return False
     if type(a) is tuple and type(b) is tuple:
         return len(a) == len(b) and all(map(same_constant, a, b))
-    return type(a) in _PLAIN and repr(a) == repr(b)
+    return type(a) in _PLAIN and constant_key(a) == constant_key(b)
 
 
+def constant_key(value: object) -> tuple[type, object]:
+    """Equal for constants of one class with one value, bit for bit."""
+    kind = type(value)
+    return kind, value if kind in _EQUAL_IF_SAME else repr(value)
+
+
+def literal(value: object) -> str | None:
+    """A constant as Python text, or None where that would be long, or not the same constant."""
+    match value:
+        case None | bool():
+            return repr(value)
+        case int() if type(value) is int and value.bit_length() <= _BITS_SHOWN:
+            return repr(value)
+        case str() | bytes() if type(value) in (str, bytes) and len(value) <= _LENGTH_SHOWN:
+            return repr(value)
+        case _:
+            return None
+
+
+_BITS_SHOWN = 128
+_LENGTH_SHOWN = 200
+_EQUAL_IF_SAME = frozenset({int, str, bytes, bool, type(None)})
 _PLAIN = frozenset({int, float, str, bytes, bool, complex, type(None)})
 
 
@@ -204,7 +226,8 @@ class Has:
     present: bool
 
     def test(self, names: Names) -> str:
-        key = names.hold(self.key.obj, "key") if isinstance(self.key, Held) else repr(self.key)
+        held = self.key.obj if isinstance(self.key, Held) else self.key
+        key = literal(held) or names.hold(held, "key")
         return f"{key} {'in' if self.present else 'not in'} {names.of(self.at)}"
 
     def why(self, now: object) -> str:
@@ -247,7 +270,7 @@ def same_elements(now: frozenset[object], elements: frozenset[object]) -> bool:
     return (
         len(now) == len(elements)
         and all(type(element) in _PLAIN for element in now)
-        and {(type(e), repr(e)) for e in now} == {(type(e), repr(e)) for e in elements}
+        and set(map(constant_key, now)) == set(map(constant_key, elements))
     )
 
 
@@ -451,6 +474,8 @@ def sources_of(guard: Guard) -> tuple[Source, ...]:
 
 
 def _shown(value: object) -> str:
+    if isinstance(value, int) and value.bit_length() > _BITS_SHOWN:
+        return f"a number of {value.bit_length()} bits"
     if value is None or isinstance(value, int | float | complex | str | bytes | tuple | set):
         text = repr(value)
         return text if len(text) <= 60 else text[:57] + "..."

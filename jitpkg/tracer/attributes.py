@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import collections
 import enum
 import types
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from jitpkg.guards.kinds import ABSENT, Has, static_lookup
 from jitpkg.guards.sources import Attr, Held, Item, SlotOf, Source
-from jitpkg.tracer import classes, exceptions, reasons, tensors
+from jitpkg.tracer import classes, constants, containers, exceptions, reasons, tensors
 from jitpkg.tracer.effects import DeleteAttribute, SetAttribute
 from jitpkg.tracer.values import (
     UNBOUND,
@@ -128,12 +129,24 @@ def _by_descriptor(vm: VM, value: Value, cls: type, name: str, descriptor: objec
             return _of_slot(vm, value, name, descriptor)
         case types.GetSetDescriptorType():
             return _of_getset(vm, value, cls, name, descriptor)
+    if type(descriptor) is _FIELD and isinstance(value, Tuple):
+        index = descriptor.__reduce__()[1][0]
+        assert isinstance(index, int)
+        return value.items[index]
     member = classes.member(vm, cls, name)
     assert member is not None
     get = method_of_class(vm, member, "__get__")
     if get is None:
         vm.stop(reasons.ATTRIBUTE, f"{cls.__qualname__}.{name}")
     return vm.call(get, (value, vm.trusted(cls)))
+
+
+class _Named(NamedTuple):
+    field: int
+
+
+_FIELD: type = type(vars(_Named)["field"])
+"""The class of what reads a named tuple's field."""
 
 
 def _of_property(vm: VM, value: Value, cls: type, name: str, descriptor: property) -> Value:
@@ -154,6 +167,8 @@ def _of_slot(vm: VM, value: Value, name: str, descriptor: types.MemberDescriptor
         if written is UNBOUND:
             vm.raise_new(AttributeError, name)
         return written
+    if isinstance(value, Constant):  # a complex number's parts, a range's bounds
+        return constants.fold(vm, descriptor.__get__, (value,))
     if not isinstance(value, Object) or value.source is None:
         if isinstance(value, Object):
             vm.raise_new(AttributeError, name)
@@ -178,8 +193,10 @@ def _of_getset(
         return _of_function(vm, value, value.obj, name)
     if isinstance(value, Function):
         return _of_new_function(vm, value, name)
+    if isinstance(value, Object) and name == "maxlen" and issubclass(value.cls, collections.deque):
+        return Constant(containers.limit(vm, value))
     if isinstance(value, Constant):  # real, imag, numerator …
-        return vm.call_object(getattr, value, Constant(name))
+        return constants.fold(vm, descriptor.__get__, (value,))
     vm.stop(reasons.ATTRIBUTE, f"{cls.__qualname__}.{name}")
 
 

@@ -7,6 +7,7 @@ where the container exists, in the effect log as the very operation.
 from __future__ import annotations
 
 import collections
+import enum
 from collections.abc import Sequence
 from dataclasses import replace
 from types import FunctionType, MappingProxyType, MethodDescriptorType, WrapperDescriptorType
@@ -210,7 +211,8 @@ _IDENTITY_CLASSES = (type, FunctionType, MethodDescriptorType, WrapperDescriptor
 
 
 def _hashes_by_identity(vm: VM, cls: type) -> bool:
-    return classes.inherits(vm, cls, object, "__hash__", "__eq__")
+    base = enum.Enum if issubclass(cls, enum.Enum) else object
+    return classes.inherits(vm, cls, base, "__hash__", "__eq__")
 
 
 def _source_key(vm: VM, key: Value) -> object:

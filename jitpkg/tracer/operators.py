@@ -110,6 +110,10 @@ def _tensor_binary(
     other = b if isinstance(a, Tensor) else a
     if isinstance(other, Tensor | Constant | Tuple) or _is_plain_sequence(other):
         return vm.op(function, (a, b))
+    if isinstance(other, Known) and isinstance(other.obj, int | float):  # an enum's member
+        base = int if isinstance(other.obj, int) else float
+        if other is b or classes.inherits(vm, type(other.obj), base, f"__{stem}__"):
+            return vm.op(function, (a, b))
     # An object with operators of its own: the tensor's method does not know it and says so.
     if isinstance(other, Object):
         reflected = f"__r{stem}__" if other is b else f"__{stem}__"

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from jitpkg.tracer import classes, containers, reasons
+from jitpkg.tracer import classes, constants, containers, reasons
 from jitpkg.tracer.values import (
     Constant,
     InstanceDict,
@@ -32,8 +32,8 @@ def get(vm: VM, container: Value, key: Value) -> Value:
             return _sequence_item(vm, container, items, key)
         case Object(cls) if _plain(vm, cls, "__getitem__"):
             return container_item(vm, container, key)
-        case Constant(str() | bytes() | range() as sequence) if isinstance(key, Constant):
-            return vm.call_object(operator.getitem, Constant(sequence), key)
+        case Constant(str() | bytes() | range()) if isinstance(key, Constant):
+            return constants.fold(vm, operator.getitem, (container, key))
         case Constant(str() | bytes() | range() as sequence) if isinstance(key, Slice):
             return Constant(sequence[constant_slice(vm, key)])
         case InstanceDict():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -88,11 +89,24 @@ class _Proxied:
                 }
             case Known(torch.finfo() | torch.iinfo()):
                 return value.obj
+            case Known(enum.Enum() as member) if isinstance(member, int | float | str):
+                return _plain_atom(member)
             case Opaque():
                 self.vm.stop(reasons.OPAQUE, value.why)
             case _:
                 kind = self.vm.class_of(value).__qualname__
                 self.vm.stop(reasons.FOREIGN_CALL, f"an op takes a {kind}")
+
+
+def _plain_atom(member: int | float | str) -> object:
+    """What an op sees of an enum's member that is a number or a string, too."""
+    match member:
+        case int():
+            return int.__int__(member)
+        case float():
+            return float.__float__(member)
+        case _:
+            return str.__str__(member)
 
 
 def _tuple_like(cls: type, items: list[Any]) -> Any:

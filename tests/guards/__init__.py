@@ -1,0 +1,1 @@
+"""Tests of jitpkg.guards: what must still hold, and what a change between two calls does."""
