@@ -28,7 +28,9 @@ def verify(code: CodeType) -> CodeType:
             continue
         where = f"{code.co_qualname}, instruction {i} ({ins.opname})"
         if len(state.stack) > code.co_stacksize:
-            raise Unverified(f"{where}: stack {state.stack!r} exceeds co_stacksize {code.co_stacksize}")
+            raise Unverified(
+                f"{where}: stack {state.stack!r} exceeds co_stacksize {code.co_stacksize}"
+            )
         if ins.opname == LOAD_CHECKED:
             continue
         stored_here = {slot for access, slot in accesses(ins) if access == "store"}

@@ -10,6 +10,7 @@ from typing import Any
 
 from torch import fx
 
+from jitpkg.codegen.straight_line import straight_line
 from jitpkg.errors import InvalidArgument
 
 Backend = Callable[..., Callable[..., Any]]
@@ -21,7 +22,7 @@ GROUP = "jitpkg.backends"
 
 def eager(gm: fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
     """Run the graph as it is, op by op."""
-    return gm.forward
+    return straight_line(type(gm).__name__, gm.graph)
 
 
 class Registry:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from typing import Protocol
 import torch
 
 from jitpkg.facts.tensor import TensorFacts
+from jitpkg.guards import leaves
 from jitpkg.guards.sources import Held, Source, described, object_name
 from jitpkg.guards.special import special
 
@@ -326,28 +328,55 @@ class CodeIs:
         return f"{described(self.at)} has other code now"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class LineageIs:
     """What attribute look-ups on a class found, anywhere in its method resolution order."""
 
     cls: type
-    found: tuple[tuple[str, object], ...] = field(hash=False)
+    found: tuple[tuple[str, object], ...] = field(repr=False)
     """For each name that was read: what the class or a base holds, or ABSENT."""
 
-    at: Source = field(init=False, hash=False, compare=False, repr=False)
+    at: Source = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "at", Held(self.cls))
 
     def test(self, names: Names) -> str:
         check = lineage_check(self.cls, self.found)
-        return f"{names.hold(check, f'same_{self.cls.__name__}')}()"
+        text = f"{names.hold(check, f'same_{self.cls.__name__}')}()"
+        if not leaves.DICT_VERSION_WORKS:
+            return text
+        version = names.hold(leaves.dict_version, "version")
+        unchanged = [
+            f"{version}({names.hold(namespace, f'{base.__name__}_names')}) == {leaves.dict_version(namespace)}"
+            for base, namespace in mutable_namespaces(self.cls)
+        ]
+        return f"{' and '.join(unchanged)} or {text}"
 
     def why(self, now: object) -> str:
         for name, expected in self.found:
             if static_lookup(self.cls, name) is not expected:
                 return f"{self.cls.__qualname__}.{name} has been changed"
         return f"{self.cls.__qualname__} has been changed"
+
+
+_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
+_IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
+
+
+def is_mutable_class(cls: type) -> bool:
+    """Whether attributes of the class itself can be changed."""
+    return bool(cls.__flags__ & _HEAP_TYPE) and not cls.__flags__ & _IMMUTABLE
+
+
+def mutable_namespaces(cls: type) -> list[tuple[type, dict[str, object]]]:
+    """The real dictionaries of a class and its bases, of those that can be changed."""
+    found = []
+    for base in type.__dict__["__mro__"].__get__(cls):
+        if is_mutable_class(base):
+            (namespace,) = gc.get_referents(type.__dict__["__dict__"].__get__(base))
+            found.append((base, namespace))
+    return found
 
 
 class _Absent:

@@ -6,6 +6,7 @@ answers the guards' own text is used.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Sequence
 
 import torch
@@ -24,6 +25,26 @@ def global_state_check() -> Check:
     """A function of nothing: whether grad mode, autocast, default dtype, deterministic mode,
     thread count and torch-function switches are as now. 140 ns, against 260 in Python."""
     return _c.GlobalStateGuard().check
+
+
+dict_version: Callable[[dict[str, object]], int] = getattr(_c, "dict_version", lambda _: 0)
+"""A number that changes whenever an item of the dict is set or deleted. 30-110 ns."""
+
+
+def _dict_version_works() -> bool:
+    class Probe:
+        attribute = 1
+
+    (namespace,) = gc.get_referents(Probe.__dict__)
+    versions = [dict_version(namespace)]
+    if dict_version(namespace) != versions[0]:
+        return False
+    for name in ("attribute", "other"):
+        setattr(Probe, name, 2)
+        versions.append(dict_version(namespace))
+    delattr(Probe, "other")
+    versions.append(dict_version(namespace))
+    return len(set(versions)) == len(versions)
 
 
 def _tensor_check_works() -> bool:
@@ -57,3 +78,4 @@ def _global_state_check_works() -> bool:
 
 TENSOR_CHECK_WORKS = _tensor_check_works()
 GLOBAL_STATE_CHECK_WORKS = _global_state_check_works()
+DICT_VERSION_WORKS = _dict_version_works()

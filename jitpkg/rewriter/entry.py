@@ -137,7 +137,7 @@ def complete_guards(trace: Trace, interface: Interface) -> list[Guard]:
     """A trace's guards, with the interface's and those on global state, merged and in order."""
     lineages: dict[type, dict[str, object]] = {}
     others: list[Guard] = []
-    for guard in dict.fromkeys((*interface.guards, *trace.guards)):
+    for guard in (*interface.guards, *trace.guards):
         if isinstance(guard, LineageIs):
             lineages.setdefault(guard.cls, {}).update(guard.found)
         else:
@@ -223,7 +223,7 @@ def _write_graph(
         rebuilder.names[tensor] = names[-1]
     inputs = ", ".join(text.of(i.source) for i in trace.inputs)
     held = text.hold(graph, "graph")
-    failures = Failures(trace, module)
+    failures = Failures(trace, module, graph)
     text.line("try:")
     result = f"{_tuple(names)} = " if names else ""
     text.line(f"    {result}{held}({inputs})")

@@ -7,6 +7,7 @@ tracer has seen to it that no effect and no handler of the program comes into qu
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -21,11 +22,11 @@ from jitpkg.tracer.vm import Failure
 class Failures:
     """Decides what happens when a graph raises."""
 
-    def __init__(self, trace: Trace, module: fx.GraphModule) -> None:
+    def __init__(self, trace: Trace, module: fx.GraphModule, compiled: Callable[..., Any]) -> None:
         ops = [node for node in module.graph.nodes if node.op.startswith("call")]
         self._ops = tuple((node.name, trace.failures.get(node.name)) for node in ops)
         self._restore = state.snapshot()
-        self._code = type(module).forward.__code__
+        self._codes = {type(module).forward.__code__, getattr(compiled, "__code__", None)}
 
     def decide(self, error: BaseException) -> bool:
         """True to run the original code; otherwise raises `error` as the program would."""
@@ -53,7 +54,7 @@ class Failures:
     def _frame(self, error: BaseException) -> FrameType | None:
         traceback = error.__traceback__
         while traceback is not None:
-            if traceback.tb_frame.f_code is self._code:
+            if traceback.tb_frame.f_code in self._codes:
                 return traceback.tb_frame
             traceback = traceback.tb_next
         return None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import CellType, CodeType
 
@@ -175,7 +177,7 @@ def trace(
         vm.keep_alive.append(real)
     region = _Region(vm, start, options, can_leave)
     vm.checkpoint = region.before
-    with state.preserved():
+    with state.preserved(), _no_finalisers():
         try:
             finished = vm.resume_frame(frame)
             exit_: Exit = Returned(finished.value)
@@ -199,6 +201,18 @@ def trace(
         failures=vm.failures,
         instructions=vm.steps,
     )
+
+
+@contextmanager
+def _no_finalisers() -> Iterator[None]:
+    """Keep the collector, and so the user's finalisers, from running in the middle of a trace."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _distinct(vm: VM) -> list[Guard]:
