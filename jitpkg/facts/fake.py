@@ -46,7 +46,7 @@ class TheArgument:
     """A result that is an argument itself, as an in-place op's is."""
 
     index: int
-    """Among the tensor arguments, in the order in which pytree walks them."""
+    """Among the distinct tensor arguments, in the order in which pytree walks them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +107,8 @@ class FakeFacts:
     def of_call(self, call: Callable[..., Any], args: Any, kwargs: Any) -> Outcome:
         """The outcome of `call(*args, **kwargs)`, with `TensorFacts` in place of tensors.
 
+        The same facts object in two places stands for one tensor.
+
         Grad mode, autocast and default dtype are the process's at the moment.
 
         Raises:
@@ -117,10 +119,10 @@ class FakeFacts:
         leaves, spec = pytree.tree_flatten((args, kwargs), is_leaf=_is_facts)
         observer = _Observer()
         with self._mode:
-            fakes = [_fake(leaf) for leaf in leaves if isinstance(leaf, TensorFacts)]
+            made = {id(leaf): _fake(leaf) for leaf in leaves if isinstance(leaf, TensorFacts)}
+            fakes = list(made.values())
             versions = [_version(fake) for fake in fakes]
-            remaining = iter(fakes)
-            filled = [next(remaining) if _is_facts(leaf) else leaf for leaf in leaves]
+            filled = [made.get(id(leaf), leaf) for leaf in leaves]
             fake_args, fake_kwargs = pytree.tree_unflatten(filled, spec)
             with observer, _translated_errors():
                 result = call(*fake_args, **fake_kwargs)

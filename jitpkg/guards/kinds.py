@@ -347,9 +347,13 @@ class LineageIs:
         if not leaves.DICT_VERSION_WORKS:
             return text
         version = names.hold(leaves.dict_version, "version")
-        unchanged = [
+        namespaces = mutable_namespaces(self.cls)
+        order = type.__dict__["__mro__"].__get__(self.cls)
+        bases = f"{names.hold(self.cls, '')}.__mro__ is {names.hold(order, 'bases')}"
+        unchanged = [] if len(namespaces) < 2 else [bases]
+        unchanged += [
             f"{version}({names.hold(namespace, f'{base.__name__}_names')}) == {leaves.dict_version(namespace)}"
-            for base, namespace in mutable_namespaces(self.cls)
+            for base, namespace in namespaces
         ]
         return f"{' and '.join(unchanged)} or {text}"
 

@@ -13,7 +13,15 @@ from jitpkg.code.analysis import is_generator
 from jitpkg.code.dialect import translate
 from jitpkg.guards.kinds import CodeIs, Is, LengthIs
 from jitpkg.guards.sources import Attr, Held, Item, Referent, Source
-from jitpkg.tracer import classes, constants, construction, libraries, reasons, torch_calls
+from jitpkg.tracer import (
+    classes,
+    constants,
+    construction,
+    libraries,
+    reasons,
+    tensors,
+    torch_calls,
+)
 from jitpkg.tracer.binding import Signature, bind
 from jitpkg.tracer.frames import Frame, Return
 from jitpkg.tracer.look import is_stable
@@ -108,7 +116,7 @@ def _call_descriptor(
     """A method of a builtin class."""
     name = torch_calls.tensor_methods().get(obj)
     if name is not None and args and isinstance(vm.look(args[0]), Tensor):
-        return vm.op(name, args, kwargs)
+        return tensors.metadata_method(vm, name, args, kwargs) or vm.op(name, args, kwargs)
     if obj in torch_calls.real_methods():
         kind = torch_calls.REAL_METHODS[obj.__name__]
         reason = reasons.DATA_VALUE if kind == "value" else reasons.TENSOR_USE

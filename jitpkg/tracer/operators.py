@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from types import FunctionType, MappingProxyType
 from typing import Any
 
 import torch
@@ -76,6 +76,7 @@ def unary(vm: VM, name: str, value: Value) -> Value:
     value = vm.look(value)
     function, special = UNARY[name]
     if isinstance(value, Tensor):
+        _check_operator(vm, value, special.strip("_"))
         return vm.op(function, (value,))
     if isinstance(value, Constant):
         return constants.fold(vm, function, (value,))
@@ -109,6 +110,7 @@ def _tensor_binary(
 ) -> Value:
     other = b if isinstance(a, Tensor) else a
     if isinstance(other, Tensor | Constant | Tuple) or _is_plain_sequence(other):
+        _check_operator(vm, a if isinstance(a, Tensor) else b, stem)
         return vm.op(function, (a, b))
     if isinstance(other, Known) and isinstance(other.obj, int | float):  # an enum's member
         base = int if isinstance(other.obj, int) else float
@@ -123,6 +125,15 @@ def _tensor_binary(
     if isinstance(other, Opaque):
         vm.stop(reasons.OPAQUE, other.why)
     vm.stop(reasons.RAISES, f"a tensor and a {vm.class_of(other).__qualname__}")
+
+
+def _check_operator(vm: VM, tensor: Value, stem: str) -> None:
+    """Operators of tensors are torch's own, unless somebody has replaced them."""
+    cls = vm.class_of(tensor)
+    for name in (f"__{stem}__", f"__r{stem}__", f"__i{stem}__"):
+        found = classes.lookup(vm, cls, name)
+        if isinstance(found, FunctionType) and not found.__module__.startswith("torch."):
+            vm.stop(reasons.UNSUPPORTED, f"torch.Tensor.{name} has been replaced")
 
 
 def _is_plain_sequence(value: Value) -> bool:
@@ -200,6 +211,7 @@ def _tensor_compare(
     vm: VM, name: str, function: Callable[[Any, Any], Any], a: Value, b: Value
 ) -> Value:
     other = b if isinstance(a, Tensor) else a
+    _check_operator(vm, a if isinstance(a, Tensor) else b, COMPARE[name][1].strip("_"))
     if isinstance(other, Tensor):
         return vm.op(function, (a, b))
     if isinstance(other, Constant) and isinstance(other.value, bool | int | float | complex):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import enum
+import math
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, cast
 
@@ -54,37 +55,44 @@ class _Proxied:
     """A call's arguments as the graph has them, and as facts."""
 
     vm: VM
-    tensors: list[Tensor]
+    tensors: dict[Tensor, TensorFacts]
+    """The tensors among them, each once, in order; and what is asked in their place."""
 
     def node(self, value: Value) -> Any:
         """The argument for the graph."""
-        return self._mapped(value, self.vm.node, noting=True)
+        return self._mapped(value, self.vm.node)
 
     def facts(self, value: Value) -> Any:
         """The argument for the question what the op returns."""
-        return self._mapped(value, self.vm.facts, noting=False)
+        return self._mapped(value, self._own_facts)
 
-    def _mapped(self, value: Value, leaf: Callable[[Tensor], Any], *, noting: bool) -> Any:
+    def _own_facts(self, tensor: Tensor) -> TensorFacts:
+        """One object for each tensor: a tensor that is given twice is one tensor."""
+        if tensor not in self.tensors:
+            self.tensors[tensor] = replace(self.vm.facts(tensor))
+        return self.tensors[tensor]
+
+    def _mapped(self, value: Value, leaf: Callable[[Tensor], Any]) -> Any:
         value = self.vm.look(value)
         match value:
             case Tensor():
-                if noting:
-                    self.tensors.append(value)
                 return leaf(value)
             case Constant():
                 return value.value
             case Tuple():
-                items = [self._mapped(item, leaf, noting=noting) for item in value.items]
+                items = [self._mapped(item, leaf) for item in value.items]
                 return _tuple_like(value.cls, items)
             case Slice():
-                parts = (value.start, value.stop, value.step)
-                return slice(*(self._mapped(part, leaf, noting=noting) for part in parts))
+                parts = [self.vm.look(p) for p in (value.start, value.stop, value.step)]
+                if any(isinstance(part, Tensor) for part in parts):
+                    self.vm.stop(reasons.DATA_VALUE, "a slice with tensors as bounds")
+                return slice(*(self._mapped(part, leaf) for part in parts))
             case Object() if value.cls is list:
                 members = containers.list_items(self.vm, value)
-                return [self._mapped(item, leaf, noting=noting) for item in members]
+                return [self._mapped(item, leaf) for item in members]
             case Object() if value.cls is dict:
                 return {
-                    self._mapped(key, leaf, noting=noting): self._mapped(item, leaf, noting=noting)
+                    self._mapped(key, leaf): self._mapped(item, leaf)
                     for key, item in containers.mapping_items(self.vm, value)
                 }
             case Known(torch.finfo() | torch.iinfo()):
@@ -118,18 +126,19 @@ def _tuple_like(cls: type, items: list[Any]) -> Any:
 def op(vm: VM, target: Callable[..., Any] | str, args: Args, kwargs: Kwargs | None = None) -> Value:
     """Add an op to the graph."""
     kwargs = kwargs or {}
-    proxied = _Proxied(vm, [])
+    proxied = _Proxied(vm, {})
     node_args = tuple(proxied.node(value) for value in args)
     node_kwargs = {name: proxied.node(value) for name, value in kwargs.items()}
     fact_args = tuple(proxied.facts(value) for value in args)
     fact_kwargs = {name: proxied.facts(value) for name, value in kwargs.items()}
+    tensors = list(proxied.tensors)
     name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
 
     if vm.mutations and (vm.effects or vm.in_handler()):
         vm.stop(reasons.HANDLED_FAILURE, f"{name} behind a mutation")
     call = _method_caller(target) if isinstance(target, str) else target
     outcome = _outcome(vm, name, call, fact_args, fact_kwargs)
-    _check_grad_of_views(vm, proxied.tensors, outcome)
+    _check_grad_of_views(vm, tensors, outcome)
 
     if not outcome.shares and not outcome.mutated and outcome.result is not None:
         return _metadata(vm, outcome.result)
@@ -139,8 +148,8 @@ def op(vm: VM, target: Callable[..., Any] | str, args: Args, kwargs: Kwargs | No
     else:
         node = vm.graph.call_function(target, node_args, node_kwargs)
     vm.failures[node.name] = failure
-    _note_mutations(vm, proxied.tensors, outcome)
-    return _Results(vm, node, proxied.tensors, iter(outcome.shares)).value(outcome.result)
+    _note_mutations(vm, tensors, outcome)
+    return _Results(vm, node, tensors, iter(outcome.shares)).value(outcome.result)
 
 
 def _method_caller(name: str) -> Callable[..., Any]:
@@ -292,6 +301,14 @@ def _shape(vm: VM, tensor: Tensor) -> Value:
     return Tuple(tuple(Constant(n) for n in vm.facts(tensor).size), torch.Size)
 
 
+def _is_leaf(vm: VM, tensor: Tensor) -> Value:
+    """The tensor guard does not tell; in-place ops on what must be a leaf raise by themselves."""
+    facts = vm.facts(tensor)
+    if tensor.source is not None and tensor not in vm.mutations:
+        return vm.wrap(facts.is_leaf, Attr(tensor.source, "is_leaf"))
+    return Constant(facts.is_leaf)
+
+
 def _grad(vm: VM, tensor: Tensor) -> Value:
     if tensor.source is None:
         vm.stop(reasons.TENSOR_USE, "the .grad of a tensor that the function computed")
@@ -317,7 +334,7 @@ ATTRIBUTES: Mapping[str, Callable[[VM, Tensor], Value]] = MappingProxyType(
         "device": _fact(lambda f: f.device),
         "ndim": _fact(lambda f: len(f.size)),
         "requires_grad": _fact(lambda f: f.requires_grad),
-        "is_leaf": _fact(lambda f: f.is_leaf),
+        "is_leaf": _is_leaf,
         "layout": _fact(lambda f: torch.strided),
         "__class__": _class,
         "grad": _grad,
@@ -345,6 +362,42 @@ ATTRIBUTES: Mapping[str, Callable[[VM, Tensor], Value]] = MappingProxyType(
     }
 )
 """Attributes of tensors with rules of their own."""
+
+
+def metadata_method(vm: VM, name: str, args: Args, kwargs: Kwargs) -> Value | None:
+    """A method whose result is plain from the facts; None where it has to be asked for."""
+    tensor = vm.look(args[0])
+    assert isinstance(tensor, Tensor)
+    facts = vm.facts(tensor)
+    if kwargs:
+        return None
+    match name, args[1:]:
+        case "size", ():
+            return _shape(vm, tensor)
+        case "size", (dim,):
+            return _one_of(vm, facts.size, dim)
+        case "stride", ():
+            return Tuple(tuple(map(Constant, facts.stride)))
+        case "stride", (dim,):
+            return _one_of(vm, facts.stride, dim)
+        case (("dim" | "ndimension"), ()):
+            return Constant(len(facts.size))
+        case (("numel" | "nelement"), ()):
+            return Constant(math.prod(facts.size))
+        case "is_floating_point", ():
+            return Constant(facts.dtype.is_floating_point)
+        case "is_complex", ():
+            return Constant(facts.dtype.is_complex)
+        case _:
+            return None
+
+
+def _one_of(vm: VM, numbers: tuple[int, ...], dim: Value) -> Value | None:
+    dim = vm.look(dim)
+    if isinstance(dim, Constant) and type(dim.value) is int:
+        if -len(numbers) <= dim.value < len(numbers):
+            return Constant(numbers[dim.value])
+    return None
 
 
 def own_attribute(vm: VM, tensor: Tensor, name: str) -> Value | None:
