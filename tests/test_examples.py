@@ -1,0 +1,73 @@
+"""Every example runs by itself, succeeds, and prints what it is there to show."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+SAID = {
+    "breaks_explained.py": [
+        "Break 0: B103: a branch depends on a tensor's data",
+        "if norm > 1:",
+        "GraphBreak: B103: a branch depends on a tensor's data",
+        "clipped_without_branch, with fullgraph=True: one graph, the same result",
+        "Three compiled calls and an eager one each said: the largest is",
+        "centred_with_tensors, with fullgraph=True: one graph, the same result",
+    ],
+    "custom_backend.py": [
+        "A graph with 2 inputs:",
+        "9 nodes before, 7 behind",
+        "3 calls of one graph",
+    ],
+    "decorator.py": [
+        "jit(gelu) is gelu: True",
+        "x has dtype torch.float64; built for torch.float32",
+        "jit(model) is model; its state: 0.weight, 0.bias, 2.weight, 2.bias",
+        "Do you mean 'eager'?",
+    ],
+    "digits.py": [
+        "Vision transformer",
+        "Convolutional network",
+        "Losses, accuracies, parameters and buffers agree bit for bit.",
+        "0 breaks",
+        "median of those behind",
+    ],
+    "usual.py": [
+        "mse = ",
+        "n = -2: [-0.5, -2.0], 3 graphs by now",
+        "mul = x * 4",
+        "b.sum() < 0: right, 3 graphs by now",
+        "graphs: 2, breaks: B104, B106",
+        "after two calls: [0.0, 100.0, 200.0]; a view of it: [100.0, 200.0]",
+        "All as expected.",
+    ],
+}
+"""For each example, lines of its output in order."""
+
+ARGUMENTS = {"digits.py": ["--quick"]}
+NEEDS = {"digits.py": "sklearn"}
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
+def test_example(example: Path) -> None:
+    if example.name in NEEDS:
+        pytest.importorskip(NEEDS[example.name])
+    command = [sys.executable, str(example), *ARGUMENTS.get(example.name, [])]
+    paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    environment = os.environ | {"PYTHONPATH": paths, "JITPKG_STRICT": "1"}
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert not run.stderr
+    rest = run.stdout
+    for said in SAID[example.name]:
+        assert said in rest, f"{said!r} is missing, or in another place, in\n{run.stdout}"
+        rest = rest.partition(said)[2]
+
+
+def test_each_example_is_described() -> None:
+    assert [example.name for example in EXAMPLES] == sorted(SAID)
