@@ -351,10 +351,9 @@ class LineageIs:
         order = type.__dict__["__mro__"].__get__(self.cls)
         bases = f"{names.hold(self.cls, '')}.__mro__ is {names.hold(order, 'bases')}"
         unchanged = [] if len(namespaces) < 2 else [bases]
-        unchanged += [
-            f"{version}({names.hold(namespace, f'{base.__name__}_names')}) == {leaves.dict_version(namespace)}"
-            for base, namespace in namespaces
-        ]
+        for base, namespace in namespaces:
+            held = names.hold(namespace, f"{base.__name__}_names")
+            unchanged.append(f"{version}({held}) == {leaves.dict_version(namespace)}")
         return f"{' and '.join(unchanged)} or {text}"
 
     def why(self, now: object) -> str:

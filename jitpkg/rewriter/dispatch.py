@@ -50,8 +50,8 @@ class Region:
         "exits",
         "full",
         "h",
-        "rests",
         "handover",
+        "rests",
         "run",
         "unchanged",
     )

@@ -394,10 +394,11 @@ def metadata_method(vm: VM, name: str, args: Args, kwargs: Kwargs) -> Value | No
 
 def _one_of(vm: VM, numbers: tuple[int, ...], dim: Value) -> Value | None:
     dim = vm.look(dim)
-    if isinstance(dim, Constant) and type(dim.value) is int:
-        if -len(numbers) <= dim.value < len(numbers):
-            return Constant(numbers[dim.value])
-    return None
+    if not isinstance(dim, Constant) or type(dim.value) is not int:
+        return None
+    if not -len(numbers) <= dim.value < len(numbers):
+        return None
+    return Constant(numbers[dim.value])
 
 
 def own_attribute(vm: VM, tensor: Tensor, name: str) -> Value | None:

@@ -99,7 +99,7 @@ class VM(ABC):
         self.keep_alive: list[object] = []
         """What `seen` knows by address must not die while the trace goes on."""
         self.owners: dict[int, Value] = {}
-        """The object whose attributes an existing dictionary holds, by the dictionary's identity."""
+        """The object whose attributes an existing dictionary holds, by that one's identity."""
         self.namespaces: dict[int, Source] = {}
         """Where each module's globals that were read are found, by their identity."""
         self.frames: list[Frame] = []
