@@ -18,6 +18,7 @@ from jitpkg.rewriter.compiler import Compiler
 from jitpkg.rewriter.dispatch import Dispatcher
 from jitpkg.rewriter.twins import Twins
 
+B = TypeVar("B", bound=Backend)
 C = TypeVar("C", bound=Callable[..., Any])
 
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
@@ -293,7 +294,7 @@ def list_backends() -> list[str]:
     return REGISTRY.names()
 
 
-def register_backend(backend: Backend, name: str | None = None) -> Backend:
+def register_backend(backend: B, name: str | None = None) -> B:
     """Make a backend known by name (its own by default); can be used as a decorator.
 
     Raises:

@@ -124,6 +124,15 @@ def patch(**changes: object) -> Iterator[Options]:
         _CURRENT.options = before
 
 
+# What `_Config` reads; never assigned, so that each access asks for the settings in force.
+disable: bool
+strict: bool
+recompile_limit: int
+break_anywhere: bool
+break_before: int | None
+logs: str
+
+
 class _Config(ModuleType):
     """This module, with the settings as attributes that cannot be assigned by mistake."""
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ParamSpec
 
 from jitpkg import api, events
 from jitpkg.errors import Break
 from jitpkg.messages import break_message
 from jitpkg.tracer import reasons
+
+P = ParamSpec("P")
 
 _NO_BREAKS = (reasons.RAISES, reasons.GENERATOR, reasons.FORCED)
 
@@ -94,7 +96,7 @@ def _name(target: Any) -> str:
     return target if isinstance(target, str) else getattr(target, "__name__", str(target))
 
 
-def explain(fn: Any, **settings: Any) -> Callable[..., Explanation]:
+def explain(fn: Callable[P, Any], **settings: Any) -> Callable[P, Explanation]:
     """A function that calls a fresh compiled version of `fn` and returns an `Explanation`.
 
     `jitpkg.explain(fn)(*args)` runs `fn` once for real. What was compiled of `fn` before is neither
@@ -106,7 +108,7 @@ def explain(fn: Any, **settings: Any) -> Callable[..., Explanation]:
     """
     compiled = api.compile(fn, **settings)
 
-    def explained(*args: Any, **kwargs: Any) -> Explanation:
+    def explained(*args: P.args, **kwargs: P.kwargs) -> Explanation:
         explanation = Explanation()
         with events.STREAM.listening(explanation.note):
             explanation.result = compiled(*args, **kwargs)

@@ -6,7 +6,7 @@ import difflib
 import threading
 from collections.abc import Callable, Mapping
 from importlib.metadata import entry_points
-from typing import Any
+from typing import Any, TypeVar
 
 from torch import fx
 
@@ -15,6 +15,8 @@ from jitpkg.errors import InvalidArgument
 
 Backend = Callable[..., Callable[..., Any]]
 """`backend(gm, example_inputs) -> callable`: compiles a graph; see `torch.compile`."""
+
+B = TypeVar("B", bound=Backend)
 
 GROUP = "jitpkg.backends"
 """The entry-point group in which packages offer backends."""
@@ -32,7 +34,7 @@ class Registry:
         self._lock = threading.Lock()
         self._backends = dict(builtin)
 
-    def register(self, backend: Backend, name: str | None = None) -> Backend:
+    def register(self, backend: B, name: str | None = None) -> B:
         """Make a backend known by name (its own by default); returns it.
 
         Raises:
@@ -72,7 +74,8 @@ class Registry:
             return found
         for entry in entry_points(group=GROUP):
             if entry.name == backend:
-                return self.register(entry.load(), backend)
+                offered: Backend = entry.load()
+                return self.register(offered, backend)
         raise InvalidArgument(
             f"There is no backend {backend!r}.{_near(backend, self.names())}"
             f" The backends are: {', '.join(self.names())}."

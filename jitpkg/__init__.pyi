@@ -1,0 +1,33 @@
+"""The public names, with their types; `__init__.py` loads each when it is first used."""
+
+from jitpkg import config as config
+from jitpkg import errors as errors
+from jitpkg import events as events
+from jitpkg.api import compile as compile  # noqa: A004
+from jitpkg.api import jit as jit
+from jitpkg.api import list_backends as list_backends
+from jitpkg.api import register_backend as register_backend
+from jitpkg.api import reset as reset
+from jitpkg.explanation import Explanation as Explanation
+from jitpkg.explanation import explain as explain
+from jitpkg.logs import set_logs as set_logs
+from jitpkg.marks import disable as disable
+from jitpkg.marks import graph_break as graph_break
+from jitpkg.marks import is_compiling as is_compiling
+
+__all__ = [
+    "Explanation",
+    "compile",
+    "config",
+    "disable",
+    "errors",
+    "events",
+    "explain",
+    "graph_break",
+    "is_compiling",
+    "jit",
+    "list_backends",
+    "register_backend",
+    "reset",
+    "set_logs",
+]
