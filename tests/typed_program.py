@@ -1,4 +1,4 @@
-"""Uses every public name in each of its forms. Nobody runs it: `test_typing.py` has mypy check it."""
+"""Every public name in each of its forms, for mypy to check in `test_typing.py`; nobody runs it."""
 
 from __future__ import annotations
 
