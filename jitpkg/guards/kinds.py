@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import CellType, CodeType
 from typing import Protocol
@@ -11,6 +11,7 @@ from typing import Protocol
 import torch
 
 from jitpkg.facts.tensor import TensorFacts
+from jitpkg.guards import leaves
 from jitpkg.guards.sources import Held, Source, described, object_name
 from jitpkg.guards.special import special
 
@@ -360,22 +361,54 @@ class _Absent:
 ABSENT = _Absent()
 
 
+_mro_of: Callable[[type], tuple[type, ...]] = type.__dict__["__mro__"].__get__
+_namespace_of: Callable[[type], Mapping[str, object]] = type.__dict__["__dict__"].__get__
+
+
 def static_lookup(cls: type, name: str) -> object:
     """What `cls` or its first base that has it holds under `name`; ABSENT if none. Runs no code."""
-    for base in type.__dict__["__mro__"].__get__(cls):
-        held = type.__dict__["__dict__"].__get__(base)
+    for base in _mro_of(cls):
+        held = _namespace_of(base)
         if name in held:
             return held[name]
     return ABSENT
 
 
 def lineage_check(cls: type, found: tuple[tuple[str, object], ...]) -> Callable[[], bool]:
-    """A function that looks every name up again."""
+    """A function that looks every name up again.
+
+    While no dictionary of the class and its bases has changed at all, it need not look: 0.1 us in
+    place of 1 us a name.
+    """
 
     def same() -> bool:
         return all(static_lookup(cls, name) is expected for name, expected in found)
 
-    return same
+    if not leaves.DICT_VERSION_WORKS:
+        return same
+    order = _mro_of(cls)
+    dictionaries = [leaves.class_dictionary(base) for base in order if leaves.is_mutable(base)]
+
+    def versions() -> tuple[int, ...]:
+        return tuple(map(leaves.dict_version, dictionaries))
+
+    known: tuple[int, ...] | None = versions()
+    if not same():
+        known = None
+
+    def unchanged() -> bool:
+        nonlocal known
+        if _mro_of(cls) is not order:
+            return same()
+        now = versions()
+        if now == known:
+            return True
+        if not same():
+            return False
+        known = now
+        return True
+
+    return unchanged
 
 
 @dataclass(frozen=True, slots=True)

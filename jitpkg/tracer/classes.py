@@ -5,6 +5,7 @@ from __future__ import annotations
 import types
 from typing import Any
 
+from jitpkg.guards import leaves
 from jitpkg.guards.kinds import ABSENT, LineageIs, static_lookup
 from jitpkg.guards.sources import Attr, Held, Item, Source
 from jitpkg.tracer import reasons
@@ -31,13 +32,10 @@ from jitpkg.tracer.values import (
 )
 from jitpkg.tracer.vm import VM
 
-_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
-_IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
-
 
 def is_mutable(cls: type) -> bool:
     """Whether attributes of the class, or of a class that it inherits from, can be changed."""
-    return any(base.__flags__ & _HEAP_TYPE and not base.__flags__ & _IMMUTABLE for base in mro(cls))
+    return any(map(leaves.is_mutable, mro(cls)))
 
 
 def mro(cls: type) -> tuple[type, ...]:
