@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import CellType, CodeType
 from typing import Protocol
@@ -348,7 +347,7 @@ class LineageIs:
             return text
         version = names.hold(leaves.dict_version, "version")
         namespaces = mutable_namespaces(self.cls)
-        order = type.__dict__["__mro__"].__get__(self.cls)
+        order = _mro_of(self.cls)
         bases = f"{names.hold(self.cls, '')}.__mro__ is {names.hold(order, 'bases')}"
         unchanged = [] if len(namespaces) < 2 else [bases]
         for base, namespace in namespaces:
@@ -363,23 +362,11 @@ class LineageIs:
         return f"{self.cls.__qualname__} has been changed"
 
 
-_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
-_IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
-
-
-def is_mutable_class(cls: type) -> bool:
-    """Whether attributes of the class itself can be changed."""
-    return bool(cls.__flags__ & _HEAP_TYPE) and not cls.__flags__ & _IMMUTABLE
-
-
 def mutable_namespaces(cls: type) -> list[tuple[type, dict[str, object]]]:
     """The real dictionaries of a class and its bases, of those that can be changed."""
-    found = []
-    for base in type.__dict__["__mro__"].__get__(cls):
-        if is_mutable_class(base):
-            (namespace,) = gc.get_referents(type.__dict__["__dict__"].__get__(base))
-            found.append((base, namespace))
-    return found
+    return [
+        (base, leaves.class_dictionary(base)) for base in _mro_of(cls) if leaves.is_mutable(base)
+    ]
 
 
 class _Absent:
@@ -392,22 +379,54 @@ class _Absent:
 ABSENT = _Absent()
 
 
+_mro_of: Callable[[type], tuple[type, ...]] = type.__dict__["__mro__"].__get__
+_namespace_of: Callable[[type], Mapping[str, object]] = type.__dict__["__dict__"].__get__
+
+
 def static_lookup(cls: type, name: str) -> object:
     """What `cls` or its first base that has it holds under `name`; ABSENT if none. Runs no code."""
-    for base in type.__dict__["__mro__"].__get__(cls):
-        held = type.__dict__["__dict__"].__get__(base)
+    for base in _mro_of(cls):
+        held = _namespace_of(base)
         if name in held:
             return held[name]
     return ABSENT
 
 
 def lineage_check(cls: type, found: tuple[tuple[str, object], ...]) -> Callable[[], bool]:
-    """A function that looks every name up again."""
+    """A function that looks every name up again.
+
+    While no dictionary of the class and its bases has changed at all, it need not look: 0.1 us in
+    place of 1 us a name.
+    """
 
     def same() -> bool:
         return all(static_lookup(cls, name) is expected for name, expected in found)
 
-    return same
+    if not leaves.DICT_VERSION_WORKS:
+        return same
+    order = _mro_of(cls)
+    dictionaries = [namespace for _, namespace in mutable_namespaces(cls)]
+
+    def versions() -> tuple[int, ...]:
+        return tuple(map(leaves.dict_version, dictionaries))
+
+    known: tuple[int, ...] | None = versions()
+    if not same():
+        known = None
+
+    def unchanged() -> bool:
+        nonlocal known
+        if _mro_of(cls) is not order:
+            return same()
+        now = versions()
+        if now == known:
+            return True
+        if not same():
+            return False
+        known = now
+        return True
+
+    return unchanged
 
 
 @dataclass(frozen=True, slots=True)

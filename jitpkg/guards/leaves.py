@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch._C._dynamo import guards as _c
@@ -27,24 +28,24 @@ def global_state_check() -> Check:
     return _c.GlobalStateGuard().check
 
 
-dict_version: Callable[[dict[str, object]], int] = getattr(_c, "dict_version", lambda _: 0)
-"""A number that changes whenever an item of the dict is set or deleted. 30-110 ns."""
+_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
+_IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
 
 
-def _dict_version_works() -> bool:
-    class Probe:
-        attribute = 1
+def is_mutable(cls: type) -> bool:
+    """Whether attributes of the class itself can be set."""
+    return bool(cls.__flags__ & _HEAP_TYPE and not cls.__flags__ & _IMMUTABLE)
 
-    (namespace,) = gc.get_referents(Probe.__dict__)
-    versions = [dict_version(namespace)]
-    if dict_version(namespace) != versions[0]:
-        return False
-    for name in ("attribute", "other"):
-        setattr(Probe, name, 2)
-        versions.append(dict_version(namespace))
-    delattr(Probe, "other")
-    versions.append(dict_version(namespace))
-    return len(set(versions)) == len(versions)
+
+def class_dictionary(cls: type) -> dict[str, object]:
+    """The dictionary behind a class's `__dict__`."""
+    (found,) = gc.get_referents(type.__dict__["__dict__"].__get__(cls))
+    assert isinstance(found, dict)
+    return found
+
+
+dict_version: Callable[[dict[str, object]], int] = getattr(_c, "dict_version", len)
+"""A number that is another one after each change of which keys and values there are. 50 ns."""
 
 
 def _tensor_check_works() -> bool:
@@ -76,6 +77,32 @@ def _global_state_check_works() -> bool:
     return check() and not changed
 
 
+def _dict_version_works() -> bool:
+    """Tried on a class, which is what it is used for."""
+    names = dict.fromkeys(("first", "second"), 1)
+    cls: Any = type("Example", (), dict(names))
+    instance = cls()
+    changes: tuple[Callable[[], object], ...] = (
+        lambda: setattr(cls, "third", 1),
+        lambda: setattr(cls, "first", 2),
+        lambda: delattr(cls, "second"),
+        lambda: setattr(cls, "first", len),
+    )
+    try:
+        dictionary = class_dictionary(cls)
+        for change in changes:
+            before = dict_version(dictionary)
+            instance.first, cls.first, hasattr(cls, "fourth")
+            if dict_version(dictionary) != before:
+                return False
+            change()
+            if dict_version(dictionary) == before:
+                return False
+    except (AttributeError, TypeError, ValueError):
+        return False
+    return True
+
+
+DICT_VERSION_WORKS = _dict_version_works()
 TENSOR_CHECK_WORKS = _tensor_check_works()
 GLOBAL_STATE_CHECK_WORKS = _global_state_check_works()
-DICT_VERSION_WORKS = _dict_version_works()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 from torch.autograd import forward_ad
@@ -80,13 +80,15 @@ def _dispatch_state() -> Iterator[StateIs]:
 
 def _settings() -> Iterator[StateIs]:
     """The settings one by one, where the C function for all of them does not work."""
-    getters = (
-        ("grad mode", torch.is_grad_enabled),
-        ("the default dtype", torch.get_default_dtype),
-        ("deterministic mode", torch.are_deterministic_algorithms_enabled),
-        ("the number of threads", torch.get_num_threads),
-        ("CPU autocast", torch.is_autocast_cpu_enabled),
-        ("autocast", torch.is_autocast_enabled),
+    getters: tuple[tuple[str, Callable[..., object], str], ...] = (
+        ("grad mode", torch.is_grad_enabled, ""),
+        ("the default dtype", torch.get_default_dtype, ""),
+        ("deterministic mode", torch.are_deterministic_algorithms_enabled, ""),
+        ("the number of threads", torch.get_num_threads, ""),
+        ("autocast on the CPU", torch.is_autocast_enabled, "cpu"),
+        ("autocast on CUDA", torch.is_autocast_enabled, "cuda"),
     )
-    for what, getter in getters:
-        yield StateIs(what, "{getter}() == {now}", (("getter", getter), ("now", getter())))
+    for what, getter, device in getters:
+        args = [device] if device else []
+        text = f"{{getter}}({', '.join(map(repr, args))}) == {{now}}"
+        yield StateIs(what, text, (("getter", getter), ("now", getter(*args))))

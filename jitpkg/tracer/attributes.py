@@ -7,7 +7,7 @@ import enum
 import types
 from typing import NamedTuple, NoReturn
 
-from jitpkg.guards.kinds import ABSENT, Has, static_lookup
+from jitpkg.guards.kinds import ABSENT, Has, TypeIs, static_lookup
 from jitpkg.guards.sources import Attr, Held, Item, SlotOf, Source
 from jitpkg.tracer import classes, constants, containers, exceptions, reasons, tensors
 from jitpkg.tracer.effects import DeleteAttribute, SetAttribute
@@ -341,6 +341,8 @@ def _of_super(vm: VM, value: Super, name: str) -> Value:
 def _of_class(vm: VM, value: Known, cls: type, name: str) -> Value:
     """`cls.name`: the metaclass's data descriptors, then the class, then the metaclass."""
     meta = type(cls)
+    if classes.is_mutable(cls):
+        vm.guard(TypeIs(Held(cls), meta))
     if classes.lookup(vm, meta, "__getattribute__") is not type.__getattribute__:
         vm.stop(reasons.ATTRIBUTE, f"{cls.__qualname__}.{name}")
     by_meta = classes.lookup(vm, meta, name)
@@ -405,6 +407,7 @@ def _class_member(vm: VM, member: Value, cls: type) -> Value:
 
 def _of_module(vm: VM, module: types.ModuleType, name: str) -> Value:
     cls = type(module)
+    vm.guard(TypeIs(Held(module), cls))
     if classes.lookup(vm, cls, "__getattribute__") is not types.ModuleType.__getattribute__:
         vm.stop(reasons.ATTRIBUTE, f"{module.__name__}.{name}")
     if name == "__dict__":
@@ -415,12 +418,16 @@ def _of_module(vm: VM, module: types.ModuleType, name: str) -> Value:
     namespace = vars(module)
     if name in namespace:
         return vm.wrap(namespace[name], Item(Held(namespace), name))
+    vm.guard(Has(Held(namespace), name, present=False))
+    if "__getattr__" in namespace:
+        fallback = vm.wrap(namespace["__getattr__"], Item(Held(namespace), "__getattr__"))
+        return vm.call(fallback, (Constant(name),))
+    vm.guard(Has(Held(namespace), "__getattr__", present=False))
     if classes.lookup(vm, cls, "__getattr__") is not ABSENT:
-        vm.guard(Has(Held(namespace), name, present=False))
-        fallback = classes.member(vm, cls, "__getattr__")
-        assert fallback is not None
-        return vm.call(fallback, (vm.trusted(module), Constant(name)))
-    vm.stop(reasons.ATTRIBUTE, f"{module.__name__}.{name}, which is made when it is first read")
+        fallback_of_class = classes.member(vm, cls, "__getattr__")
+        assert fallback_of_class is not None
+        return vm.call(fallback_of_class, (vm.trusted(module), Constant(name)))
+    _no_attribute(vm, f"module '{module.__name__}'", name)
 
 
 _FIXED = ("__name__", "__qualname__", "__doc__", "__module__")

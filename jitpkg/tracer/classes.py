@@ -5,7 +5,8 @@ from __future__ import annotations
 import types
 from typing import Any
 
-from jitpkg.guards.kinds import ABSENT, LineageIs, is_mutable_class, static_lookup
+from jitpkg.guards import leaves
+from jitpkg.guards.kinds import ABSENT, LineageIs, static_lookup
 from jitpkg.guards.sources import Attr, Held, Item, Source
 from jitpkg.tracer import reasons
 from jitpkg.tracer.values import (
@@ -34,7 +35,7 @@ from jitpkg.tracer.vm import VM
 
 def is_mutable(cls: type) -> bool:
     """Whether attributes of the class, or of a class that it inherits from, can be changed."""
-    return any(map(is_mutable_class, mro(cls)))
+    return any(map(leaves.is_mutable, mro(cls)))
 
 
 def mro(cls: type) -> tuple[type, ...]:

@@ -40,8 +40,6 @@ from jitpkg.tracer.vm import VM, Args, Kwargs, Raised
 _MAX_STEPS = 400_000
 """Operations after which a trace is given up: some seconds of tracing."""
 
-_NO_ARGUMENTS: Kwargs = {}
-
 
 class Machine(VM):
     """Executes the dialect on traced values."""
@@ -122,7 +120,7 @@ class Machine(VM):
         return calls.call(self, function, args, kwargs)
 
     def call_object(self, function: object, *args: Value) -> Value:
-        return calls.call(self, Known(function, Held(function)), args, _NO_ARGUMENTS)
+        return calls.call(self, Known(function, Held(function)), args, {})
 
     def op(
         self, target: Callable[..., Any] | str, args: Args, kwargs: Kwargs | None = None

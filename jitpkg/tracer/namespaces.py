@@ -79,6 +79,7 @@ def _load_builtin(vm: VM, frame: Frame, name: str) -> Value:
         vm.stop(reasons.UNSUPPORTED, "a module with builtins of its own")
     vm.guard(Has(frame.globals, name, present=False))
     if name not in builtins.__dict__:
+        vm.guard(Has(_BUILTINS, name, present=False))
         vm.raise_new(NameError, f"name '{name}' is not defined")
     return vm.wrap(builtins.__dict__[name], Item(_BUILTINS, name))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import math
 import operator
+import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -15,10 +16,10 @@ from torch import fx
 
 from jitpkg.facts.fake import DataDependent, NoFacts, Outcome, TheArgument, WouldRaise
 from jitpkg.facts.tensor import TensorFacts, facts_of, why_not_plain
-from jitpkg.guards.kinds import Has, TensorIs, TypeIs
+from jitpkg.guards.kinds import ABSENT, Has, TensorIs, TypeIs
 from jitpkg.guards.sources import Attr, Item, Source
-from jitpkg.tracer import containers, reasons
-from jitpkg.tracer.torch_calls import is_graph_function
+from jitpkg.tracer import classes, containers, reasons
+from jitpkg.tracer.torch_calls import is_graph_function, tensor_methods
 from jitpkg.tracer.values import (
     Constant,
     Known,
@@ -136,6 +137,8 @@ def op(vm: VM, target: Callable[..., Any] | str, args: Args, kwargs: Kwargs | No
 
     if vm.mutations and (vm.effects or vm.in_handler()):
         vm.stop(reasons.HANDLED_FAILURE, f"{name} behind a mutation")
+    if isinstance(target, types.BuiltinFunctionType) and target.__module__ == "_operator":
+        _check_operator(vm, target.__name__.strip("_"), args)
     call = _method_caller(target) if isinstance(target, str) else target
     outcome = _outcome(vm, name, call, fact_args, fact_kwargs)
     _check_grad_of_views(vm, tensors, outcome)
@@ -150,6 +153,22 @@ def op(vm: VM, target: Callable[..., Any] | str, args: Args, kwargs: Kwargs | No
     vm.failures[node.name] = failure
     _note_mutations(vm, tensors, outcome)
     return _Results(vm, node, tensors, iter(outcome.shares)).value(outcome.result)
+
+
+_MIRRORED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
+
+
+def _check_operator(vm: VM, stem: str, args: Args) -> None:
+    """An operator is an op where the tensor's class has torch's own method for it."""
+    operand = vm.look(args[0])
+    special = f"__{stem}__"
+    if not isinstance(operand, Tensor):
+        operand = vm.look(args[1])
+        special = f"__{_MIRRORED[stem]}__" if stem in _MIRRORED else f"__r{stem}__"
+    assert isinstance(operand, Tensor)
+    method = classes.lookup(vm, vm.facts(operand).cls, special)
+    if method is not ABSENT and tensor_methods().get(method) != special:
+        vm.stop(reasons.TENSOR_USE, f"Tensor.{special}, which is not torch's own")
 
 
 def _method_caller(name: str) -> Callable[..., Any]:
