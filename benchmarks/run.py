@@ -4,21 +4,24 @@ Eager code, jitpkg and torch.compile(backend="eager") take turns in one process,
 that whatever slows the machine slows all three. All run the same ops; what differs is the way to
 them.
 
-    python benchmarks/run.py            a minute or two
+    python benchmarks/run.py            two or three minutes
     python benchmarks/run.py --quick    fewer rounds: only to see that it works
+    python benchmarks/run.py --inductor and the first call with torch.compile's default backend
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
+import os
 import platform
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -105,7 +108,7 @@ def graph_counts(program: Program) -> dict[str, int]:
 
 def measured(program: Program, rounds: int, seconds_per_round: float) -> Row:
     firsts = {
-        name: [first_call(program, compile_) for _ in range(3)]
+        name: [first_call(program, compile_) for _ in range(min(rounds, 5))]
         for name, compile_ in COMPILERS.items()
     }
     torch.compiler.reset()
@@ -133,25 +136,67 @@ def measured(program: Program, rounds: int, seconds_per_round: float) -> Row:
 
 
 IN_A_NEW_PROCESS = """
-import sys, time
-import torch
+import time
+start = time.perf_counter()
+import sys, torch
 sys.path.insert(0, {folder!r})
-from programs import increment
-began = time.perf_counter()
+from programs import PROGRAMS
+function, calls = PROGRAMS[{index}].make()
+torch_is_there = time.perf_counter()
 import jitpkg
-compiled = {compiled}
-compiled(torch.ones(4))
-print(time.perf_counter() - began)
+import_jitpkg = time.perf_counter() - torch_is_there
+compile_, backend = {{
+    "eager": (lambda function, backend: function, None),
+    "jitpkg": (jitpkg.compile, "eager"),
+    "torch.compile": (torch.compile, "eager"),
+    "inductor": (torch.compile, "inductor"),
+}}[{compiler!r}]
+function = compile_(function, backend=backend)
+function(*calls[0])
+end = time.perf_counter()
+print(end - start, end - torch_is_there, import_jitpkg)
 """
 
 
-def first_of_a_process(compiled: str) -> float:
-    """Seconds until the first call has returned, in a process that has only imported torch."""
-    program = IN_A_NEW_PROCESS.format(folder=str(Path(__file__).parent), compiled=compiled)
-    run = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+@dataclass(frozen=True)
+class Start:
+    """The beginning of a process, in seconds."""
+
+    whole: float
+    """From the start of Python's own work to the first result."""
+    behind_torch: float
+    """The same without the import of torch."""
+    import_jitpkg: float
+
+
+def start_of_process(program: Program, compiler: str) -> Start:
+    """Run a program once in a new process."""
+    text = IN_A_NEW_PROCESS.format(
+        folder=str(Path(__file__).parent), index=PROGRAMS.index(program), compiler=compiler
     )
-    return float(run.stdout)
+    with tempfile.TemporaryDirectory() as empty:
+        run = subprocess.run(
+            [sys.executable, "-c", text],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=os.environ | {"TORCHINDUCTOR_CACHE_DIR": empty},
+        )
+    if run.returncode:
+        raise RuntimeError(run.stderr)
+    return Start(*map(float, run.stdout.splitlines()[-1].split()))
+
+
+def starts(program: Program, rounds: int) -> dict[str, Start]:
+    """The medians of so many starts with each compiler, which take turns."""
+    found: dict[str, list[Start]] = {name: [] for name in COMPILERS}
+    for _ in range(rounds):
+        for name, samples in found.items():
+            samples.append(start_of_process(program, name))
+    return {
+        name: Start(*map(statistics.median, zip(*map(astuple, samples), strict=True)))
+        for name, samples in found.items()
+    }
 
 
 def ratio(ours: float, theirs: float) -> str:
@@ -176,31 +221,55 @@ def print_calls(rows: list[Row]) -> None:
         )
 
 
-def print_first_calls(rows: list[Row], rounds: int) -> None:
-    print("\nCompiling and the first call, in ms\n")
-    print(f"{'':24}{'eager':>9}{'jitpkg':>11}{'torch.compile':>15}{'':9}{'ratio':>7}")
+HEADER = f"{'':24}{'eager':>9}{'jitpkg':>11}{'torch.compile':>15}{'':9}{'ratio':>7}"
 
-    def line(title: str, eager: float, ours: float, theirs: float) -> None:
-        print(
-            f"{title:24}{MS * eager:9.1f}{MS * ours:11.1f}{MS * theirs:15.1f}"
-            f"{'':9}{ratio(ours, theirs):>7}"
-        )
 
-    for row in rows:
-        line(row.title, row.first["eager"], row.first["jitpkg"], row.first["torch.compile"])
-    compiled = (
-        "increment",
-        "jitpkg.compile(increment)",
-        "torch.compile(increment, backend='eager')",
+def print_line(title: str, eager: float, ours: float, theirs: float) -> None:
+    print(
+        f"{title:24}{MS * eager:9.1f}{MS * ours:11.1f}{MS * theirs:15.1f}"
+        f"{'':9}{ratio(ours, theirs):>7}"
     )
-    samples = [[first_of_a_process(c) for c in compiled] for _ in range(rounds)]
-    line("x + 1, in a new process", *map(statistics.median, zip(*samples, strict=True)))
+
+
+def print_first_calls(rows: list[Row]) -> None:
+    print("\nCompiling and the first call, in ms\n")
+    print(HEADER)
+    for row in rows:
+        print_line(row.title, row.first["eager"], row.first["jitpkg"], row.first["torch.compile"])
+
+
+def print_inductor(programs: list[Program]) -> None:
+    """How much later a default `torch.compile` has its first result, with an empty cache."""
+    print("\nThe same with torch.compile's default backend and an empty cache, in ms\n")
+    print(f"{'':24}{'':9}{'jitpkg':>11}{'Inductor':>15}{'':9}{'ratio':>7}")
+    for program in programs:
+        ours, theirs = (start_of_process(program, name) for name in ("jitpkg", "inductor"))
+        for title, a, b in (
+            (program.title, ours.whole, theirs.whole),
+            ("  without import torch", ours.behind_torch, theirs.behind_torch),
+        ):
+            print(f"{title:24}{'':9}{MS * a:11.1f}{MS * b:15.1f}{'':9}{ratio(a, b):>7}")
+
+
+def print_starts(programs: list[Program], rounds: int) -> None:
+    print("\nFrom the start of a new process to the first result, in ms\n")
+    print(HEADER)
+    import_jitpkg: list[float] = []
+    for program in programs:
+        found = starts(program, rounds)
+        import_jitpkg.extend(start.import_jitpkg for start in found.values())
+        print_line(program.title, *(found[name].whole for name in COMPILERS))
+        behind = [found[name].behind_torch for name in COMPILERS]
+        print_line("  without import torch", *behind)
+    print(f"\nimport jitpkg: {MS * statistics.median(import_jitpkg):.1f} ms")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measure what compiling adds to a call.")
     parser.add_argument("--quick", action="store_true", help="fewer rounds")
-    quick = parser.parse_args().quick
+    parser.add_argument("--inductor", action="store_true", help="start with Inductor, too (slow)")
+    arguments = parser.parse_args()
+    quick = arguments.quick
     torch.set_num_threads(1)
     print(
         f"Python {platform.python_version()}, torch {torch.__version__}, "
@@ -208,9 +277,13 @@ def main() -> None:
     )
     for compile_ in COMPILERS.values():
         compile_(lambda x: x - 1)(torch.ones(2))  # each loads what it needs
-    rows = [measured(p, 3 if quick else 60, 0.001 if quick else 0.004) for p in PROGRAMS]
+    rows = [measured(p, 1 if quick else 60, 0.001 if quick else 0.004) for p in PROGRAMS]
     print_calls(rows)
-    print_first_calls(rows, 1 if quick else 3)
+    print_first_calls(rows)
+    in_new_process = [p for p in PROGRAMS if p.in_new_process]
+    print_starts(in_new_process[:1] if quick else in_new_process, 1 if quick else 5)
+    if arguments.inductor:
+        print_inductor(in_new_process)
 
 
 if __name__ == "__main__":
