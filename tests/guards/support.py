@@ -90,7 +90,7 @@ def as_twin(case: Case) -> Iterator[Any]:
 def by_text(case: Case) -> Iterator[Any]:
     """With the guards' own text in the place of torch's C functions."""
     with ExitStack() as stack:
-        for name in ("TENSOR_CHECK_WORKS", "GLOBAL_STATE_CHECK_WORKS"):
+        for name in ("TENSOR_CHECK_WORKS", "GLOBAL_STATE_CHECK_WORKS", "DICT_VERSION_WORKS"):
             stack.enter_context(mock.patch.object(leaves, name, False))
         yield from case(jitpkg.jit)
 
@@ -112,7 +112,7 @@ def check(case: Case, way: Way, entries: tuple[int, ...] | None) -> None:
 
 
 def entries(*counts: int | None) -> Callable[[Case], Callable[..., None]]:
-    """A test of a case: so many entries exist after each of its yields; `entries(None)` asks not."""
+    """A test of a case: so many entries exist after each of its yields; None: never mind."""
 
     def decorate(case: Case) -> Callable[..., None]:
         @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
