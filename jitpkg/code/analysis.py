@@ -98,7 +98,7 @@ def analyse(code: CodeType) -> Analysis:
 
     Raises:
         Inconsistent: two ways to one instruction have stacks of different depth, or an
-            instruction takes more from the stack than there is.
+            instruction takes more from the stack than there is, or a way leads past the end.
     """
     decoded = decode(code)
     instructions = decoded.instructions
@@ -145,6 +145,8 @@ def analyse(code: CodeType) -> Analysis:
             flow(ins.target, after(ins, state, jumps=True))
         if ins.opname not in FINAL:
             flow(i + 1, after(ins, state, jumps=False))
+    if states[-1] is not None:
+        raise Inconsistent(f"{code.co_qualname}: a way leads past the last instruction")
     return Analysis(code, decoded, tuple(states[:-1]))
 
 

@@ -124,12 +124,12 @@ def after(ins: Instruction, state: State, *, jumps: bool) -> State:
         letters = list(stack)
         letters[-1], letters[-ins.arg] = letters[-ins.arg], letters[-1]
         return State("".join(letters), state.slots)
-    taken, pushed = _stack_change(ins.opname, ins.arg, jumps)
-    if not taken:
+    count, pushed = _stack_change(ins.opname, ins.arg, jumps)
+    if not count:
         return State(stack + pushed, state.slots) if pushed else state
-    if taken > len(stack):
-        raise Inconsistent(f"{ins.opname} takes {taken} values from the stack {stack!r}")
-    return State(stack[:-taken] + pushed, state.slots)
+    if count > len(stack):
+        raise Inconsistent(f"{ins.opname} takes {count} values from the stack {stack!r}")
+    return State(stack[:-count] + pushed, state.slots)
 
 
 _TAKEN = {BOUND: VALUE, CELL: CELL_VALUE, UNBOUND_SLOT: NULL, MAYBE_BOUND: MAYBE_NULL}
@@ -189,6 +189,11 @@ def _stack_change(opname: str, arg: int, jumps: bool) -> tuple[int, str]:
     number = opmap[opname]
     change = stack_effect(number, arg if number in HAS_ARGUMENT else None, jump=jumps)
     return (-change, "") if change < 0 else (0, VALUE * change)
+
+
+def taken(ins: Instruction) -> int:
+    """How many values an instruction takes from the stack, as far as that is known."""
+    return _stack_change(ins.opname, ins.arg, False)[0]
 
 
 def loads_method(ins: Instruction) -> bool:

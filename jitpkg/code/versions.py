@@ -1,4 +1,4 @@
-"""What differs between the supported Pythons: one named fact a line; no version test elsewhere."""
+"""What differs between the supported Pythons: one named fact a line; no other version tests."""
 
 import opcode
 import sys

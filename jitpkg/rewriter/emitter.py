@@ -12,9 +12,12 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from types import CodeType
+from typing import NamedTuple
 
+from jitpkg.code.analysis import slot_names
 from jitpkg.code.effects import (
     BOUND,
+    LASTI,
     MAYBE_BOUND,
     MAYBE_NULL,
     NULL,
@@ -42,6 +45,10 @@ RUN = "run"
 
 
 _SPARE = 3
+"""Temporaries that hold no stack value: a region's answer while the stack is taken down."""
+
+_CALL_DEPTH = 8
+"""Stack that a hook needs besides the original's and the slots: a callable, and a call inside it."""
 
 
 class _OwnOffset:
@@ -52,11 +59,21 @@ _LASTI_CONSTANT = _OwnOffset()
 
 
 class Emitter:
-    """Emits the code objects of one version: one set of hooks, with the exits that each knows."""
+    """Emits the code objects of one version: one set of hooks, with the exits that each knows.
+
+    Raises:
+        ValueError: a point cannot be a hook, or a hook cannot be left by one of its exits.
+    """
 
     def __init__(self, points: Points, hooks: Mapping[int, Hook]) -> None:
         self.points = points
         self.hooks = dict(hooks)
+        for h, hook in self.hooks.items():
+            refusal = points.refusal(h)
+            for p in hook.exits:
+                refusal = refusal or points.exit_refusal(h, p)
+            if refusal is not None:
+                raise ValueError(f"{points.code.co_qualname}, a hook at {h}: {refusal}")
 
     def hooked(self) -> CodeType:
         """The original code, with its hooks.
@@ -94,6 +111,8 @@ class _Writer:
     def __init__(self, code: CodeType) -> None:
         self.out: list[Emitted] = []
         self.consts: list[object] = list(code.co_consts)
+        self._const_at = {id(const): k for k, const in enumerate(self.consts)}
+        self._int_at = {const: k for k, const in enumerate(self.consts) if type(const) is int}
         self.names: list[str] = list(code.co_names)
         self.position: Position = (None, None, None, None)
         self.covered: Handler | None = None
@@ -112,11 +131,19 @@ class _Writer:
         label.index = len(self.out)
 
     def const(self, value: object) -> None:
-        index = next((k for k, c in enumerate(self.consts) if c is value), None)
+        self.emit("LOAD_CONST", self._const_index(value))
+
+    def const_int(self, value: int) -> None:
+        if value not in self._int_at:
+            self._int_at[value] = self._const_index(value)
+        self.emit("LOAD_CONST", self._int_at[value])
+
+    def _const_index(self, value: object) -> int:
+        index = self._const_at.get(id(value))
         if index is None:
-            index = len(self.consts)
+            index = self._const_at[id(value)] = len(self.consts)
             self.consts.append(value)
-        self.emit("LOAD_CONST", index)
+        return index
 
     def attribute(self, name: str) -> None:
         if name not in self.names:
@@ -167,11 +194,21 @@ class _Writer:
 
     def late(self) -> None:
         """Emit the private handlers; last, so that nothing falls into them."""
-        for unbound, behind, self.position, self.covered in self._late:
+        for unbound, behind, position, covered in self._late:
+            self.position, self.covered = position, covered
             self.place(unbound)
             self.emit("POP_TOP")
             self.const(UNBOUND)
             self.goto(behind)
+
+
+class _Frame(NamedTuple):
+    """What is in a frame that is left, and the line where it stays while the call goes on."""
+
+    kept: str
+    """Kinds of the kept stack."""
+    slots: str
+    line: int | None
 
 
 class _Emission(_Writer):
@@ -187,7 +224,7 @@ class _Emission(_Writer):
         self.hooks = hooks
         self.entry = entry
         self.first_temp = points.slot_count
-        self.temps = code.co_stacksize + 1 + _SPARE
+        self.temps = self._temps()
         self.own_cells = {
             ins.arg for ins in points.instructions[: points.start] if ins.opname == "MAKE_CELL"
         }
@@ -198,6 +235,8 @@ class _Emission(_Writer):
         """The instruction itself."""
         self.restores: dict[tuple[int, int], Label] = {}
         """(exit, base) -> where the values lie on the stack as one tuple."""
+        self.leaves: dict[_Frame, Label] = {}
+        """Where the frame is left, by what is in it."""
 
     def code(self) -> CodeType:
         suspends = {h: Label() for h in self.hooks}
@@ -206,8 +245,23 @@ class _Emission(_Writer):
             self._suspend(h, label)
         for (p, base), label in list(self.restores.items()):
             self._restore(p, base, label)
+        for frame, label in self.leaves.items():
+            self._leave(frame, label)
         self.late()
         return self._assembled()
+
+    def _temps(self) -> int:
+        """How many temporaries are needed: for a stack's values, and for what is spare.
+
+        Every call has them to set up and to tear down, even one that uses no hook.
+        """
+        states = self.points.analysis
+        places = {*self.hooks, *(p for hook in self.hooks.values() for p in hook.exits)}
+        deepest = max((len(states.stack(i)) for i in places), default=0)
+        if self.entry is not None:
+            p, base = self.entry
+            deepest = max(deepest, len(states.stack(p)), base + 1)
+        return deepest + _SPARE if self.hooks else deepest
 
     def temp(self, depth: int) -> int:
         return self.first_temp + depth
@@ -305,7 +359,7 @@ class _Emission(_Writer):
         self.emit("DELETE_FAST", slot)
 
     def _dispatch(self, h: int, base: int, exits: tuple[int, ...]) -> None:
-        """The region's `(exit, leave, values)` -> return, go on at an exit that is known, or leave."""
+        """The region's `(exit, leave, values)` -> return, go on at a known exit, or leave."""
         returns = Label()
         self.emit("UNPACK_SEQUENCE", 3)  # the exit is on top
         for p in (RETURN, *exits):
@@ -313,16 +367,13 @@ class _Emission(_Writer):
             self.const_int(p)
             self.emit("COMPARE_OP", COMPARE_EQUAL)
             self.jump_if("TRUE", returns if p == RETURN else self._taking(p, base))
-        self._leave(h, base)
+        self.goto(self.leaves.setdefault(self._frame(h, base), Label()))
         self.place(returns)
         self._return(h, base)
 
-    def const_int(self, value: int) -> None:
-        for k, const in enumerate(self.consts):
-            if type(const) is int and const == value:
-                self.emit("LOAD_CONST", k)
-                return
-        self.const(value)
+    def _frame(self, h: int, base: int) -> _Frame:
+        states, line = self.points.analysis, self.points.instructions[h].line
+        return _Frame(states.stack(h)[:base], states.slots(h), line)
 
     def _taking(self, p: int, base: int) -> Label:
         return self.restores.setdefault((p, base), Label())
@@ -400,9 +451,6 @@ class _Emission(_Writer):
                 self.emit("DELETE_FAST", temp)
                 self.emit("PUSH_NULL")
                 self.place(behind)
-            case "L":
-                self.const(_LASTI_CONSTANT)
-                self.emit("DELETE_FAST", temp)
             case "p":
                 self.move(temp)
                 self.emit("PUSH_EXC_INFO")
@@ -418,26 +466,26 @@ class _Emission(_Writer):
         self.emit("POP_TOP")
         if base:
             self.emit("STORE_FAST", self._spare)
-            self._drop_kept(h, base, keep=False)
+            self._drop_kept(self.points.analysis.stack(h)[:base], keep=False)
             self.move(self._spare)
         self.emit("RETURN_VALUE")
 
-    def _leave(self, h: int, base: int) -> None:
+    def _leave(self, frame: _Frame, label: Label) -> None:
         """return leave(exit, globals(), free cells)(*slots, *kept, values)"""
-        points = self.points
+        self.position = (frame.line, None, None, None)
         self.covered = None
+        self.place(label)
         values, leave, exit_ = self._spare, self._spare + 1, self._spare + 2
         self.emit("STORE_FAST", exit_)
         self.emit("STORE_FAST", leave)
         self.emit("STORE_FAST", values)
-        self._drop_kept(h, base, keep=True)
+        self._drop_kept(frame.kept, keep=True)
         self.callee(lambda: self._resume_function(exit_, leave))
         count = 0
-        kinds = points.analysis.slots(h)
-        for slot in range(points.slot_count):
-            self._slot_out(kinds[slot], slot, 2 + count)
+        for slot in range(self.points.slot_count):
+            self._slot_out(frame.slots[slot], slot, 2 + count)
             count += 1
-        for depth, kind in enumerate(points.analysis.stack(h)[:base]):
+        for depth, kind in enumerate(frame.kept):
             if kind == NULL:
                 self.const(None)
             elif kind == MAYBE_NULL:
@@ -488,10 +536,9 @@ class _Emission(_Writer):
                 self.load_or_unbound(slot, depth)
                 self._clear(slot)
 
-    def _drop_kept(self, h: int, base: int, *, keep: bool) -> None:
-        """Pop the kept stack, ending what is being handled; `keep` puts the values into temporaries."""
-        kinds = self.points.analysis.stack(h)
-        for depth in range(base - 1, -1, -1):
+    def _drop_kept(self, kinds: str, *, keep: bool) -> None:
+        """Pop the kept stack, ending what is being handled; `keep` saves it in temporaries."""
+        for depth in range(len(kinds) - 1, -1, -1):
             if kinds[depth] == SAVED_EXCEPTION:
                 if keep:
                     self.call_const(sys.exception)
@@ -519,12 +566,17 @@ class _Emission(_Writer):
         values = self.temp(base)
         stack = points.analysis.stack(p)
         for depth in range(base):
+            temp = self.temp(depth)
             if depth >= len(stack):
-                self._clear(self.temp(depth))
-                continue
-            self._push_from_temp(stack[depth], self.temp(depth))
-            if stack[depth] == NULL:
-                self.emit("DELETE_FAST", self.temp(depth))
+                self._clear(temp)
+            elif stack[depth] == NULL:
+                self.emit("PUSH_NULL")
+                self.emit("DELETE_FAST", temp)
+            elif stack[depth] == LASTI:
+                self.const(_LASTI_CONSTANT)
+                self.emit("DELETE_FAST", temp)
+            else:
+                self._push_from_temp(stack[depth], temp)
         self.move(values)
         self._restore_values(p, min(base, len(stack)))
 
@@ -548,7 +600,7 @@ class _Emission(_Writer):
             consts=self.consts,
             names=tuple(self.names),
             varnames=varnames,
-            stacksize=original.co_stacksize + points.slot_count + self.temps + 8,
+            stacksize=original.co_stacksize + len(slot_names(original)) + _CALL_DEPTH,
             argcount=original.co_argcount,
             posonlyargcount=original.co_posonlyargcount,
             kwonlyargcount=original.co_kwonlyargcount,
