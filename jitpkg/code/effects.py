@@ -35,6 +35,8 @@ MIXED = "X"
 # Kinds of slots
 BOUND = "B"
 CELL = "C"
+CELL_IN_CELL = "D"
+"""A cell that MAKE_CELL has made around one that came as the argument, and nobody else has."""
 UNBOUND_SLOT = "U"
 MAYBE_BOUND = "M"
 
@@ -116,6 +118,8 @@ def after(ins: Instruction, state: State, *, jumps: bool) -> State:
             state = _after_access(access, slot, state)
         return state
     stack = state.stack
+    if ins.opname == "LOAD_DEREF" and state.slots[ins.arg] == CELL_IN_CELL:
+        return State(stack + CELL_VALUE, state.slots)
     if ins.opname in ("COPY", "SWAP"):
         if ins.arg > len(stack):
             raise Inconsistent(f"{ins.opname} {ins.arg} of the stack {stack!r}")
@@ -132,7 +136,13 @@ def after(ins: Instruction, state: State, *, jumps: bool) -> State:
     return State(stack[:-count] + pushed, state.slots)
 
 
-_TAKEN = {BOUND: VALUE, CELL: CELL_VALUE, UNBOUND_SLOT: NULL, MAYBE_BOUND: MAYBE_NULL}
+_TAKEN = {
+    BOUND: VALUE,
+    CELL: CELL_VALUE,
+    CELL_IN_CELL: VALUE,
+    UNBOUND_SLOT: NULL,
+    MAYBE_BOUND: MAYBE_NULL,
+}
 _STORED = {NULL: UNBOUND_SLOT, MAYBE_NULL: MAYBE_BOUND, CELL_VALUE: CELL}
 
 
@@ -150,7 +160,7 @@ def _after_access(access: Access, slot: int, state: State) -> State:
         case "delete":
             now = UNBOUND_SLOT
         case "cell":
-            now = CELL
+            now = CELL_IN_CELL if before == CELL else CELL
     if now == before:
         return State(stack, state.slots)
     return State(stack, state.slots[:slot] + now + state.slots[slot + 1 :])

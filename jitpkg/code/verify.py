@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from types import CodeType
 
 from jitpkg.code.analysis import analyse
@@ -25,8 +26,10 @@ class Unverified(Exception):
     """A code object would corrupt the interpreter; it must not be installed."""
 
 
-def verify(code: CodeType) -> CodeType:
+def verify(code: CodeType, cells: Collection[int] = ()) -> CodeType:
     """Return `code` if the interpreter can run it on any way through it.
+
+    `cells` are the parameters whose arguments are cells, as those of a resume function may be.
 
     The stack has the same depth on every way to an instruction, never overflows and never
     underflows; no unbound local is loaded unchecked, no NULL is used as an object, cells are where
@@ -37,7 +40,7 @@ def verify(code: CodeType) -> CodeType:
         Unverified: with the instruction that breaks the rule.
     """
     try:
-        analysis = analyse(code)
+        analysis = analyse(code, cells)
     except Inconsistent as error:
         raise Unverified(str(error)) from error
     for i, (ins, state) in enumerate(zip(analysis.instructions, analysis.states, strict=True)):

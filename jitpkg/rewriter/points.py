@@ -34,7 +34,7 @@ _USES_GLOBALS = frozenset(
         "IMPORT_NAME",
     }
 )
-_REBUILDABLE = frozenset({VALUE, NULL, MAYBE_NULL, CELL_VALUE, LASTI})
+_REBUILDABLE = frozenset({VALUE, NULL, MAYBE_NULL, LASTI})
 """Kinds that an exit can put on the stack; a lasti above the kept part is only ever dropped."""
 
 
@@ -150,8 +150,11 @@ class Points:
         stack = self.analysis.stack(i)
         if MIXED in stack:
             return "the stack differs between two ways here"
-        if set(stack[self.analysis.kept(i) :]) & {SAVED_EXCEPTION}:
+        above = stack[self.analysis.kept(i) :]
+        if SAVED_EXCEPTION in above:
             return "a saved exception above the kept stack"
+        if CELL_VALUE in above:
+            return "a cell above the kept stack, whose slot a comprehension borrows"
         return None
 
     def _is_call_behind_names(self, i: int) -> bool:
