@@ -9,6 +9,7 @@ from jitpkg.code.analysis import analyse
 from jitpkg.code.effects import (
     BOUND,
     CELL,
+    CELL_IN_CELL,
     DEREFS,
     MAYBE_NULL,
     NULL,
@@ -58,11 +59,15 @@ def _overflow(state: State, code: CodeType) -> str | None:
     return None
 
 
+_DEREF = {"LOAD_CLOSURE": CELL + BOUND, "LOAD_DEREF": CELL + CELL_IN_CELL}
+"""What a slot may hold, where it is not a cell only."""
+
+
 def _slots(ins: Instruction, state: State) -> str | None:
     """What is wrong with the slots that an instruction uses."""
     if ins.opname in DEREFS:
-        expected = CELL + BOUND if ins.opname == "LOAD_CLOSURE" else CELL
-        return None if state.slots[ins.arg] in expected else f"slot {ins.arg} may hold no cell"
+        holds = state.slots[ins.arg]
+        return None if holds in _DEREF.get(ins.opname, CELL) else f"slot {ins.arg} may hold no cell"
     if ins.opname == LOAD_CHECKED:
         return None
     stored: list[int] = []

@@ -35,6 +35,7 @@ from jitpkg.code.versions import (
 from jitpkg.rewriter.assemble import Handler, Label, Layout, assemble
 from jitpkg.rewriter.door import RETURN, UNBOUND, Door, drop_frame
 from jitpkg.rewriter.points import Points, StackValue
+from jitpkg.rewriter.writer import Writer
 
 RUN = "run"
 """The attribute of a region that a hook calls."""
@@ -44,7 +45,7 @@ _SPARE = 3
 """Temporaries that hold no stack value: a region's answer while the stack is taken down."""
 
 _CALL_DEPTH = 8
-"""Stack that a hook needs besides the original's and the slots: a callable, and a call inside it."""
+"""Stack that a hook needs beside the original's and the slots: a callable and a call in it."""
 
 
 class _OwnOffset:
