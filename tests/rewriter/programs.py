@@ -728,5 +728,8 @@ def _many_locals() -> Callable[..., Any]:
     return namespace["outer"]
 
 
-LARGE: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [(_many_locals(), (5,)), (_many_locals(), (1,))]
+LARGE: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
+    (_many_locals(), (5,)),
+    (_many_locals(), (1,)),
+]
 """Too large for a run of their own at each point."""
