@@ -320,7 +320,7 @@ class CodeIs:
 
     def test(self, names: Names) -> str:
         now = f"{names.of(self.at)}.__code__"
-        held = names.hold(self.code, self.code.co_name)
+        held = names.hold(self.code, self.code.co_name.strip("_") + "_code")
         original = names.hold(self.original, "original_code")
         return f"{now} is {held} or {original}({now}) is {held}"
 

@@ -320,7 +320,7 @@ def test_weak_reference_to_something_else(C):
 
 @entries(1, 2)
 def test_registered_with_an_abstract_class(C):
-    class Shape(metaclass=abc.ABCMeta):
+    class Shape(metaclass=abc.ABCMeta):  # noqa: B024
         pass
 
     class Square:
@@ -353,7 +353,7 @@ def test_instance_check_of_a_metaclass(C):
 
 @entries(None)
 def test_subclass_hook_of_an_abstract_class(C):
-    class Shape(metaclass=abc.ABCMeta):
+    class Shape(metaclass=abc.ABCMeta):  # noqa: B024
         answer = True
 
         @classmethod
