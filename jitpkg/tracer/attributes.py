@@ -46,7 +46,7 @@ def attribute(vm: VM, value: Value, name: str) -> Value:
             return _of_module(vm, module, name)
         case Known(enum.Enum() as enum_member) if name in ("value", "name"):
             return _of_enum_member(vm, value, enum_member, name)
-        case Known() if name in _FIXED and not isinstance(value.obj, types.FunctionType):
+        case Known() if name in _FIXED_NAMES and isinstance(value.obj, _FIXED):
             return Constant(getattr(value.obj, name))
         case Method():
             return _of_method(vm, value, name)
@@ -318,7 +318,7 @@ def _of_tensor(vm: VM, tensor: Tensor, name: str) -> Value:
 
 def _of_super(vm: VM, value: Super, name: str) -> Value:
     """Walk the method resolution order behind `start`."""
-    order = classes.mro(value.cls)
+    order = classes.bases(vm, value.cls)
     for base in order[order.index(value.start) + 1 :]:
         if classes.lookup(vm, base, name) is ABSENT or name not in classes.namespace(base):
             continue
@@ -340,9 +340,7 @@ def _of_super(vm: VM, value: Super, name: str) -> Value:
 
 def _of_class(vm: VM, value: Known, cls: type, name: str) -> Value:
     """`cls.name`: the metaclass's data descriptors, then the class, then the metaclass."""
-    meta = type(cls)
-    if classes.is_mutable(cls):
-        vm.guard(TypeIs(Held(cls), meta))
+    meta = classes.metaclass(vm, cls)
     if classes.lookup(vm, meta, "__getattribute__") is not type.__getattribute__:
         vm.stop(reasons.ATTRIBUTE, f"{cls.__qualname__}.{name}")
     by_meta = classes.lookup(vm, meta, name)
@@ -363,9 +361,9 @@ def _of_class(vm: VM, value: Known, cls: type, name: str) -> Value:
 
 def _class_data(vm: VM, value: Known, cls: type, name: str, descriptor: object) -> Value:
     if name in ("__name__", "__qualname__", "__module__") and type(cls) is type:
-        return Constant(getattr(cls, name))
+        return vm.wrap(getattr(cls, name), Attr(value.source, name))
     if name == "__mro__":
-        return Tuple(tuple(vm.trusted(base) for base in classes.mro(cls)))
+        return Tuple(tuple(vm.trusted(base) for base in classes.bases(vm, cls)))
     if name == "__class__":
         return vm.trusted(type(cls))
     if name == "__dict__":
@@ -430,8 +428,17 @@ def _of_module(vm: VM, module: types.ModuleType, name: str) -> Value:
     _no_attribute(vm, f"module '{module.__name__}'", name)
 
 
-_FIXED = ("__name__", "__qualname__", "__doc__", "__module__")
-"""Attributes that a builtin function or descriptor never changes."""
+_FIXED = (
+    types.BuiltinFunctionType,
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.ClassMethodDescriptorType,
+    types.GetSetDescriptorType,
+    types.MemberDescriptorType,
+    types.MethodWrapperType,
+)
+_FIXED_NAMES = ("__name__", "__qualname__", "__doc__", "__module__")
+"""Attributes that these never change."""
 
 
 def _of_enum_member(vm: VM, value: Known, enum_member: enum.Enum, name: str) -> Value:

@@ -188,6 +188,8 @@ def trace(
             exit_ = _left(vm, region, stopped.graph_break, can_rebuild)
         except Raised as raised:
             exit_ = _left(vm, region, _uncaught(vm, frame, raised), can_rebuild)
+        finally:
+            vm.checkpoint = None  # it refers to the trace, which holds the call's arguments
     vm.guards.extend(_distinct(vm))
     return Trace(
         graph=vm.graph.graph,

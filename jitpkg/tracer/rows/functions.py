@@ -136,6 +136,8 @@ def getattr_(vm: VM, value: Value, name: Value, default: Value | None = None, /)
     attribute = _attribute_name(vm, name)
     base = vm.look(value)
     if isinstance(base, Constant):
+        if default is not None and not hasattr(base.value, attribute):
+            return default
         return constants.fold(vm, getattr, (base, Constant(attribute)))
     if default is None:
         return vm.attribute(value, attribute)
@@ -175,10 +177,10 @@ def super_(vm: VM, start: Value | None = None, receiver: Value | None = None, /)
         vm.stop(reasons.UNSUPPORTED, "super() of one argument")
     receiver = vm.look(receiver)
     own = class_in(receiver)
-    if own is not None and issubclass(own, start.obj):
+    if own is not None and classes.derives(vm, own, start.obj):
         return Super(start.obj, receiver, own)
     cls = vm.class_of(receiver)
-    if not issubclass(cls, start.obj):
+    if not classes.derives(vm, cls, start.obj):
         vm.stop(reasons.RAISES, "super() of an object of another class")
     return Super(start.obj, receiver, cls)
 
