@@ -317,21 +317,22 @@ class Rewriter:
     def __init__(self, region_at: RegionAt) -> None:
         self.region_at = region_at
         self.regions: list[Region] = []
-        self.rewritten: dict[int, CodeType] = {}
-        self.originals: list[CodeType] = []
+        self.rewritten: dict[tuple[str, CodeType], CodeType] = {}
+        """By file and, since files are read again, by what they hold."""
+        self.done: dict[int, CodeType] = {}
 
     def code(self, code: CodeType) -> CodeType:
         """The rewritten code; what was rewritten before is given back as it is."""
-        if id(code) in self.rewritten:
-            return self.rewritten[id(code)]
+        key = code.co_filename, code
+        if id(code) in self.done or key in self.rewritten:
+            return self.rewritten.get(key, code)
         nested = tuple(self.code(c) if isinstance(c, CodeType) else c for c in code.co_consts)
         changed = any(a is not b for a, b in zip(nested, code.co_consts, strict=True))
         new = code.replace(co_consts=nested) if changed else code
         if is_function(code):
             points = Points.of(new)
             new = Emitter(points, self.hooks(points)).hooked()
-        self.originals += [code, new]
-        self.rewritten[id(code)] = self.rewritten[id(new)] = new
+        self.rewritten[key] = self.done[id(new)] = new
         return new
 
     def hooks(self, points: Points, which: Iterable[int] | None = None) -> dict[int, Hook]:
