@@ -15,13 +15,12 @@ from jitpkg.code.effects import (
     LASTI,
     UNBOUND_SLOT,
     VALUE,
-    Inconsistent,
     State,
     accesses,
     after,
     join,
 )
-from jitpkg.code.instructions import Decoded, Instruction, decode
+from jitpkg.code.instructions import Decoded, Inconsistent, Instruction, decode
 
 GENERATOR_FLAGS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 FUNCTION_FLAGS = inspect.CO_OPTIMIZED | inspect.CO_NEWLOCALS
