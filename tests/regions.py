@@ -118,6 +118,7 @@ class Walking:
         self.emitter = emitter
         self.codes: dict[int, CodeType] = {}
         self.moved: set[int] = set()
+        self.left = 0
 
     def reachable(self) -> list[int]:
         """Exits that a walk may come to."""
@@ -149,6 +150,7 @@ class Walking:
         self.moved.add(best[0])
         if self.emitter is None or is_generator(self.points.code):
             return best
+        self.left += 1
         return -2 - best[0], self.leave, best[2]
 
     def leave(
@@ -331,7 +333,8 @@ class Rewriter:
         new = code.replace(co_consts=nested) if changed else code
         if is_function(code):
             points = Points.of(new)
-            new = Emitter(points, self.hooks(points)).hooked()
+            if hooks := self.hooks(points):
+                new = Emitter(points, hooks).hooked()
         self.rewritten[key] = self.done[id(new)] = new
         return new
 

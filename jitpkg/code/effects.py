@@ -48,6 +48,21 @@ FINAL = frozenset(
 )
 """Opcodes that never continue with the next instruction."""
 
+QUIET = frozenset(
+    {
+        "COPY",
+        "END_FOR",
+        "LOAD_FAST_AND_CLEAR",
+        "MAKE_CELL",
+        "NOP",
+        "POP_TOP",
+        "STORE_FAST",
+        "STORE_FAST_STORE_FAST",
+        "SWAP",
+    }
+)
+"""Opcodes that raise nothing themselves; a trace function can, before any instruction."""
+
 DEREFS = frozenset(
     {
         "LOAD_CLOSURE",
