@@ -13,7 +13,7 @@ from torch import fx
 from jitpkg.code.dialect import Op, translate
 from jitpkg.config import Options
 from jitpkg.errors import Break
-from jitpkg.facts.fake import FakeFacts
+from jitpkg.facts.answers import Facts
 from jitpkg.guards.kinds import Guard, Same, sources_of
 from jitpkg.guards.sources import Attr, Globals, Source, base_of
 from jitpkg.tracer import namespaces, reasons, state
@@ -144,7 +144,7 @@ class _Region:
 def trace(
     start: Start,
     options: Options,
-    facts: FakeFacts,
+    facts: Facts,
     *,
     original_code: Callable[[CodeType], CodeType],
     can_leave: Callable[[int], bool],

@@ -13,7 +13,7 @@ from torch import fx
 
 from jitpkg.config import Options
 from jitpkg.errors import Break, Reason
-from jitpkg.facts.fake import FakeFacts
+from jitpkg.facts.answers import Facts
 from jitpkg.facts.tensor import TensorFacts
 from jitpkg.guards.kinds import Guard
 from jitpkg.guards.sources import Source
@@ -75,11 +75,11 @@ class VM(ABC):
     def __init__(
         self,
         options: Options,
-        facts: FakeFacts,
+        facts: Facts,
         original_code: Callable[[CodeType], CodeType],
     ) -> None:
         self.options = options
-        self.fake = facts
+        self.answers = facts
         self.original_code = original_code
         """From a hooked code object to what its author wrote; any other is its own original."""
         self.graph = GraphWriter()
