@@ -1,4 +1,4 @@
-"""From instructions with labels to a code object, by the `bytecode` library's concrete instructions.
+"""From instructions with labels to a code object, by `bytecode`'s concrete instructions.
 
 Concrete instructions keep every argument a number, so names, constants and slots stay where the
 original code has them, and decoding what was assembled gives back what went in.
@@ -124,7 +124,9 @@ def assemble(instructions: Sequence[Emitted], layout: Layout) -> tuple[CodeType,
     bytecode.kwonlyargcount = layout.kwonlyargcount
     bytecode.flags = CompilerFlags(layout.flags)
     code = bytecode.to_code(stacksize=layout.stacksize, compute_exception_stack_depths=False)
-    offsets = [2 * (start + extra) for start, extra in zip(sizes.starts, sizes.extended)]
+    offsets = [
+        2 * (start + extra) for start, extra in zip(sizes.starts, sizes.extended, strict=False)
+    ]
     return code, offsets
 
 
@@ -133,21 +135,26 @@ def _cache_count(opname: str) -> int:
 
 
 def _concrete(instructions: Sequence[Emitted], sizes: _Sizes) -> list[ConcreteInstr]:
-    locations: dict[Position, InstrLocation] = {}
+    made: dict[tuple[str, int, Position, int], list[ConcreteInstr]] = {}
     out: list[ConcreteInstr] = []
     for ins, extended in zip(instructions, sizes.extended, strict=True):
-        location = locations.get(ins.position)
-        if location is None:
-            location = locations[ins.position] = _location(ins.position)
-        if opcode.opmap[ins.opname] in HAS_ARGUMENT:
-            instruction = ConcreteInstr(
-                ins.opname, ins.arg, location=location, extended_args=extended or None
-            )
-        else:
-            instruction = ConcreteInstr(ins.opname, location=location)
-        out.append(instruction)
-        out.extend([ConcreteInstr("CACHE", 0, location=location)] * _cache_count(ins.opname))
+        key = ins.opname, ins.arg, ins.position, extended
+        units = made.get(key)
+        if units is None:
+            units = made[key] = _units(*key)
+        out += units
     return out
+
+
+def _units(opname: str, arg: int, position: Position, extended: int) -> list[ConcreteInstr]:
+    """One instruction and its caches."""
+    location = _location(position)
+    if opcode.opmap[opname] in HAS_ARGUMENT:
+        first = ConcreteInstr(opname, arg, location=location, extended_args=extended or None)
+    else:
+        first = ConcreteInstr(opname, location=location)
+    caches = _cache_count(opname)
+    return [first, *[ConcreteInstr("CACHE", 0, location=location)] * caches] if caches else [first]
 
 
 def _location(position: Position) -> InstrLocation:

@@ -167,7 +167,8 @@ class _Writer:
 
     def late(self) -> None:
         """Emit the private handlers; last, so that nothing falls into them."""
-        for unbound, behind, self.position, self.covered in self._late:
+        for unbound, behind, position, covered in self._late:
+            self.position, self.covered = position, covered
             self.place(unbound)
             self.emit("POP_TOP")
             self.const(UNBOUND)
@@ -305,7 +306,7 @@ class _Emission(_Writer):
         self.emit("DELETE_FAST", slot)
 
     def _dispatch(self, h: int, base: int, exits: tuple[int, ...]) -> None:
-        """The region's `(exit, leave, values)` -> return, go on at an exit that is known, or leave."""
+        """The region's `(exit, leave, values)`: return, go on at a known exit, or leave."""
         returns = Label()
         self.emit("UNPACK_SEQUENCE", 3)  # the exit is on top
         for p in (RETURN, *exits):
@@ -489,7 +490,7 @@ class _Emission(_Writer):
                 self._clear(slot)
 
     def _drop_kept(self, h: int, base: int, *, keep: bool) -> None:
-        """Pop the kept stack, ending what is being handled; `keep` puts the values into temporaries."""
+        """Pop the kept stack, ending what is handled; `keep` puts the values into temporaries."""
         kinds = self.points.analysis.stack(h)
         for depth in range(base - 1, -1, -1):
             if kinds[depth] == SAVED_EXCEPTION:
