@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Collection
 from dataclasses import dataclass
 from types import CodeType
 
@@ -93,12 +94,12 @@ def is_function(code: CodeType) -> bool:
     return code.co_flags & FUNCTION_FLAGS == FUNCTION_FLAGS
 
 
-def analyse(code: CodeType) -> Analysis:
-    """Follow every way through `code`, handlers included.
+def analyse(code: CodeType, cells: Collection[int] = ()) -> Analysis:
+    """Follow every way through `code`, handlers included; `cells` are arguments that are cells.
 
     Raises:
         Inconsistent: two ways to one instruction have stacks of different depth, or an
-            instruction takes more from the stack than there is.
+            instruction takes more from the stack than there is, or a way leads past the end.
     """
     decoded = decode(code)
     instructions = decoded.instructions
@@ -122,7 +123,7 @@ def analyse(code: CodeType) -> Analysis:
             states[i] = joined
             todo.append(i)
 
-    flow(0, _at_entry(code))
+    flow(0, _at_entry(code, cells))
     raised: set[tuple[int, str, str]] = set()  # most instructions under a handler are alike to it
     while todo:
         i = todo.pop()
@@ -145,13 +146,16 @@ def analyse(code: CodeType) -> Analysis:
             flow(ins.target, after(ins, state, jumps=True))
         if ins.opname not in FINAL:
             flow(i + 1, after(ins, state, jumps=False))
+    if states[-1] is not None:
+        raise Inconsistent(f"{code.co_qualname}: a way leads past the last instruction")
     return Analysis(code, decoded, tuple(states[:-1]))
 
 
-def _at_entry(code: CodeType) -> State:
+def _at_entry(code: CodeType, cells: Collection[int]) -> State:
     parameters = parameter_count(code)
+    arguments = "".join(CELL if slot in cells else BOUND for slot in range(parameters))
     others = len(slot_names(code)) - parameters - len(code.co_freevars)
-    return State("", BOUND * parameters + UNBOUND_SLOT * others + CELL * len(code.co_freevars))
+    return State("", arguments + UNBOUND_SLOT * others + CELL * len(code.co_freevars))
 
 
 def stored_slots(analysis: Analysis) -> frozenset[int]:

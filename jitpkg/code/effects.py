@@ -35,6 +35,8 @@ MIXED = "X"
 # Kinds of slots
 BOUND = "B"
 CELL = "C"
+CELL_IN_CELL = "D"
+"""A cell that MAKE_CELL has made around one that came as the argument, and nobody else has."""
 UNBOUND_SLOT = "U"
 MAYBE_BOUND = "M"
 
@@ -116,6 +118,8 @@ def after(ins: Instruction, state: State, *, jumps: bool) -> State:
             state = _after_access(access, slot, state)
         return state
     stack = state.stack
+    if ins.opname == "LOAD_DEREF" and state.slots[ins.arg] == CELL_IN_CELL:
+        return State(stack + CELL_VALUE, state.slots)
     if ins.opname in ("COPY", "SWAP"):
         if ins.arg > len(stack):
             raise Inconsistent(f"{ins.opname} {ins.arg} of the stack {stack!r}")
@@ -124,15 +128,21 @@ def after(ins: Instruction, state: State, *, jumps: bool) -> State:
         letters = list(stack)
         letters[-1], letters[-ins.arg] = letters[-ins.arg], letters[-1]
         return State("".join(letters), state.slots)
-    taken, pushed = _stack_change(ins.opname, ins.arg, jumps)
-    if not taken:
+    count, pushed = _stack_change(ins.opname, ins.arg, jumps)
+    if not count:
         return State(stack + pushed, state.slots) if pushed else state
-    if taken > len(stack):
-        raise Inconsistent(f"{ins.opname} takes {taken} values from the stack {stack!r}")
-    return State(stack[:-taken] + pushed, state.slots)
+    if count > len(stack):
+        raise Inconsistent(f"{ins.opname} takes {count} values from the stack {stack!r}")
+    return State(stack[:-count] + pushed, state.slots)
 
 
-_TAKEN = {BOUND: VALUE, CELL: CELL_VALUE, UNBOUND_SLOT: NULL, MAYBE_BOUND: MAYBE_NULL}
+_TAKEN = {
+    BOUND: VALUE,
+    CELL: CELL_VALUE,
+    CELL_IN_CELL: VALUE,
+    UNBOUND_SLOT: NULL,
+    MAYBE_BOUND: MAYBE_NULL,
+}
 _STORED = {NULL: UNBOUND_SLOT, MAYBE_NULL: MAYBE_BOUND, CELL_VALUE: CELL}
 
 
@@ -150,7 +160,7 @@ def _after_access(access: Access, slot: int, state: State) -> State:
         case "delete":
             now = UNBOUND_SLOT
         case "cell":
-            now = CELL
+            now = CELL_IN_CELL if before == CELL else CELL
     if now == before:
         return State(stack, state.slots)
     return State(stack, state.slots[:slot] + now + state.slots[slot + 1 :])
@@ -189,6 +199,11 @@ def _stack_change(opname: str, arg: int, jumps: bool) -> tuple[int, str]:
     number = opmap[opname]
     change = stack_effect(number, arg if number in HAS_ARGUMENT else None, jump=jumps)
     return (-change, "") if change < 0 else (0, VALUE * change)
+
+
+def taken(ins: Instruction) -> int:
+    """How many values an instruction takes from the stack, as far as that is known."""
+    return _stack_change(ins.opname, ins.arg, False)[0]
 
 
 def loads_method(ins: Instruction) -> bool:

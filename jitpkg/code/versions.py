@@ -1,4 +1,4 @@
-"""What differs between the supported Pythons: one named fact a line; no version test elsewhere."""
+"""What differs between the supported Pythons: one named fact a line; no other version tests."""
 
 import opcode
 import sys
@@ -29,6 +29,9 @@ SEND_KEEPS_ITERATOR = PYTHON >= (3, 12)
 
 LOAD_CHECKED = "LOAD_FAST_CHECK" if UNBOUND_LOAD_CRASHES else "LOAD_FAST"
 """The opcode that loads a local and raises UnboundLocalError where it is unbound."""
+
+MOVES = PYTHON >= (3, 12)
+"""LOAD_FAST_AND_CLEAR exists: it pushes what a slot holds, be it a cell or NULL, and unbinds it."""
 
 LOAD_CELL = "LOAD_FAST" if PYTHON >= (3, 13) else "LOAD_CLOSURE"
 """The opcode that pushes a cell itself rather than what it holds."""

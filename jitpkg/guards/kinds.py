@@ -321,7 +321,8 @@ class CodeIs:
         code = f"{names.of(self.at)}.__code__"
         if self.original is not None:
             code = f"{names.hold(self.original, 'original_code')}({code})"
-        return f"{code} is {names.hold(self.code, self.code.co_name)}"
+        name = self.code.co_name.strip("_")
+        return f"{code} is {names.hold(self.code, name + '_code')}"
 
     def why(self, now: object) -> str:
         return f"{described(self.at)} has other code now"

@@ -7,6 +7,7 @@ import keyword
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, ModuleType
 
 import torch
 
@@ -63,7 +64,7 @@ class Text:
 
     def variable(self, hint: str) -> str:
         """A name that nothing else in the function has."""
-        stem = re.sub(r"\W+", "_", hint).lstrip("_") or "value"
+        stem = re.sub(r"\W+", "_", hint).strip("_") or "value"
         if stem[0].isdigit() or keyword.iskeyword(stem) or hasattr(builtins, stem):
             stem = f"the_{stem}"
         name, k = stem, 1
@@ -78,7 +79,7 @@ class Text:
         known = self._held_names.get(id(obj))
         if known is not None:
             return known
-        name = self.variable(hint or type(obj).__name__)
+        name = self.variable(hint or _hint_of_object(obj))
         self._held_names[id(obj)] = name
         self.held[name] = obj
         return name
@@ -143,6 +144,19 @@ class Text:
         if isinstance(key, str | int | bytes) or key is None:
             return repr(key)
         return self.hold(key, "key")
+
+
+def _hint_of_object(obj: object) -> str:
+    """What a person would call the object."""
+    match obj:
+        case ModuleType():
+            return obj.__name__.rpartition(".")[2]
+        case type() | FunctionType() | BuiltinFunctionType() | MethodDescriptorType():
+            return obj.__name__
+        case {"__name__": str(name), "__spec__": _}:
+            return f"{name.rpartition('.')[2].strip('_')}_globals"
+        case _:
+            return type(obj).__name__
 
 
 def _hint(source: Source) -> str:

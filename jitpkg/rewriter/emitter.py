@@ -10,11 +10,15 @@ from __future__ import annotations
 import builtins
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from types import CodeType
+from typing import NamedTuple
 
+from jitpkg.code.analysis import slot_names
 from jitpkg.code.effects import (
     BOUND,
+    CELL_VALUE,
+    LASTI,
     MAYBE_BOUND,
     MAYBE_NULL,
     NULL,
@@ -22,26 +26,26 @@ from jitpkg.code.effects import (
     UNBOUND_SLOT,
     slots_used,
 )
-from jitpkg.code.instructions import Covered, Position
+from jitpkg.code.instructions import Covered
 from jitpkg.code.verify import verify
 from jitpkg.code.versions import (
-    ATTRIBUTE_SHIFT,
     COMPARE_EQUAL,
-    HAS_PRECALL,
-    JUMP_IF,
     LOAD_CELL,
-    LOAD_CHECKED,
-    NULL_BELOW_CALLABLE,
 )
-from jitpkg.rewriter.assemble import GOTO, Emitted, Handler, Label, Layout, assemble
+from jitpkg.rewriter.assemble import Handler, Label, Layout, assemble
 from jitpkg.rewriter.door import RETURN, UNBOUND, Door, drop_frame
 from jitpkg.rewriter.points import Points, StackValue
+from jitpkg.rewriter.writer import Writer
 
 RUN = "run"
 """The attribute of a region that a hook calls."""
 
 
 _SPARE = 3
+"""Temporaries that hold no stack value: a region's answer while the stack is taken down."""
+
+_CALL_DEPTH = 8
+"""Stack that a hook needs beside the original's and the slots: a callable and a call in it."""
 
 
 class _OwnOffset:
@@ -52,11 +56,21 @@ _LASTI_CONSTANT = _OwnOffset()
 
 
 class Emitter:
-    """Emits the code objects of one version: one set of hooks, with the exits that each knows."""
+    """Emits the code objects of one version: one set of hooks, with the exits that each knows.
+
+    Raises:
+        ValueError: a point cannot be a hook, or a hook cannot be left by one of its exits.
+    """
 
     def __init__(self, points: Points, hooks: Mapping[int, Hook]) -> None:
         self.points = points
         self.hooks = dict(hooks)
+        for h, hook in self.hooks.items():
+            refusal = points.refusal(h)
+            for p in hook.exits:
+                refusal = refusal or points.exit_refusal(h, p)
+            if refusal is not None:
+                raise ValueError(f"{points.code.co_qualname}, a hook at {h}: {refusal}")
 
     def hooked(self) -> CodeType:
         """The original code, with its hooks.
@@ -88,94 +102,16 @@ class Hook:
         self.exits = tuple(exits)
 
 
-class _Writer:
-    """The list of emitted instructions, its constants and its labels."""
+class _Frame(NamedTuple):
+    """What is in a frame that is left, and the line where it stays while the call goes on."""
 
-    def __init__(self, code: CodeType) -> None:
-        self.out: list[Emitted] = []
-        self.consts: list[object] = list(code.co_consts)
-        self.names: list[str] = list(code.co_names)
-        self.position: Position = (None, None, None, None)
-        self.covered: Handler | None = None
-        self._late: list[tuple[Label, Label, Position, Handler | None]] = []
-
-    def emit(self, opname: str, arg: int = 0, to: Label | None = None) -> None:
-        self.out.append(Emitted(opname, arg, self.position, to, self.covered))
-
-    def goto(self, to: Label) -> None:
-        self.emit(GOTO, to=to)
-
-    def jump_if(self, condition: str, to: Label) -> None:
-        self.emit(JUMP_IF + condition, to=to)
-
-    def place(self, label: Label) -> None:
-        label.index = len(self.out)
-
-    def const(self, value: object) -> None:
-        index = next((k for k, c in enumerate(self.consts) if c is value), None)
-        if index is None:
-            index = len(self.consts)
-            self.consts.append(value)
-        self.emit("LOAD_CONST", index)
-
-    def attribute(self, name: str) -> None:
-        if name not in self.names:
-            self.names.append(name)
-        self.emit("LOAD_ATTR", self.names.index(name) << ATTRIBUTE_SHIFT)
-
-    def callee(self, push: Callable[[], None]) -> None:
-        """Push a callable and the NULL that belongs to it."""
-        if NULL_BELOW_CALLABLE:
-            self.emit("PUSH_NULL")
-        push()
-        if not NULL_BELOW_CALLABLE:
-            self.emit("PUSH_NULL")
-
-    def call(self, arguments: int) -> None:
-        if HAS_PRECALL:
-            self.emit("PRECALL", arguments)
-        self.emit("CALL", arguments)
-
-    def call_const(self, function: object) -> None:
-        """Push what `function()` returns."""
-        self.callee(lambda: self.const(function))
-        self.call(0)
-
-    def move(self, slot: int) -> None:
-        """Push a slot that is bound, and unbind it: objects die where they did before."""
-        self.emit("LOAD_FAST", slot)
-        self.emit("DELETE_FAST", slot)
-
-    def load_or_unbound(self, slot: int, depth: int) -> None:
-        """Push a slot, or UNBOUND by way of a private handler; `depth` is the stack's here."""
-        unbound, behind, outer = Label(), Label(), self.covered
-        self.covered = Handler(unbound, depth, lasti=False)
-        self.emit(LOAD_CHECKED, slot)
-        self.covered = outer
-        self.place(behind)
-        self._late.append((unbound, behind, self.position, outer))
-
-    def unbind_if_unbound(self, slot: int) -> None:
-        """Unbind a slot that holds UNBOUND."""
-        bound = Label()
-        self.emit("LOAD_FAST", slot)
-        self.const(UNBOUND)
-        self.emit("IS_OP")
-        self.jump_if("FALSE", bound)
-        self.emit("DELETE_FAST", slot)
-        self.place(bound)
-
-    def late(self) -> None:
-        """Emit the private handlers; last, so that nothing falls into them."""
-        for unbound, behind, position, covered in self._late:
-            self.position, self.covered = position, covered
-            self.place(unbound)
-            self.emit("POP_TOP")
-            self.const(UNBOUND)
-            self.goto(behind)
+    kept: str
+    """Kinds of the kept stack."""
+    slots: str
+    line: int | None
 
 
-class _Emission(_Writer):
+class _Emission(Writer):
     """One code object in the making."""
 
     def __init__(
@@ -188,7 +124,7 @@ class _Emission(_Writer):
         self.hooks = hooks
         self.entry = entry
         self.first_temp = points.slot_count
-        self.temps = code.co_stacksize + 1 + _SPARE
+        self.temps = self._temps()
         self.own_cells = {
             ins.arg for ins in points.instructions[: points.start] if ins.opname == "MAKE_CELL"
         }
@@ -199,6 +135,8 @@ class _Emission(_Writer):
         """The instruction itself."""
         self.restores: dict[tuple[int, int], Label] = {}
         """(exit, base) -> where the values lie on the stack as one tuple."""
+        self.leaves: dict[_Frame, Label] = {}
+        """Where the frame is left, by what is in it."""
 
     def code(self) -> CodeType:
         suspends = {h: Label() for h in self.hooks}
@@ -207,8 +145,23 @@ class _Emission(_Writer):
             self._suspend(h, label)
         for (p, base), label in list(self.restores.items()):
             self._restore(p, base, label)
+        for frame, label in self.leaves.items():
+            self._leave(frame, label)
         self.late()
         return self._assembled()
+
+    def _temps(self) -> int:
+        """How many temporaries are needed: for a stack's values, and for what is spare.
+
+        Every call has them to set up and to tear down, even one that uses no hook.
+        """
+        states = self.points.analysis
+        places = {*self.hooks, *(p for hook in self.hooks.values() for p in hook.exits)}
+        deepest = max((len(states.stack(i)) for i in places), default=0)
+        if self.entry is not None:
+            p, base = self.entry
+            deepest = max(deepest, len(states.stack(p)), base + 1)
+        return deepest + _SPARE if self.hooks else deepest
 
     def temp(self, depth: int) -> int:
         return self.first_temp + depth
@@ -314,16 +267,13 @@ class _Emission(_Writer):
             self.const_int(p)
             self.emit("COMPARE_OP", COMPARE_EQUAL)
             self.jump_if("TRUE", returns if p == RETURN else self._taking(p, base))
-        self._leave(h, base)
+        self.goto(self.leaves.setdefault(self._frame(h, base), Label()))
         self.place(returns)
         self._return(h, base)
 
-    def const_int(self, value: int) -> None:
-        for k, const in enumerate(self.consts):
-            if type(const) is int and const == value:
-                self.emit("LOAD_CONST", k)
-                return
-        self.const(value)
+    def _frame(self, h: int, base: int) -> _Frame:
+        states, line = self.points.analysis, self.points.instructions[h].line
+        return _Frame(states.stack(h)[:base], states.slots(h), line)
 
     def _taking(self, p: int, base: int) -> Label:
         return self.restores.setdefault((p, base), Label())
@@ -401,9 +351,6 @@ class _Emission(_Writer):
                 self.emit("DELETE_FAST", temp)
                 self.emit("PUSH_NULL")
                 self.place(behind)
-            case "L":
-                self.const(_LASTI_CONSTANT)
-                self.emit("DELETE_FAST", temp)
             case "p":
                 self.move(temp)
                 self.emit("PUSH_EXC_INFO")
@@ -419,26 +366,26 @@ class _Emission(_Writer):
         self.emit("POP_TOP")
         if base:
             self.emit("STORE_FAST", self._spare)
-            self._drop_kept(h, base, keep=False)
+            self._drop_kept(self.points.analysis.stack(h)[:base], keep=False)
             self.move(self._spare)
         self.emit("RETURN_VALUE")
 
-    def _leave(self, h: int, base: int) -> None:
+    def _leave(self, frame: _Frame, label: Label) -> None:
         """return leave(exit, globals(), free cells)(*slots, *kept, values)"""
-        points = self.points
+        self.position = (frame.line, None, None, None)
         self.covered = None
+        self.place(label)
         values, leave, exit_ = self._spare, self._spare + 1, self._spare + 2
         self.emit("STORE_FAST", exit_)
         self.emit("STORE_FAST", leave)
         self.emit("STORE_FAST", values)
-        self._drop_kept(h, base, keep=True)
+        self._drop_kept(frame.kept, keep=True)
         self.callee(lambda: self._resume_function(exit_, leave))
         count = 0
-        kinds = points.analysis.slots(h)
-        for slot in range(points.slot_count):
-            self._slot_out(kinds[slot], slot, 2 + count)
+        for slot in range(self.points.slot_count):
+            self._slot_out(frame.slots[slot], slot, 2 + count)
             count += 1
-        for depth, kind in enumerate(points.analysis.stack(h)[:base]):
+        for depth, kind in enumerate(frame.kept):
             if kind == NULL:
                 self.const(None)
             elif kind == MAYBE_NULL:
@@ -489,10 +436,9 @@ class _Emission(_Writer):
                 self.load_or_unbound(slot, depth)
                 self._clear(slot)
 
-    def _drop_kept(self, h: int, base: int, *, keep: bool) -> None:
-        """Pop the kept stack, ending what is handled; `keep` puts the values into temporaries."""
-        kinds = self.points.analysis.stack(h)
-        for depth in range(base - 1, -1, -1):
+    def _drop_kept(self, kinds: str, *, keep: bool) -> None:
+        """Pop the kept stack, ending what is being handled; `keep` saves it in temporaries."""
+        for depth in range(len(kinds) - 1, -1, -1):
             if kinds[depth] == SAVED_EXCEPTION:
                 if keep:
                     self.call_const(sys.exception)
@@ -520,12 +466,17 @@ class _Emission(_Writer):
         values = self.temp(base)
         stack = points.analysis.stack(p)
         for depth in range(base):
+            temp = self.temp(depth)
             if depth >= len(stack):
-                self._clear(self.temp(depth))
-                continue
-            self._push_from_temp(stack[depth], self.temp(depth))
-            if stack[depth] == NULL:
-                self.emit("DELETE_FAST", self.temp(depth))
+                self._clear(temp)
+            elif stack[depth] == NULL:
+                self.emit("PUSH_NULL")
+                self.emit("DELETE_FAST", temp)
+            elif stack[depth] == LASTI:
+                self.const(_LASTI_CONSTANT)
+                self.emit("DELETE_FAST", temp)
+            else:
+                self._push_from_temp(stack[depth], temp)
         self.move(values)
         self._restore_values(p, min(base, len(stack)))
 
@@ -549,7 +500,7 @@ class _Emission(_Writer):
             consts=self.consts,
             names=tuple(self.names),
             varnames=varnames,
-            stacksize=original.co_stacksize + points.slot_count + self.temps + 8,
+            stacksize=original.co_stacksize + len(slot_names(original)) + _CALL_DEPTH,
             argcount=original.co_argcount,
             posonlyargcount=original.co_posonlyargcount,
             kwonlyargcount=original.co_kwonlyargcount,
@@ -564,4 +515,13 @@ class _Emission(_Writer):
             own = offsets[self.behind_hook[self.entry[0]].index] // 2
             consts = tuple(own if c is _LASTI_CONSTANT else c for c in code.co_consts)
             code = code.replace(co_consts=consts)
-        return verify(code)
+        return verify(code, self._cell_arguments())
+
+    def _cell_arguments(self) -> list[int]:
+        """The parameters of a resume function that take cells."""
+        if self.entry is None:
+            return []
+        p, base = self.entry
+        kept = self.points.analysis.stack(p)[:base]
+        borrowed = [self.temp(depth) for depth, kind in enumerate(kept) if kind == CELL_VALUE]
+        return [*self.points.cells_at(p), *borrowed]

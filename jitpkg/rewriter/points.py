@@ -11,6 +11,8 @@ from jitpkg.code.analysis import Analysis, analyse, slot_names, stored_slots
 from jitpkg.code.effects import (
     BOUND,
     CELL,
+    CELL_VALUE,
+    LASTI,
     MAYBE_BOUND,
     MAYBE_NULL,
     MIXED,
@@ -32,7 +34,8 @@ _USES_GLOBALS = frozenset(
         "IMPORT_NAME",
     }
 )
-_REBUILDABLE = frozenset({VALUE, NULL, MAYBE_NULL, "c"})
+_REBUILDABLE = frozenset({VALUE, NULL, MAYBE_NULL, LASTI})
+"""Kinds that an exit can put on the stack; a lasti above the kept part is only ever dropped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +150,11 @@ class Points:
         stack = self.analysis.stack(i)
         if MIXED in stack:
             return "the stack differs between two ways here"
-        if set(stack[self.analysis.kept(i) :]) & {SAVED_EXCEPTION}:
+        above = stack[self.analysis.kept(i) :]
+        if SAVED_EXCEPTION in above:
             return "a saved exception above the kept stack"
+        if CELL_VALUE in above:
+            return "a cell above the kept stack, whose slot a comprehension borrows"
         return None
 
     def _is_call_behind_names(self, i: int) -> bool:
@@ -160,7 +166,9 @@ class Points:
         """Why a region that starts at `h` cannot be left at `p`, or None where it can.
 
         What the hook's exception-table entry keeps stays on the stack: `p` must have the same
-        kinds there, or less, and nothing above that only the interpreter can make.
+        kinds there, or less, and nothing above that only the interpreter can make. That these
+        values, and the function's own cells, are still the ones of the hook is for the region to
+        know: one that has been round a loop may come to the same kinds with another iterator.
         """
         if (refusal := self.refusal(p)) is not None:
             return refusal
@@ -170,9 +178,13 @@ class Points:
         if here[:common] != there[:common]:
             return "the kept stack differs"
         if set(here[common:base]) - {VALUE}:
-            return "leaving it would drop a saved exception"
+            return "leaving it would drop what only the interpreter can make"
         if set(there[base:]) - _REBUILDABLE:
             return "a saved exception would have to be made"
+        if _borrowed(here) != _borrowed(there) or not set(self.cells_at(p)) <= set(
+            self.cells_at(h)
+        ):
+            return "a comprehension between them borrows the slot of a cell"
         return None
 
     def hookable(self) -> Iterator[int]:
@@ -201,3 +213,8 @@ class Points:
             else:
                 todo.extend(self.analysis.successors(i))
         return tuple(sorted(found))
+
+
+def _borrowed(stack: str) -> list[int]:
+    """Where on the stack cells lie that inlined comprehensions took out of their slots."""
+    return [depth for depth, kind in enumerate(stack) if kind == CELL_VALUE]

@@ -104,7 +104,8 @@ def _call_known(vm: VM, function: Known, args: Args, kwargs: Kwargs) -> Value:
 def _refuse_builtin(vm: VM, obj: types.BuiltinFunctionType) -> None:
     if obj is print:
         vm.stop(reasons.PRINT)
-    vm.stop(reasons.FOREIGN_CALL, f"{obj.__module__ or ''}.{obj.__qualname__}".lstrip("."))
+    name = f"{obj.__module__ or ''}.{obj.__qualname__}".lstrip(".")
+    vm.stop(reasons.FOREIGN_CALL, name.replace("_VariableFunctionsClass.", ""))
 
 
 def _call_descriptor(

@@ -129,9 +129,41 @@ _PYTHON_METHODS = frozenset({"__len__", "__iter__", "__bool__", "__hash__", "__t
 def is_graph_function(function: object) -> bool:
     """Whether a Python or builtin function is an op of the graph."""
     try:
-        return function in graph_functions()
+        return function in graph_functions() or _is_aten_function(function)
     except TypeError:
         return False
+
+
+@cache
+def _is_aten_function(function: Callable[..., Any]) -> bool:
+    """Whether a function that torch.overrides does not list is an ATen op by another name.
+
+    The schemas tell: it takes tensors, gives nothing but tensors, and leaves their shapes alone.
+    """
+    if not isinstance(function, types.BuiltinFunctionType):
+        return False
+    name = function.__name__
+    if getattr(torch._C._VariableFunctions, name, None) is not function:
+        return False
+    if name in _NOT_OPS or name.startswith(_INTERNAL):
+        return False
+    packet = getattr(torch.ops.aten, name, None)
+    return packet is not None and all(
+        _is_of_tensors(getattr(packet, overload)) for overload in packet.overloads()
+    )
+
+
+_INTERNAL = ("_assert", "_functional_", "_print", "_copy_from", "_test_", "_from_blob", "_foobar")
+"""How functions begin that have an effect which no schema tells, or are none for users."""
+
+
+def _is_of_tensors(op: torch._ops.OpOverload) -> bool:
+    schema = op._schema
+    return (
+        any("Tensor" in str(argument.type) for argument in schema.arguments)
+        and all("Tensor" in str(result.type) for result in schema.returns)
+        and torch.Tag.inplace_view not in op.tags
+    )
 
 
 STATE_SETTERS: Mapping[Callable[..., Any], tuple[Callable[..., Any], ...]] = MappingProxyType(
