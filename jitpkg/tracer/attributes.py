@@ -10,6 +10,7 @@ from typing import NamedTuple, NoReturn
 from jitpkg.guards.kinds import ABSENT, Has, TypeIs, static_lookup
 from jitpkg.guards.sources import Attr, Held, Item, SlotOf, Source
 from jitpkg.tracer import classes, constants, containers, exceptions, reasons, tensors
+from jitpkg.tracer.construction import FROM_ARGUMENTS, arguments_of
 from jitpkg.tracer.effects import DeleteAttribute, SetAttribute
 from jitpkg.tracer.values import (
     UNBOUND,
@@ -167,10 +168,26 @@ def _of_slot(vm: VM, value: Value, name: str, descriptor: types.MemberDescriptor
         if written is UNBOUND:
             vm.raise_new(AttributeError, name)
         return written
-    if isinstance(value, Constant):  # a complex number's parts, a range's bounds
-        return constants.fold(vm, descriptor.__get__, (value,))
+    match value:
+        case Constant():  # a complex number's parts, a range's bounds
+            return constants.fold(vm, descriptor.__get__, (value,))
+        case Known(types.FunctionType() as function):
+            return _of_function(vm, value, function, name)
+        case Function():
+            return _of_new_function(vm, value, name)
+        case Tuple(items, tuple_cls):
+            return items[_position(tuple_cls, descriptor)]
+        case Object(raised) if issubclass(raised, BaseException) and descriptor.__objclass__ in (
+            *exceptions.SIMPLE,
+            *exceptions.OTHERS,
+        ):
+            return exceptions.attribute(vm, value, name)
+    if isinstance(value, Object) and value.cls in FROM_ARGUMENTS:
+        parts = dict(zip(("func", "args", "keywords"), arguments_of(vm, value), strict=True))
+        if name in parts:
+            return parts[name]
     if not isinstance(value, Object) or value.source is None:
-        if isinstance(value, Object):
+        if isinstance(value, Object) and classes.is_mutable(descriptor.__objclass__):
             vm.raise_new(AttributeError, name)
         vm.stop(reasons.ATTRIBUTE, f"{classes.class_of(vm, value).__qualname__}.{name}")
     try:
@@ -178,6 +195,13 @@ def _of_slot(vm: VM, value: Value, name: str, descriptor: types.MemberDescriptor
     except AttributeError:
         vm.stop(reasons.RAISES, f"the slot {name} is empty")
     return vm.wrap(found, SlotOf(value.source, Held(descriptor)))
+
+
+def _position(cls: type, descriptor: types.MemberDescriptorType) -> int:
+    """Which item of a struct sequence, as `torch.return_types.max` is one, a field reads."""
+    index = descriptor.__get__(cls(range(cls.n_fields)))  # type: ignore[attr-defined]
+    assert isinstance(index, int)
+    return index
 
 
 def _of_getset(
@@ -362,14 +386,18 @@ def _of_class(vm: VM, value: Known, cls: type, name: str) -> Value:
 
 
 def _class_data(vm: VM, value: Known, cls: type, name: str, descriptor: object) -> Value:
-    if name in ("__name__", "__qualname__", "__module__") and type(cls) is type:
+    if name in ("__name__", "__qualname__", "__module__") and descriptor is vars(type)[name]:
+        if classes.is_mutable(cls):
+            return vm.wrap(getattr(cls, name), Attr(value.source, name))
         return Constant(getattr(cls, name))
     if name == "__mro__":
         return Tuple(tuple(vm.trusted(base) for base in classes.mro(cls)))
     if name == "__class__":
         return vm.trusted(type(cls))
     if name == "__dict__":
-        vm.stop(reasons.ATTRIBUTE, f"{cls.__qualname__}.__dict__")
+        proxy = Object(types.MappingProxyType)
+        vm.heap.write(proxy, "content", value)
+        return proxy
     if isinstance(descriptor, property):
         getter = Attr(classes.source_of_attribute(type(cls), name), "fget")
         return vm.call(vm.wrap(descriptor.fget, getter), (value,))
@@ -539,6 +567,27 @@ def write(vm: VM, value: Value, name: str, new: Value) -> None:
         vm.effect(SetAttribute(value, name, new))
 
 
+def set_in_dictionary(vm: VM, value: Object, name: str, new: Value) -> None:
+    """`value.__dict__[name] = new`"""
+    _check_dictionary(vm, value, name)
+    write(vm, value, name, new)
+
+
+def delete_from_dictionary(vm: VM, value: Object, name: str) -> None:
+    """`del value.__dict__[name]`"""
+    _check_dictionary(vm, value, name)
+    if instance_attribute(vm, value, name) is None:
+        vm.raise_new(KeyError, name)
+    _remove(vm, value, name)
+
+
+def _check_dictionary(vm: VM, value: Object, name: str) -> None:
+    """What the trace writes to a dictionary is replayed as an assignment to the attribute."""
+    found = classes.lookup(vm, value.cls, name)
+    if found is not ABSENT and _is_data_descriptor(vm, found):
+        vm.stop(reasons.UNSUPPORTED, "an attribute dictionary with a data descriptor's name")
+
+
 def delete_attribute(vm: VM, value: Value, name: str) -> None:
     """`del value.name`"""
     value = vm.look(value)
@@ -558,6 +607,10 @@ def generic_delete(vm: VM, value: Value, name: str) -> None:
     cls = classes.class_of(vm, value)
     found = classes.lookup(vm, cls, name)
     is_slot = isinstance(found, types.MemberDescriptorType)
+    if type(found) is property and found.fdel is not None:
+        deleter = Attr(classes.source_of_attribute(cls, name), "fdel")
+        vm.call(vm.wrap(found.fdel, deleter), (value,))
+        return
     if found is not ABSENT and not is_slot and _is_data_descriptor(vm, found):
         vm.stop(reasons.MUTATION, f"del {cls.__qualname__}.{name}")
     if not isinstance(value, Object):
@@ -569,6 +622,10 @@ def generic_delete(vm: VM, value: Value, name: str) -> None:
     )
     if present is None:
         vm.stop(reasons.RAISES, f"there is no attribute {name}")
+    _remove(vm, value, name)
+
+
+def _remove(vm: VM, value: Object, name: str) -> None:
     written = dict(vm.heap.read(value, "attributes") or {})
     if value.source is None:
         written.pop(name)

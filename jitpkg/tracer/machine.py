@@ -49,9 +49,11 @@ class Machine(VM):
 
     # Execution
 
-    def resume_frame(self, frame: Frame) -> Finished:
+    def resume_frame(self, frame: Frame, raising: Object | None = None) -> Finished:
         self.frames.append(frame)
         try:
+            if raising is not None and not _unwind(frame, frame.program.ops[frame.at - 1], raising):
+                raise Raised(raising)
             return self._execute(frame)
         finally:
             popped = self.frames.pop()

@@ -21,6 +21,7 @@ from jitpkg.tracer.effects import DeleteAttribute, Effect, SetAttribute
 from jitpkg.tracer.frames import Frame
 from jitpkg.tracer.graph import GraphInput
 from jitpkg.tracer.heap import Heap
+from jitpkg.tracer.iterators import must_finish
 from jitpkg.tracer.look import source_of
 from jitpkg.tracer.machine import Machine
 from jitpkg.tracer.values import Cell, Kept, Object, Tensor, Value
@@ -181,7 +182,7 @@ def trace(
         try:
             finished = vm.resume_frame(frame)
             exit_: Exit = Returned(finished.value)
-            if not can_rebuild(vm.heap, _alive(vm, (finished.value,))):
+            if must_finish(vm) or not can_rebuild(vm.heap, _alive(vm, (finished.value,))):
                 not_rebuilt = Break(reasons.NOT_REBUILT, "a result of the trace")
                 exit_ = _left(vm, region, not_rebuilt, can_rebuild)
         except Stopped as stopped:
@@ -272,7 +273,7 @@ def _left(
     """Go back to the last instruction before which everything can be handed to Python."""
     for snapshot in reversed(region.snapshots):
         vm.rollback(snapshot.mark)
-        if not _kept_in_place(snapshot, region.base):
+        if must_finish(vm) or not _kept_in_place(snapshot, region.base):
             continue
         values = _alive(vm, (*snapshot.locals, *snapshot.stack[region.base :]))
         if can_rebuild(vm.heap, values):

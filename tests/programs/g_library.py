@@ -162,12 +162,12 @@ def operator_functions(x, rows):
     return operator.add(x, 1), both(rows[0]), shape(x), summed(x), ordered, operator.neg(x)
 
 
-@program(call(floats(1, 2), [1, 2]))
+@program(call(floats(1, 2), [1, 2]), graphs=0)
 def operator_functions_that_change(x, items):
     operator.setitem(items, 0, x)
     items = operator.iadd(items, [3])
     operator.delitem(items, 1)
-    return items, operator.contains(items, 3), operator.is_(x, items[0]), operator.truth(items)
+    return items, operator.contains(items[1:], 3), operator.is_(x, items[0]), operator.truth(items)
 
 
 @contextlib.contextmanager

@@ -263,7 +263,7 @@ def undefined_name(x):
 def type_errors(x, other):
     y = x + 1
     found = []
-    for attempt in (lambda: y + other, lambda: len(5), lambda: 1 + "a", lambda: None[0], lambda: [] < 3):
+    for attempt in (lambda: y + other, lambda: len(5), lambda: 1 + "a", lambda: other[0], lambda: [] < 3):
         try:
             attempt()
         except TypeError as error:

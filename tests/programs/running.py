@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.utils.hooks import RemovableHandle
 
 import jitpkg
 from tests.programs.program import Call, Program, Programs
@@ -166,6 +167,7 @@ def _described(results: list[object], calls: tuple[Call, ...], watched: object) 
 def _clean_state() -> Iterator[None]:
     """Seeds, and what a program may leave behind when it fails."""
     dtype = torch.get_default_dtype()
+    RemovableHandle.next_id = 0  # it is a key of a module's hooks
     torch.manual_seed(0)
     random.seed(0)
     with warnings.catch_warnings():

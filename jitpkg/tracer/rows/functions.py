@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-import functools
+import math
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -18,8 +18,8 @@ from jitpkg.tracer import (
     subscripts,
     typechecks,
 )
-from jitpkg.tracer.iterators import resume
-from jitpkg.tracer.polyfills import builtin_functions as polyfills
+from jitpkg.tracer.iterators import resume, stop_iteration
+from jitpkg.tracer.polyfills.itertools_functions import call_until
 from jitpkg.tracer.rows.table import CallTable
 from jitpkg.tracer.values import (
     NONE,
@@ -134,9 +134,6 @@ def _attribute_name(vm: VM, name: Value) -> str:
 @TABLE.row(getattr)
 def getattr_(vm: VM, value: Value, name: Value, default: Value | None = None, /) -> Value:
     attribute = _attribute_name(vm, name)
-    base = vm.look(value)
-    if isinstance(base, Constant):
-        return constants.fold(vm, getattr, (base, Constant(attribute)))
     if default is None:
         return vm.attribute(value, attribute)
     return vm.attribute_or_none(value, attribute) or default
@@ -202,7 +199,9 @@ def _implicit_super(vm: VM) -> tuple[Value, Value]:
 
 
 @TABLE.row(iter)
-def iter_(vm: VM, value: Value, /) -> Value:
+def iter_(vm: VM, value: Value, sentinel: Value | None = None, /) -> Value:
+    if sentinel is not None:
+        return vm.call_object(call_until, value, sentinel)
     return vm.iterate(value)
 
 
@@ -216,9 +215,7 @@ def next_(vm: VM, iterator: Value, default: Value | None = None, /) -> Value:
         if default is not None:
             return default
         assert result is not None
-        if isinstance(result, Constant):
-            vm.raise_new(StopIteration, *([] if result.value is None else [result.value]))
-        vm.stop(reasons.RAISES, "StopIteration")
+        stop_iteration(vm, result)
     item = vm.advance(iterator)
     if item is None and default is None:
         vm.raise_new(StopIteration)
@@ -314,6 +311,25 @@ def _any_order(vm: VM, iterable: Value) -> Any:
 # Aggregation
 
 
+@TABLE.row(math.prod)
+def prod(vm: VM, iterable: Value, /, *, start: Value | None = None) -> Value:
+    items = Tuple(tuple(vm.unpack(iterable)))
+    first = Constant(1) if start is None else start
+    if constants.foldable(vm, (items, first), {}):
+        return constants.fold(vm, math.prod, (items,), {"start": first})
+    for item in items.items:
+        first = vm.binary("*", first, item)
+    return first
+
+
+@TABLE.row(math.fsum)
+def fsum(vm: VM, iterable: Value, /) -> Value:
+    items = Tuple(tuple(vm.unpack(iterable)))
+    if not constants.foldable(vm, (items,), {}):
+        vm.stop(reasons.DATA_VALUE, "math.fsum() of tensors")
+    return constants.fold(vm, math.fsum, (items,))
+
+
 @TABLE.row(sum)
 def sum_(vm: VM, iterable: Value, /, start: Value | None = None) -> Value:
     """Constants are added as `sum` adds them: floats are compensated from 3.12 on."""
@@ -327,23 +343,6 @@ def sum_(vm: VM, iterable: Value, /, start: Value | None = None) -> Value:
     for item in items[count:]:
         first = vm.binary("+", first, item)
     return first
-
-
-for _real, _polyfill in (
-    (any, polyfills.any_),
-    (all, polyfills.all_),
-    (min, polyfills.min_),
-    (max, polyfills.max_),
-    (functools.reduce, polyfills.reduce),
-):
-
-    def _by_polyfill(polyfill: Callable[..., Any]) -> Callable[..., Value]:
-        def row(vm: VM, *args: Value, **kwargs: Value) -> Value:
-            return vm.call(vm.trusted(polyfill), args, kwargs)
-
-        return row
-
-    TABLE.add(_real, _by_polyfill(_polyfill))
 
 
 # Numbers and text
