@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import CellType, CodeType
@@ -314,18 +315,42 @@ class CodeIs:
 
     at: Source
     code: CodeType
-    original: Callable[[CodeType], CodeType] | None = field(default=None, compare=False)
-    """Takes hooks off, for a function that has some; None for one that has none."""
+    original: Callable[[CodeType], CodeType] = field(compare=False)
+    """Takes hooks off; any other code is its own original."""
 
     def test(self, names: Names) -> str:
-        code = f"{names.of(self.at)}.__code__"
-        if self.original is not None:
-            code = f"{names.hold(self.original, 'original_code')}({code})"
-        name = self.code.co_name.strip("_")
-        return f"{code} is {names.hold(self.code, name + '_code')}"
+        now = f"{names.of(self.at)}.__code__"
+        held = names.hold(self.code, self.code.co_name.strip("_") + "_code")
+        original = names.hold(self.original, "original_code")
+        return f"{now} is {held} or {original}({now}) is {held}"
 
     def why(self, now: object) -> str:
         return f"{described(self.at)} has other code now"
+
+
+@dataclass(frozen=True, slots=True)
+class BasesAre:
+    """A class's method resolution order, which assigning to `__bases__` changes."""
+
+    cls: type
+    order: tuple[type, ...]
+
+    @property
+    def at(self) -> Source:
+        return Held(self.cls)
+
+    def test(self, names: Names) -> str:
+        held = names.hold(self.order, f"bases_of_{self.cls.__name__}")
+        now = f"{names.hold(self.cls, self.cls.__name__)}.__mro__"
+        return f"{now} is {held} or {names.hold(same_objects, 'same_objects')}({now}, {held})"
+
+    def why(self, now: object) -> str:
+        return f"{self.cls.__qualname__} has other bases now"
+
+
+def same_objects(now: tuple[object, ...], before: tuple[object, ...]) -> bool:
+    """Whether two tuples have the same objects, without calling an `__eq__`."""
+    return len(now) == len(before) and all(map(operator.is_, now, before))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -508,6 +533,7 @@ Guard = (
     | Same
     | CellIsEmpty
     | CodeIs
+    | BasesAre
     | LineageIs
     | TensorIs
     | StateIs
@@ -519,7 +545,7 @@ def sources_of(guard: Guard) -> tuple[Source, ...]:
     match guard:
         case Same(at, other, _):
             return at, other
-        case LineageIs() | StateIs():
+        case BasesAre() | LineageIs() | StateIs():
             return ()
         case _:
             return (guard.at,)

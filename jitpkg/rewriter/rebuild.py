@@ -256,6 +256,8 @@ class Rebuilder:
         items = [self.expression(item) for item in value.items]
         text = f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
         if value.cls is tuple:
+            if items and all(map(_is_literal, value.items)):  # or all calls would share one tuple
+                return f"{self._hold(tuple)}([{', '.join(items)}])"
             return text
         cls = self._hold(value.cls)
         if value.cls is torch.Size or value.cls.__module__ == "torch.return_types":
@@ -497,6 +499,12 @@ def advance(iterator: types.GeneratorType[object, None, None], steps: int) -> No
     """Take `steps` items from an iterator."""
     for _ in range(steps):
         next(iterator)
+
+
+def _is_literal(value: Value) -> bool:
+    if not isinstance(value, Constant):
+        return False
+    return value.source is None or isinstance(value.source, Held) or value.value is None
 
 
 _LITERALS = frozenset({bool, int, str})

@@ -7,6 +7,8 @@ import enum
 import types
 from typing import NamedTuple, NoReturn
 
+import torch
+
 from jitpkg.guards.kinds import ABSENT, Has, TypeIs, static_lookup
 from jitpkg.guards.sources import Attr, Held, Item, SlotOf, Source
 from jitpkg.tracer import classes, constants, containers, exceptions, reasons, tensors
@@ -47,7 +49,7 @@ def attribute(vm: VM, value: Value, name: str) -> Value:
             return _of_module(vm, module, name)
         case Known(enum.Enum() as enum_member) if name in ("value", "name"):
             return _of_enum_member(vm, value, enum_member, name)
-        case Known() if name in _FIXED and not isinstance(value.obj, types.FunctionType):
+        case Known() if name in _FIXED_NAMES and isinstance(value.obj, _FIXED):
             return Constant(getattr(value.obj, name))
         case Method():
             return _of_method(vm, value, name)
@@ -219,6 +221,8 @@ def _of_getset(
         return _of_new_function(vm, value, name)
     if isinstance(value, Object) and name == "maxlen" and issubclass(value.cls, collections.deque):
         return Constant(containers.limit(vm, value))
+    if isinstance(value, Known) and isinstance(value.obj, torch.finfo | torch.iinfo):
+        return Constant(getattr(value.obj, name))
     if isinstance(value, Constant):  # real, imag, numerator …
         return constants.fold(vm, descriptor.__get__, (value,))
     vm.stop(reasons.ATTRIBUTE, f"{cls.__qualname__}.{name}")
@@ -342,7 +346,7 @@ def _of_tensor(vm: VM, tensor: Tensor, name: str) -> Value:
 
 def _of_super(vm: VM, value: Super, name: str) -> Value:
     """Walk the method resolution order behind `start`."""
-    order = classes.mro(value.cls)
+    order = classes.bases(vm, value.cls)
     for base in order[order.index(value.start) + 1 :]:
         if classes.lookup(vm, base, name) is ABSENT or name not in classes.namespace(base):
             continue
@@ -364,9 +368,7 @@ def _of_super(vm: VM, value: Super, name: str) -> Value:
 
 def _of_class(vm: VM, value: Known, cls: type, name: str) -> Value:
     """`cls.name`: the metaclass's data descriptors, then the class, then the metaclass."""
-    meta = type(cls)
-    if classes.is_mutable(cls):
-        vm.guard(TypeIs(Held(cls), meta))
+    meta = classes.metaclass(vm, cls)
     if classes.lookup(vm, meta, "__getattribute__") is not type.__getattribute__:
         vm.stop(reasons.ATTRIBUTE, f"{cls.__qualname__}.{name}")
     by_meta = classes.lookup(vm, meta, name)
@@ -391,7 +393,7 @@ def _class_data(vm: VM, value: Known, cls: type, name: str, descriptor: object) 
             return vm.wrap(getattr(cls, name), Attr(value.source, name))
         return Constant(getattr(cls, name))
     if name == "__mro__":
-        return Tuple(tuple(vm.trusted(base) for base in classes.mro(cls)))
+        return Tuple(tuple(vm.trusted(base) for base in classes.bases(vm, cls)))
     if name == "__class__":
         return vm.trusted(type(cls))
     if name == "__dict__":
@@ -458,8 +460,17 @@ def _of_module(vm: VM, module: types.ModuleType, name: str) -> Value:
     _no_attribute(vm, f"module '{module.__name__}'", name)
 
 
-_FIXED = ("__name__", "__qualname__", "__doc__", "__module__")
-"""Attributes that a builtin function or descriptor never changes."""
+_FIXED = (
+    types.BuiltinFunctionType,
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.ClassMethodDescriptorType,
+    types.GetSetDescriptorType,
+    types.MemberDescriptorType,
+    types.MethodWrapperType,
+)
+_FIXED_NAMES = ("__name__", "__qualname__", "__doc__", "__module__")
+"""Attributes that these never change."""
 
 
 def _of_enum_member(vm: VM, value: Known, enum_member: enum.Enum, name: str) -> Value:

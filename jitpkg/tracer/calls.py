@@ -14,7 +14,7 @@ import torch
 
 from jitpkg.code.analysis import is_generator
 from jitpkg.code.dialect import translate
-from jitpkg.guards.kinds import CodeIs, Is, LengthIs
+from jitpkg.guards.kinds import CodeIs, Is, KeysAre, LengthIs, TypeIs
 from jitpkg.guards.sources import Attr, Held, Item, Referent, Source
 from jitpkg.tracer import (
     classes,
@@ -146,8 +146,7 @@ def _call_existing(
     trusted = libraries.is_own(function)
     code = vm.original_code(function.__code__)
     if not trusted:
-        hooked = None if code is function.__code__ else vm.original_code
-        vm.guard(CodeIs(known.source, code, hooked))
+        vm.guard(CodeIs(known.source, code, vm.original_code))
     signature = Signature(
         function.__name__,
         _existing_defaults(vm, known.source, function, trusted=trusted),
@@ -174,6 +173,7 @@ def _existing_defaults(
     if function.__defaults__ is None:
         vm.guard(Is(defaults, None))
         return ()
+    vm.guard(TypeIs(defaults, type(function.__defaults__)))
     vm.guard(LengthIs(defaults, len(function.__defaults__)))
     return tuple(vm.wrap(v, Item(defaults, k)) for k, v in enumerate(function.__defaults__))
 
@@ -181,12 +181,15 @@ def _existing_defaults(
 def _existing_keyword_defaults(
     vm: VM, source: Source, function: types.FunctionType
 ) -> dict[str, Value]:
+    """Which parameters have one counts even where the body reads none: a call may lack them."""
     if not function.__code__.co_kwonlyargcount:
         return {}
     defaults = Attr(source, "__kwdefaults__")
     if function.__kwdefaults__ is None:
         vm.guard(Is(defaults, None))
         return {}
+    vm.guard(TypeIs(defaults, type(function.__kwdefaults__)))
+    vm.guard(KeysAre(defaults, tuple(function.__kwdefaults__)))
     return {name: vm.wrap(v, Item(defaults, name)) for name, v in function.__kwdefaults__.items()}
 
 

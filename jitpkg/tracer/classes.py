@@ -6,7 +6,7 @@ import types
 from typing import Any
 
 from jitpkg.guards import leaves
-from jitpkg.guards.kinds import ABSENT, Has, LineageIs, static_lookup
+from jitpkg.guards.kinds import ABSENT, BasesAre, Has, LineageIs, TypeIs, static_lookup
 from jitpkg.guards.sources import Attr, Held, Item, Source
 from jitpkg.tracer import reasons
 from jitpkg.tracer.values import (
@@ -59,6 +59,26 @@ def lookup(vm: VM, cls: type, name: str) -> object:
 def inherits(vm: VM, cls: type, base: type, *names: str) -> bool:
     """Whether `cls` has these attributes from `base` unchanged; guarded."""
     return cls is base or all(lookup(vm, cls, n) is static_lookup(base, n) for n in names)
+
+
+def derives(vm: VM, cls: type, base: type) -> bool:
+    """Whether `base` is among the bases of `cls`; guarded."""
+    return cls is base or base is object or base in bases(vm, cls)
+
+
+def bases(vm: VM, cls: type) -> tuple[type, ...]:
+    """The method resolution order; guarded."""
+    order = mro(cls)
+    if is_mutable(cls):
+        vm.guard(BasesAre(cls, order))
+    return order
+
+
+def metaclass(vm: VM, cls: type) -> type:
+    """`type(cls)`; guarded, for it can be assigned to."""
+    if is_mutable(cls):
+        vm.guard(TypeIs(Held(cls), type(cls)))
+    return type(cls)
 
 
 def source_of_attribute(cls: type, name: str) -> Source:
@@ -171,4 +191,4 @@ def class_of(vm: VM, value: Value) -> type:
 
 def is_instance(vm: VM, value: Value, cls: type) -> bool:
     """`isinstance(value, cls)` for a class without rules of its own."""
-    return issubclass(class_of(vm, value), cls)
+    return derives(vm, class_of(vm, value), cls)

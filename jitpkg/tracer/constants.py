@@ -55,7 +55,7 @@ PURE: frozenset[object] = frozenset(
 )
 """Functions that depend on nothing but their arguments and change nothing."""
 
-_METHOD_OWNERS = (int, float, complex, str, bytes, bool, range, type(None))
+_METHOD_OWNERS = (int, float, complex, str, bytes, bool, range, type(None), torch.Size)
 _LARGEST = 1 << 20
 """Longer results than this are left to Python."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import inspect
 import operator
 import types
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ from jitpkg.tracer.vm import VM, Args, Kwargs
 
 def construct(vm: VM, value: Known, cls: type, args: Args, kwargs: Kwargs) -> Value:
     """`cls(*args, **kwargs)`"""
-    meta_call = classes.lookup(vm, type(cls), "__call__")
+    meta_call = classes.lookup(vm, classes.metaclass(vm, cls), "__call__")
     if meta_call is not type.__call__:
         method = vm.method_of_class(value, "__call__")
         if method is None or not isinstance(meta_call, types.FunctionType):
@@ -39,7 +40,7 @@ def type_call(vm: VM, value: Value, args: Args, kwargs: Kwargs) -> Value:
     if refusal is not None and not isinstance(new, staticmethod | types.FunctionType):
         vm.stop(reasons.FOREIGN_CALL, f"{cls.__qualname__}(): {refusal}")
     made = vm.look(_new(vm, value, cls, new, args, kwargs))
-    if not issubclass(vm.class_of(made), cls):
+    if not classes.derives(vm, vm.class_of(made), cls):
         return made
     if init is object.__init__:
         if (args or kwargs) and new is object.__new__:
@@ -140,11 +141,7 @@ def new_object(vm: VM, cls: type) -> Object:
     """`object.__new__(cls)`"""
     if classes.lookup(vm, cls, "__del__") is not ABSENT:
         vm.stop(reasons.UNSUPPORTED, f"making a {cls.__qualname__}, which has a finaliser")
-    if (
-        cls.__abstractmethods__
-        if hasattr(cls, "__abstractmethods__") and cls is not type
-        else False
-    ):
+    if classes.lookup(vm, cls, "__abstractmethods__") and inspect.isabstract(cls):
         vm.stop(reasons.RAISES, f"making a {cls.__qualname__}, which is abstract")
     return Object(cls)
 

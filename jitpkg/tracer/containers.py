@@ -192,7 +192,7 @@ def key_of(vm: VM, value: Value) -> Key:
         case Tensor():
             return _ByIdentity(id(value))
     kind = vm.class_of(value)
-    if getattr(kind, "__hash__", None) is None:
+    if classes.lookup(vm, kind, "__hash__") is None:
         vm.raise_new(TypeError, f"unhashable type: '{kind.__name__}'")
     vm.stop(reasons.UNSUPPORTED, f"a {kind.__qualname__} as a key")
 

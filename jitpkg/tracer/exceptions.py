@@ -182,7 +182,7 @@ def matches(vm: VM, exception: Value, handled: Value) -> bool:
         return any(matches(vm, exception, item) for item in handled.items)
     cls_handled = class_in(handled)
     if cls_handled is not None and issubclass(cls_handled, BaseException):
-        return cls_handled in classes.mro(cls)
+        return classes.derives(vm, cls, cls_handled)
     vm.stop(reasons.RAISES, "except of something that is no exception class")
 
 

@@ -68,6 +68,8 @@ KNOWN: tuple[type, ...] = (
     type(torch._C._VariableFunctions),
     torch._ops.OpOverloadPacket,
     torch._ops.OpOverload,
+    torch.finfo,
+    torch.iinfo,
 )
 """Classes whose instances are told apart by identity and have no state that matters."""
 

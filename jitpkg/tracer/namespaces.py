@@ -7,7 +7,7 @@ import sys
 from types import CellType, ModuleType
 
 from jitpkg.guards.kinds import CellIsEmpty, Has, Is, Same
-from jitpkg.guards.sources import Attr, Held, Item
+from jitpkg.guards.sources import Attr, Globals, Held, Item
 from jitpkg.tracer import reasons
 from jitpkg.tracer.effects import SetCell
 from jitpkg.tracer.frames import Frame
@@ -77,6 +77,11 @@ def _load_builtin(vm: VM, frame: Frame, name: str) -> Value:
     own = namespace.get("__builtins__", builtins)
     if own is not builtins and own is not builtins.__dict__:
         vm.stop(reasons.UNSUPPORTED, "a module with builtins of its own")
+    if isinstance(frame.globals, Globals):  # another function may share the code
+        if "__builtins__" in namespace:
+            vm.guard(Is(Item(frame.globals, "__builtins__"), own))
+        else:
+            vm.guard(Has(frame.globals, "__builtins__", present=False))
     vm.guard(Has(frame.globals, name, present=False))
     if name not in builtins.__dict__:
         vm.guard(Has(_BUILTINS, name, present=False))

@@ -147,7 +147,7 @@ def _by_methods(vm: VM, name: str, stem: str, a: Value, b: Value) -> Value:
     order = [(a, forward, b), (b, reflected, a)]
     if class_a is class_b:
         order.pop()
-    elif issubclass(class_b, class_a) and _overrides(vm, class_b, class_a, reflected):
+    elif classes.derives(vm, class_b, class_a) and _overrides(vm, class_b, class_a, reflected):
         order.reverse()
     for receiver, special, argument in order:
         method = vm.method_of_class(receiver, special)
@@ -191,7 +191,7 @@ def compare(vm: VM, name: str, a: Value, b: Value) -> Value:
         return by_structure
     class_a, class_b = vm.class_of(a), vm.class_of(b)
     order = [(a, special, b), (b, reflected, a)]
-    if class_a is not class_b and issubclass(class_b, class_a):
+    if class_a is not class_b and classes.derives(vm, class_b, class_a):
         order.reverse()
     for receiver, method_name, argument in order:
         result = _rich_compare(vm, receiver, method_name, argument)

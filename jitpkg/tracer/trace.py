@@ -17,7 +17,7 @@ from jitpkg.facts.fake import FakeFacts
 from jitpkg.guards.kinds import Guard, Same, sources_of
 from jitpkg.guards.sources import Attr, Globals, Source, base_of
 from jitpkg.tracer import namespaces, reasons, state
-from jitpkg.tracer.effects import DeleteAttribute, Effect, SetAttribute
+from jitpkg.tracer.effects import DeleteAttribute, Effect, SetAttribute, effect_operands
 from jitpkg.tracer.frames import Frame
 from jitpkg.tracer.graph import GraphInput
 from jitpkg.tracer.heap import Heap
@@ -189,6 +189,8 @@ def trace(
             exit_ = _left(vm, region, stopped.graph_break, can_rebuild)
         except Raised as raised:
             exit_ = _left(vm, region, _uncaught(vm, frame, raised), can_rebuild)
+        finally:
+            vm.checkpoint = None  # it refers to the trace, which holds the call's arguments
     vm.guards.extend(_distinct(vm))
     return Trace(
         graph=vm.graph.graph,
@@ -295,13 +297,5 @@ def _alive(vm: VM, values: tuple[Value, ...]) -> list[Value]:
     """What has to be made real at an exit: values that live on, and those of effects."""
     alive = list(values)
     for effect in vm.effects:
-        alive.extend(_operands(effect))
+        alive.extend(effect_operands(effect))
     return alive
-
-
-def _operands(effect: Effect) -> list[Value]:
-    found: list[Value] = []
-    for name in ("target", "arguments", "key", "value"):
-        operand = getattr(effect, name, ())
-        found.extend(operand if isinstance(operand, tuple) else (operand,))
-    return found

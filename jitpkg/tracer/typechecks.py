@@ -25,9 +25,9 @@ def is_instance(vm: VM, value: Value, cls: Value) -> bool:
     if cls.obj is torch.nn.Parameter or cls.obj is torch.nn.Buffer:
         return _is_marked_tensor(vm, value, cls.obj)
     kind = vm.class_of(value)
-    check = classes.lookup(vm, type(cls.obj), "__instancecheck__")
+    check = classes.lookup(vm, classes.metaclass(vm, cls.obj), "__instancecheck__")
     if check is type.__instancecheck__ or issubclass(cls.obj, torch.Tensor):
-        return issubclass(kind, cls.obj)
+        return classes.derives(vm, kind, cls.obj)
     if check is abc.ABCMeta.__instancecheck__:
         return _by_abc(vm, kind, cls.obj)
     method = vm.method_of_class(cls, "__instancecheck__")
@@ -69,7 +69,7 @@ def _by_abc(vm: VM, kind: type, cls: type) -> bool:
             (("cache_token", abc.get_cache_token),),
         )
     )
-    return issubclass(kind, cls)
+    return classes.derives(vm, kind, cls) or issubclass(kind, cls)
 
 
 def is_subclass(vm: VM, value: Value, cls: Value) -> bool:
@@ -81,9 +81,9 @@ def is_subclass(vm: VM, value: Value, cls: Value) -> bool:
         vm.stop(reasons.RAISES, "issubclass() of something that is no class")
     if not isinstance(cls, Known) or not isinstance(cls.obj, type):
         vm.stop(reasons.UNSUPPORTED, "issubclass() with something that is no class")
-    check = classes.lookup(vm, type(cls.obj), "__subclasscheck__")
+    check = classes.lookup(vm, classes.metaclass(vm, cls.obj), "__subclasscheck__")
     if check is type.__subclasscheck__ or issubclass(cls.obj, torch.Tensor):
-        return issubclass(value.obj, cls.obj)
+        return classes.derives(vm, value.obj, cls.obj)
     if check is abc.ABCMeta.__subclasscheck__:
         return _by_abc(vm, value.obj, cls.obj)
     method = vm.method_of_class(cls, "__subclasscheck__")

@@ -60,6 +60,8 @@ class Failure:
 
     effects: int
     """How many effects come before the node."""
+    heap: int
+    """The heap's mark before the node."""
     may_restart: bool
     """Nothing before the node was written to an input or drawn from a random stream."""
     where: Break

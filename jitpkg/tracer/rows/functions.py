@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import math
 import operator
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -110,6 +111,17 @@ def issubclass_(vm: VM, value: Value, cls: Value, /) -> Value:
     return Constant(typechecks.is_subclass(vm, value, cls))
 
 
+@TABLE.row(vars(type)["__or__"], vars(type)["__ror__"], types.UnionType.__or__)
+def union(vm: VM, a: Value, b: Value, /) -> Value:
+    sides = [vm.look(side) for side in (a, b)]
+    found = [s.obj if isinstance(s, Known) else None for s in sides]
+    plain = [s if isinstance(s, types.UnionType) or type(s) is type else None for s in found]
+    nothing = [isinstance(s, Constant) and s.value is None for s in sides]
+    if any(p is None and not n for p, n in zip(plain, nothing, strict=True)):
+        vm.stop(reasons.UNSUPPORTED, "a union of something else than classes")
+    return vm.trusted(operator.or_(*plain))
+
+
 @TABLE.row(hash)
 def hash_(vm: VM, value: Value, /) -> Value:
     value = vm.look(value)
@@ -172,10 +184,10 @@ def super_(vm: VM, start: Value | None = None, receiver: Value | None = None, /)
         vm.stop(reasons.UNSUPPORTED, "super() of one argument")
     receiver = vm.look(receiver)
     own = class_in(receiver)
-    if own is not None and issubclass(own, start.obj):
+    if own is not None and classes.derives(vm, own, start.obj):
         return Super(start.obj, receiver, own)
     cls = vm.class_of(receiver)
-    if not issubclass(cls, start.obj):
+    if not classes.derives(vm, cls, start.obj):
         vm.stop(reasons.RAISES, "super() of an object of another class")
     return Super(start.obj, receiver, cls)
 
