@@ -22,7 +22,7 @@ def one_op(x):
 def arithmetic(x, y):
     a = x + y * 2 - 1
     b = a / (y + 0.5) // 1
-    c = -b**2 % 3
+    c = -(b**2) % 3
     return a, b, +c, abs(c)
 
 
@@ -176,7 +176,7 @@ def assertion_that_fails(x, n):
 
 @program(call(floats(1, 2)), graphs=0)
 def nothing_returned(x):
-    y = x  # noqa: F841
+    y = x
 
 
 @program(call(floats(1, 2)), graphs=0)

@@ -51,7 +51,7 @@ def program_with_defaults(x, a=3, b=None):
 
 
 @program(call(floats(1, 2)), call(floats(1, 2)), call(floats(1, 2)))
-def mutable_default(x, seen=[]):  # noqa: B006
+def mutable_default(x, seen=[]):
     seen.append(len(seen))
     return x + len(seen), seen
 
@@ -177,7 +177,7 @@ def closure_returned(x):
 
 @program(call(floats(1, 2), 2), call(floats(1, 2), 3))
 def lambdas(x, n):
-    double = lambda v: v * n  # noqa: E731
+    double = lambda v: v * n
     functions = [lambda v, k=k: v + k for k in range(3)]
     return double(x), [f(x) for f in functions], (lambda *a: len(a))(1, 2)
 
@@ -186,7 +186,7 @@ def lambdas(x, n):
 def late_binding_in_loop(x):
     functions = []
     for i in range(3):
-        functions.append(lambda v: v + i)  # noqa: B023
+        functions.append(lambda v: v + i)
     return [f(x) for f in functions]
 
 

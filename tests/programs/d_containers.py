@@ -10,7 +10,7 @@ from tests.programs.program import Programs, call, floats, grid
 
 program = Programs()
 
-Pair = namedtuple("Pair", ["left", "right"])  # noqa: PYI024
+Pair = namedtuple("Pair", ["left", "right"])
 
 
 class Span(NamedTuple):
@@ -186,7 +186,9 @@ def bounded_deque_as_window(x, window):
     return x * sum(window)
 
 
-@program(call(floats(1, 2), OrderedDict(a=1, b=2)), call(floats(1, 2), OrderedDict(b=1, a=2)), graphs=0)
+@program(
+    call(floats(1, 2), OrderedDict(a=1, b=2)), call(floats(1, 2), OrderedDict(b=1, a=2)), graphs=0
+)
 def ordered_dicts(x, d):
     d.move_to_end("a")
     d["c"] = x

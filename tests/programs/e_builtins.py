@@ -9,7 +9,7 @@ program = Programs()
 
 @program(call([floats(1), floats(2)], [3, 4]), call((floats(1),), [3, 4]), every_break=True)
 def zip_function(xs, ks):
-    return [x * k for x, k in zip(xs, ks)], list(zip("ab", "cd", [1, 2]))  # noqa: B905
+    return [x * k for x, k in zip(xs, ks)], list(zip("ab", "cd", [1, 2]))
 
 
 @program(call([floats(1), floats(2)], [3]), call([floats(1)], [3]), graphs=None)
@@ -86,11 +86,11 @@ class Thing:
 
 @program(call(floats(1, 2), Thing(3)), call(floats(1, 2), Thing(4)), every_break=True)
 def attribute_functions(x, thing):
-    setattr(thing, "colour", "red")  # noqa: B010
+    setattr(thing, "colour", "red")
     had = hasattr(thing, "shape"), hasattr(thing, "colour")
-    setattr(thing, "size", thing.size + 1)  # noqa: B010
+    setattr(thing, "size", thing.size + 1)
     delattr(thing, "colour")
-    return x * getattr(thing, "size"), had, getattr(thing, "nope", 9), thing.kind, vars(thing)  # noqa: B009
+    return x * getattr(thing, "size"), had, getattr(thing, "nope", 9), thing.kind, vars(thing)
 
 
 @program(call(floats(1, 2), [1, 2, 3]), call(floats(1, 2), (4, 5)))
@@ -148,13 +148,29 @@ def callable_and_identity(x, thing):
 
 @program(call(floats(1, 2), 255), graphs=0)
 def text_of_numbers(x, n):
-    return x, format(n, "x"), f"{n:>6}", repr(n), ascii("é"), str(n).zfill(5), "{} {k}".format(n, k=1)
+    return (
+        x,
+        format(n, "x"),
+        f"{n:>6}",
+        repr(n),
+        ascii("é"),
+        str(n).zfill(5),
+        "{} {k}".format(n, k=1),
+    )
 
 
 @program(call(floats(1, 2), 7))
 def round_and_divmod(x, n):
     q, r = divmod(n, 3)
-    return x * q + r, round(2.567, 1), round(2.5), round(x * 1.3), divmod(x, 0.4), pow(x, 2), pow(n, 2, 5)
+    return (
+        x * q + r,
+        round(2.567, 1),
+        round(2.5),
+        round(x * 1.3),
+        divmod(x, 0.4),
+        pow(x, 2),
+        pow(n, 2, 5),
+    )
 
 
 @program(call(floats(1, 2)), graphs=None)
@@ -193,13 +209,24 @@ def id_is_consistent(x):
 @program(call([grid(2), grid(2, start=3)]), every_break=True)
 def builtins_combined(xs):
     total = sum(x * w for w, x in sorted(zip([2, 1], xs, strict=True), key=lambda pair: pair[0]))
-    return total, max(enumerate([3, 9, 2]), key=lambda p: p[1]), list(map(len, filter(None, ["a", ""])))
+    return (
+        total,
+        max(enumerate([3, 9, 2]), key=lambda p: p[1]),
+        list(map(len, filter(None, ["a", ""]))),
+    )
 
 
 @program(call(grid(2, 3)), every_break=True)
 def builtins_on_tensors(x):
     a, b = x
-    return sum(x), max(a.shape), abs(-a), list(b), [t * 2 for t in zip(a, b, strict=True)][0], len(x)
+    return (
+        sum(x),
+        max(a.shape),
+        abs(-a),
+        list(b),
+        [t * 2 for t in zip(a, b, strict=True)][0],
+        len(x),
+    )
 
 
 @program(call(floats(1, 2)))

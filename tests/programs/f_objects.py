@@ -188,7 +188,14 @@ class Money:
 def comparison_and_text_of_a_class(x, a, b):
     texts = repr(a), str(a), f"{a:>}", f"{a!r}"
     flags = a == b, a != b, a < b, a == 3
-    return x * float(a), texts, flags, [10, 20, 30, 40, 50][a], min(a, b) is a, sorted([b, a])[0] is a
+    return (
+        x * float(a),
+        texts,
+        flags,
+        [10, 20, 30, 40, 50][a],
+        min(a, b) is a,
+        sorted([b, a])[0] is a,
+    )
 
 
 @program(call(floats(1, 2), Money(3), Money(4)), graphs=None)
@@ -412,7 +419,14 @@ def enums(x, colour):
 @program(call(floats(1, 2)), graphs=None)
 def enums_looked_up(x):
     both = Permission.READ | Permission.WRITE
-    return x * Level(10), Colour["RED"], Colour("green"), list(Colour), Permission.READ in both, len(Colour)
+    return (
+        x * Level(10),
+        Colour["RED"],
+        Colour("green"),
+        list(Colour),
+        Permission.READ in both,
+        len(Colour),
+    )
 
 
 class Shape(abc.ABC):

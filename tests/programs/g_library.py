@@ -113,7 +113,7 @@ def counts_and_cycles(x):
     a, b = next(numbers), next(numbers)
     letters = itertools.cycle("ab")
     three = [next(letters) for _ in range(3)]
-    return x * a + b, three, list(itertools.repeat(x, 2)), list(zip(itertools.count(), "xy"))  # noqa: B905
+    return x * a + b, three, list(itertools.repeat(x, 2)), list(zip(itertools.count(), "xy"))
 
 
 @program(call(floats(1, 2), [1, 2, 3]))
@@ -247,7 +247,13 @@ class Options:
 def dataclass_functions(x, options):
     changed = dataclasses.replace(options, name="other")
     names = [f.name for f in dataclasses.fields(options)]
-    return x * changed.size, changed, dataclasses.asdict(options), names, dataclasses.is_dataclass(options)
+    return (
+        x * changed.size,
+        changed,
+        dataclasses.asdict(options),
+        names,
+        dataclasses.is_dataclass(options),
+    )
 
 
 @program(call(floats(1, 2), "a1b22"), graphs=None)
@@ -259,7 +265,14 @@ def regular_expressions(x, text):
 @program(call(floats(1, 2), 2.5))
 def math_and_string_modules(x, v):
     k = math.exp(v) + math.trunc(v) + math.hypot(3, 4) + math.fsum([0.1] * 10)
-    return x * k, math.comb(5, 2), math.pi, string.ascii_lowercase[:3], math.isnan(v), math.prod([2, 3])
+    return (
+        x * k,
+        math.comb(5, 2),
+        math.pi,
+        string.ascii_lowercase[:3],
+        math.isnan(v),
+        math.prod([2, 3]),
+    )
 
 
 @program(call(floats(1, 2)))
@@ -297,4 +310,4 @@ def zip_dict_idioms(x, d):
 
 @program(call(grid(2, 2)))
 def functions_of_torch_by_name(x):
-    return [getattr(torch, name)(x) for name in ("sin", "cos")], getattr(x, "sum")(0)  # noqa: B009
+    return [getattr(torch, name)(x) for name in ("sin", "cos")], getattr(x, "sum")(0)

@@ -33,7 +33,7 @@ def generators_stacked(xs):
 @program(call(grid(3)), every_break=True)
 def generator_expressions(x):
     total = sum(v * 2 for v in x)
-    pairs = dict((i, v + 1) for i, v in enumerate(x))  # noqa: C402
+    pairs = dict((i, v + 1) for i, v in enumerate(x))
     return total, pairs, max(i for i in range(3)), tuple(v for v in (1, 2) if v > 1)
 
 
@@ -212,8 +212,8 @@ def generator_finished_raises_stop_iteration(x):
 
 @program(call(floats(1, 2)))
 def zip_of_generators(x):
-    pairs = list(zip(squares(3), infinite()))  # noqa: B905
-    return x * len(pairs), pairs, any(s > 3 for s in squares(5)), dict(zip("ab", squares(2)))  # noqa: B905
+    pairs = list(zip(squares(3), infinite()))
+    return x * len(pairs), pairs, any(s > 3 for s in squares(5)), dict(zip("ab", squares(2)))
 
 
 @program(call(floats(1, 2)), graphs=None)

@@ -91,6 +91,18 @@ def custom_exception_goes_out(x, n):
     raise Custom(n, y)
 
 
+@program(call(floats(1, 2), [], torch.tensor([7])), call(floats(1, 2), [], torch.tensor([0])))
+def op_that_raises_after_changes(x, log, index):
+    log.append(1)
+    x.mul_(2)
+    new = [x + 1]
+    log.append(new)
+    y = x[index]
+    new.append(y)
+    log.append("last")
+    return y
+
+
 @program(call(floats(1, 2)), graphs=None)
 def exception_chains(x):
     y = x + 1
@@ -168,7 +180,9 @@ def index_that_raises(x, n):
         return y
 
 
-@program(call(floats(1, 2), torch.tensor([0, 5])), call(floats(1, 2), torch.tensor([0, 1])), graphs=None)
+@program(
+    call(floats(1, 2), torch.tensor([0, 5])), call(floats(1, 2), torch.tensor([0, 1])), graphs=None
+)
 def data_makes_an_op_raise(x, index):
     y = x + 1
     try:
@@ -232,7 +246,7 @@ def exception_variable_is_unbound_after(x):
     error = None
     try:
         raise ValueError("v")
-    except ValueError as error:  # noqa: F841
+    except ValueError as error:
         y = x + 1
     try:
         return error
@@ -254,7 +268,7 @@ def unbound_local(x):
 def undefined_name(x):
     y = x + 1
     try:
-        return y + undefined  # noqa: F821
+        return y + undefined
     except NameError as error:
         return y, str(error), error.name
 
@@ -263,7 +277,13 @@ def undefined_name(x):
 def type_errors(x, other):
     y = x + 1
     found = []
-    for attempt in (lambda: y + other, lambda: len(5), lambda: 1 + "a", lambda: other[0], lambda: [] < 3):
+    for attempt in (
+        lambda: y + other,
+        lambda: len(5),
+        lambda: 1 + "a",
+        lambda: other[0],
+        lambda: [] < 3,
+    ):
         try:
             attempt()
         except TypeError as error:

@@ -26,15 +26,35 @@ def dtypes(x):
 @program(call(grid(2, 3)), every_break=True)
 def metadata(x):
     facts = x.shape, x.size(0), x.dim(), x.ndim, x.numel(), x.stride(), x.device, x.layout
-    flags = x.is_contiguous(), x.t().is_contiguous(), x.is_floating_point(), x.requires_grad, x.is_cuda
+    flags = (
+        x.is_contiguous(),
+        x.t().is_contiguous(),
+        x.is_floating_point(),
+        x.requires_grad,
+        x.is_cuda,
+    )
     return x * facts[1], facts, flags, x.element_size(), len(x), x.device.type == "cpu"
 
 
 @program(call(grid(2, 3, 4)), call(grid(2, 3, 4)))
 def views(x):
     a = x.view(6, 4), x.reshape(-1), x.transpose(0, 2), x.permute(2, 0, 1), x.flatten(1)
-    b = x.unsqueeze(0).squeeze(), x[0].T, x.mT, x.expand(2, 2, 3, 4), x.narrow(1, 0, 2), x.select(2, 1)
-    c = x.unbind(0), x.chunk(2, dim=2), x.split(2, dim=1), x.movedim(0, 1), x.unfold(2, 2, 1), x.diagonal()
+    b = (
+        x.unsqueeze(0).squeeze(),
+        x[0].T,
+        x.mT,
+        x.expand(2, 2, 3, 4),
+        x.narrow(1, 0, 2),
+        x.select(2, 1),
+    )
+    c = (
+        x.unbind(0),
+        x.chunk(2, dim=2),
+        x.split(2, dim=1),
+        x.movedim(0, 1),
+        x.unfold(2, 2, 1),
+        x.diagonal(),
+    )
     return a, b, c
 
 
@@ -89,8 +109,26 @@ def outputs_alias_inputs(x):
 
 @program(call(grid(2, 3)), call(leaf(1, 2, 3).view(1, 3)))
 def reductions(x):
-    parts = x.sum(), x.sum(0), x.mean(1, keepdim=True), x.max(), x.min(), x.prod(), x.std(), x.var(0)
-    more = x.argmax(), x.any(), x.all(), x.norm(), x.cumsum(1), x.logsumexp(0), x.amax(1), x.median()
+    parts = (
+        x.sum(),
+        x.sum(0),
+        x.mean(1, keepdim=True),
+        x.max(),
+        x.min(),
+        x.prod(),
+        x.std(),
+        x.var(0),
+    )
+    more = (
+        x.argmax(),
+        x.any(),
+        x.all(),
+        x.norm(),
+        x.cumsum(1),
+        x.logsumexp(0),
+        x.amax(1),
+        x.median(),
+    )
     return parts, more
 
 
@@ -104,38 +142,82 @@ def reductions_with_indices(x):
 
 @program(call(grid(2, 3), grid(3, 2)), call(leaf(1, 2).view(1, 2), leaf(3, 4).view(2, 1)))
 def linear_algebra(a, b):
-    return a @ b, torch.mm(a, b), torch.einsum("ij,jk->ik", a, b), a.matmul(b).trace(), torch.outer(a[0], b[:, 0])
+    return (
+        a @ b,
+        torch.mm(a, b),
+        torch.einsum("ij,jk->ik", a, b),
+        a.matmul(b).trace(),
+        torch.outer(a[0], b[:, 0]),
+    )
 
 
 @program(call(grid(3, 3) + torch.eye(3) * 5))
 def linear_algebra_module(a):
     q, r = torch.linalg.qr(a)
-    return torch.linalg.norm(a), torch.linalg.det(a), torch.linalg.solve(a, a[0]), q @ r, torch.linalg.inv(a)
+    return (
+        torch.linalg.norm(a),
+        torch.linalg.det(a),
+        torch.linalg.solve(a, a[0]),
+        q @ r,
+        torch.linalg.inv(a),
+    )
 
 
 @program(call(grid(2, 2), grid(2, 2, start=4)), every_break=True)
 def joining(a, b):
-    return torch.cat([a, b]), torch.stack((a, b), dim=1), torch.hstack([a, b]), torch.cat((a, b), -1)
+    return (
+        torch.cat([a, b]),
+        torch.stack((a, b), dim=1),
+        torch.hstack([a, b]),
+        torch.cat((a, b), -1),
+    )
 
 
 @program(call(grid(2, 3)), call(grid(1, 3)))
 def broadcasting(x):
-    return x + floats(1, 2, 3), x * x[:1], torch.broadcast_to(x[0], (2, 3)), x.expand_as(torch.ones(2, 3))
+    return (
+        x + floats(1, 2, 3),
+        x * x[:1],
+        torch.broadcast_to(x[0], (2, 3)),
+        x.expand_as(torch.ones(2, 3)),
+    )
 
 
 @program(call(floats(-1, 0, 2)), call(leaf(-1, 0, 2)))
 def activations(x):
-    parts = F.relu(x), F.gelu(x), F.silu(x), F.softmax(x, dim=0), F.log_softmax(x, -1), F.leaky_relu(x, 0.1)
+    parts = (
+        F.relu(x),
+        F.gelu(x),
+        F.silu(x),
+        F.softmax(x, dim=0),
+        F.log_softmax(x, -1),
+        F.leaky_relu(x, 0.1),
+    )
     return parts, torch.sigmoid(x), x.tanh(), F.elu(x), F.softplus(x), F.hardtanh(x), x.softmax(0)
 
 
 @program(call(floats(1, 2, 3)), call(floats(4, 5, 6)))
 def tensor_and_number_functions(x):
-    parts = torch.clamp(x, 1.5, 2.5), torch.pow(x, 2), 2**x, torch.sqrt(x), x.rsqrt(), torch.lerp(x, x * 2, 0.5)
-    return parts, torch.maximum(x, floats(2, 2, 2)), x.floor(), x.remainder(2), torch.where(x > 2, x, -x)
+    parts = (
+        torch.clamp(x, 1.5, 2.5),
+        torch.pow(x, 2),
+        2**x,
+        torch.sqrt(x),
+        x.rsqrt(),
+        torch.lerp(x, x * 2, 0.5),
+    )
+    return (
+        parts,
+        torch.maximum(x, floats(2, 2, 2)),
+        x.floor(),
+        x.remainder(2),
+        torch.where(x > 2, x, -x),
+    )
 
 
-@program(call(floats(1, 2), torch.ones(2, dtype=torch.int64)), call(floats(1, 2), torch.ones(2).bool()))
+@program(
+    call(floats(1, 2), torch.ones(2, dtype=torch.int64)), call(floats(1, 2), torch.ones(2).bool())
+)
 def type_promotion(x, y):
     return x + y, y * 2, y + 1.5, x * True, (x + y).dtype, torch.result_type(x, y), y / 2
 
@@ -158,7 +240,13 @@ def out_arguments(x):
 def convolution_and_pooling(x):
     weight = torch.ones(2, 1, 3, 3)
     y = F.conv2d(x, weight, padding=1)
-    return y, F.max_pool2d(y, 2), F.avg_pool2d(y, 2), F.interpolate(x, scale_factor=2), F.pad(x, (1, 1))
+    return (
+        y,
+        F.max_pool2d(y, 2),
+        F.avg_pool2d(y, 2),
+        F.interpolate(x, scale_factor=2),
+        F.pad(x, (1, 1)),
+    )
 
 
 @program(call(grid(2, 4)), call(grid(3, 4)))
@@ -170,19 +258,37 @@ def normalisation(x):
 def embedding_and_gather(index):
     table = grid(3, 2)
     picked = F.embedding(index, table)
-    return picked, table.gather(0, index), table[index], F.one_hot(index, 3), table.index_select(0, index[0])
+    return (
+        picked,
+        table.gather(0, index),
+        table[index],
+        F.one_hot(index, 3),
+        table.index_select(0, index[0]),
+    )
 
 
 @program(call(grid(2, 3), torch.tensor([0, 2])), call(leaf(1, 2, 3).view(1, 3), torch.tensor([1])))
 def losses(x, target):
-    parts = F.cross_entropy(x, target), F.mse_loss(x, x * 2), F.l1_loss(x, x + 1), F.nll_loss(x.log_softmax(1), target)
-    return parts, F.smooth_l1_loss(x, x * 2), F.binary_cross_entropy_with_logits(x, torch.ones_like(x)), F.kl_div(x, x)
+    parts = (
+        F.cross_entropy(x, target),
+        F.mse_loss(x, x * 2),
+        F.l1_loss(x, x + 1),
+        F.nll_loss(x.log_softmax(1), target),
+    )
+    return (
+        parts,
+        F.smooth_l1_loss(x, x * 2),
+        F.binary_cross_entropy_with_logits(x, torch.ones_like(x)),
+        F.kl_div(x, x),
+    )
 
 
 @program(call(grid(1, 2, 3, 4)), call(leaf(*range(24)).view(1, 2, 3, 4)))
 def attention(x):
     causal = F.scaled_dot_product_attention(x, x, x, is_causal=True)
-    scores = (x @ x.transpose(-2, -1) / 2).masked_fill(torch.ones(3, 3).triu(1).bool(), float("-inf"))
+    scores = (x @ x.transpose(-2, -1) / 2).masked_fill(
+        torch.ones(3, 3).triu(1).bool(), float("-inf")
+    )
     return causal, scores.softmax(-1) @ x
 
 
@@ -194,7 +300,9 @@ def values_taken_out(x):
     return y + n, items, float(y[1]), y.max().item(), bool(y[0] > 1)
 
 
-@program(call(torch.tensor(2), floats(1, 2, 3)), call(torch.tensor(1), floats(1, 2, 3)), graphs=None)
+@program(
+    call(torch.tensor(2), floats(1, 2, 3)), call(torch.tensor(1), floats(1, 2, 3)), graphs=None
+)
 def tensor_as_index(n, x):
     items = [10, 20, 30]
     return x[n] + 1, items[n], x[:n]

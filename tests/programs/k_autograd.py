@@ -58,7 +58,9 @@ def inference_mode_block(x):
     return y, y.is_inference(), torch.is_inference_mode_enabled()
 
 
-@program(call(leaf(1, 2), floats(3, 4)), call(leaf(1, 2), floats(3, 4)), graphs=None, every_break=True)
+@program(
+    call(leaf(1, 2), floats(3, 4)), call(leaf(1, 2), floats(3, 4)), graphs=None, every_break=True
+)
 def backward_inside(x, y):
     loss = (x * y).sum()
     loss.backward()
@@ -179,7 +181,9 @@ class Quantised(nn.Module):
         return Straight.apply(x * self.scale) / self.scale
 
 
-program(call(leaf(1.3, 2.6)), call(leaf(0.2, 0.4)), graphs=None, name="straight_through")(Quantised())
+program(call(leaf(1.3, 2.6)), call(leaf(0.2, 0.4)), graphs=None, name="straight_through")(
+    Quantised()
+)
 
 
 @program(call(leaf(1, 2)), graphs=None)

@@ -26,7 +26,9 @@ class Mlp(nn.Module):
         return self.second(F.relu(self.first(x))) * self.scale
 
 
-program(call(sample(2, 3)), call(sample(2, 3)), call(sample(4, 3)), name="mlp", every_break=True)(Mlp())
+program(call(sample(2, 3)), call(sample(2, 3)), call(sample(4, 3)), name="mlp", every_break=True)(
+    Mlp()
+)
 
 
 mlp = Mlp()
@@ -83,9 +85,12 @@ class RunningMean(nn.Module):
         return x - self.mean
 
 
-program(call(sample(2, 3)), call(sample(2, 3)), call(sample(2, 3)), name="buffers_and_attributes_written")(
-    RunningMean()
-)
+program(
+    call(sample(2, 3)),
+    call(sample(2, 3)),
+    call(sample(2, 3)),
+    name="buffers_and_attributes_written",
+)(RunningMean())
 
 
 class Replaced(nn.Module):
@@ -113,7 +118,9 @@ class BatchNormed(nn.Module):
         return self.pool(F.relu(self.norm(self.conv(x)))).flatten(1)
 
 
-program(call(sample(2, 1, 4, 4)), call(sample(2, 1, 4, 4)), name="batch_norm_in_training")(BatchNormed())
+program(call(sample(2, 1, 4, 4)), call(sample(2, 1, 4, 4)), name="batch_norm_in_training")(
+    BatchNormed()
+)
 program(call(sample(2, 1, 4, 4)), call(sample(3, 1, 4, 4)), name="batch_norm_in_evaluation")(
     BatchNormed().eval()
 )

@@ -17,7 +17,12 @@ def random_numbers(x):
 
 @program(call(floats(1, 2, 3, 4)), call(floats(1, 2, 3, 4)))
 def dropout_draws(x):
-    return F.dropout(x, 0.5), F.dropout(x, 0.5, training=False), x.clone().bernoulli_(0.5), torch.empty(2).uniform_()
+    return (
+        F.dropout(x, 0.5),
+        F.dropout(x, 0.5, training=False),
+        x.clone().bernoulli_(0.5),
+        torch.empty(2).uniform_(),
+    )
 
 
 @program(call(floats(0.2, 0.8)))
@@ -101,7 +106,13 @@ def capability_checks(x):
 
 @program(call(floats(1, 2)))
 def constants_of_torch(x):
-    return x * torch.pi, torch.finfo(torch.float32).eps, torch.iinfo(x.long().dtype).max, torch.float16, torch.inf
+    return (
+        x * torch.pi,
+        torch.finfo(torch.float32).eps,
+        torch.iinfo(x.long().dtype).max,
+        torch.float16,
+        torch.inf,
+    )
 
 
 @program(call(floats(1, 2)), graphs=None)

@@ -1,8 +1,8 @@
 """Graph breaks in every kind of place, and what must survive them."""
 
-import jitpkg
 import torch
 
+import jitpkg
 from tests.programs.program import Programs, call, floats, grid, leaf
 
 program = Programs()
@@ -120,7 +120,9 @@ def break_in_comprehension(x):
         jitpkg.graph_break()
         return x + k
 
-    return [step(k) * 2 for k in range(3)], {k: step(k) for k in "ab" if step(1) is not None or k} if False else 0
+    return [step(k) * 2 for k in range(3)], {
+        k: step(k) for k in "ab" if step(1) is not None or k
+    } if False else 0
 
 
 @program(call(floats(1, 2)), graphs=None)
@@ -176,12 +178,20 @@ program(call(floats(1, 2)), call(floats(1, 2)), graphs=None, name="break_in_modu
 
 @program(call(floats(1, 2)), graphs=None)
 def break_with_values_on_the_stack(x):
-    return (x + 1, callee(x, 2), [x * 3, callee(x, 4)], {"k": callee(x, 5) + callee(x, 6)}, x.sin() + callee(x, 7))
+    return (
+        x + 1,
+        callee(x, 2),
+        [x * 3, callee(x, 4)],
+        {"k": callee(x, 5) + callee(x, 6)},
+        x.sin() + callee(x, 7),
+    )
 
 
 @program(call(floats(1, 2)), graphs=None)
 def break_in_arguments(x):
-    return torch.add(callee(x, 2), callee(x, 3), alpha=int(callee(x, 1)[0])), max(1, int(callee(x, 2)[1]))
+    return torch.add(callee(x, 2), callee(x, 3), alpha=int(callee(x, 1)[0])), max(
+        1, int(callee(x, 2)[1])
+    )
 
 
 @program(call(floats(1, 2)), graphs=None, every_break=True)
@@ -215,7 +225,7 @@ def lambdas_and_iterators_survive(x):
     functions = [lambda v, k=k: v * k for k in range(3)]
     it = iter([1, 2, 3])
     first = next(it)
-    pairs = zip("abc", it)  # noqa: B905
+    pairs = zip("abc", it)
     jitpkg.graph_break()
     return [f(x) for f in functions], first, next(it), list(pairs)
 

@@ -46,7 +46,7 @@ class State:
 
     def add(self, path: str, obj: Any) -> None:
         """Describe an object and all that it refers to."""
-        if isinstance(obj, enum.Enum) or isinstance(obj, _ATOMS):
+        if isinstance(obj, (enum.Enum, _ATOMS)):
             self.fact(path, f"{type(obj).__qualname__} {obj!r}")
             return
         if id(obj) in self._numbers:
@@ -119,7 +119,9 @@ class State:
         for name in ("__defaults__", "__kwdefaults__"):
             if getattr(function, name):
                 self.add(f"{path}.{name}", getattr(function, name))
-        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        for name, cell in zip(
+            function.__code__.co_freevars, function.__closure__ or (), strict=True
+        ):
             self.add(f"{path} cell {name}", _content(cell))
         for name, value in function.__dict__.items():
             if not name.startswith("__jitpkg") and name != "__wrapped__":
