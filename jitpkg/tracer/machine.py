@@ -12,6 +12,7 @@ from jitpkg.code.dialect import Op
 from jitpkg.guards.kinds import Same
 from jitpkg.guards.sources import Held, Source
 from jitpkg.tracer import (
+    assignments,
     attributes,
     calls,
     classes,
@@ -142,10 +143,10 @@ class Machine(VM):
         return attributes.instance_attribute(self, value, name)
 
     def set_attribute(self, value: Value, name: str, new: Value) -> None:
-        attributes.set_attribute(self, value, name, new)
+        assignments.set_attribute(self, value, name, new)
 
     def delete_attribute(self, value: Value, name: str) -> None:
-        attributes.delete_attribute(self, value, name)
+        assignments.delete_attribute(self, value, name)
 
     def truth(self, value: Value) -> bool:
         return operators.truth(self, value)

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from jitpkg.tracer import attributes, classes, constants, containers, reasons
+from jitpkg.tracer import assignments, classes, constants, containers, reasons
 from jitpkg.tracer.values import (
     Constant,
     InstanceDict,
@@ -164,7 +164,7 @@ def set_(vm: VM, container: Value, key: Value, value: Value) -> None:
         case Object(cls) if _plain(vm, cls, "__setitem__"):
             set_container_item(vm, container, key, value)
         case InstanceDict():
-            attributes.set_in_dictionary(vm, container.of, _name(vm, key), value)
+            assignments.set_in_dictionary(vm, container.of, _name(vm, key), value)
         case _:
             method = vm.method_of_class(container, "__setitem__")
             if method is None:
@@ -199,7 +199,7 @@ def delete(vm: VM, container: Value, key: Value) -> None:
         delete_container_item(vm, container, key)
         return
     if isinstance(container, InstanceDict):
-        attributes.delete_from_dictionary(vm, container.of, _name(vm, key))
+        assignments.delete_from_dictionary(vm, container.of, _name(vm, key))
         return
     method = vm.method_of_class(container, "__delitem__")
     if method is None:

@@ -6,7 +6,15 @@ import collections
 import sys
 import types
 
-from jitpkg.tracer import attributes, constants, exceptions, formatting, iterators, reasons
+from jitpkg.tracer import (
+    assignments,
+    attributes,
+    constants,
+    exceptions,
+    formatting,
+    iterators,
+    reasons,
+)
 from jitpkg.tracer.rows.table import CallTable
 from jitpkg.tracer.values import NONE, Constant, Generator, Object, Tuple, Value
 from jitpkg.tracer.vm import VM
@@ -46,13 +54,13 @@ def getattribute(vm: VM, value: Value, name: Value, /) -> Value:
 
 @TABLE.row(*_slots("__setattr__"))
 def setattr_(vm: VM, value: Value, name: Value, new: Value, /) -> Value:
-    attributes.generic_set(vm, value, _name(vm, name), new)
+    assignments.generic_set(vm, value, _name(vm, name), new)
     return NONE
 
 
 @TABLE.row(*_slots("__delattr__"))
 def delattr_(vm: VM, value: Value, name: Value, /) -> Value:
-    attributes.generic_delete(vm, value, _name(vm, name))
+    assignments.generic_delete(vm, value, _name(vm, name))
     return NONE
 
 
