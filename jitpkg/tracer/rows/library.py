@@ -10,20 +10,11 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from jitpkg.tracer import calls, construction, containers, reasons
+from jitpkg.tracer import construction, reasons
 from jitpkg.tracer.polyfills import builtin_functions, itertools_functions, operator_functions
 from jitpkg.tracer.rows.table import CallTable
-from jitpkg.tracer.values import (
-    Constant,
-    Function,
-    Generator,
-    Known,
-    Method,
-    Object,
-    Tuple,
-    Value,
-)
-from jitpkg.tracer.vm import VM, Args, Kwargs
+from jitpkg.tracer.values import Function, Generator, Known, Method, Object, Value
+from jitpkg.tracer.vm import VM
 
 TABLE = CallTable()
 
@@ -118,6 +109,3 @@ def length_hint(vm: VM, value: Value, default: Value | None = None, /) -> Value:
 @TABLE.row(operator.call)
 def call(vm: VM, function: Value, /, *args: Value, **kwargs: Value) -> Value:
     return vm.call(function, args, kwargs)
-
-
-__all__ = ["TABLE", "Args", "Constant", "Kwargs", "Tuple", "calls", "containers"]
