@@ -135,7 +135,7 @@ def op(vm: VM, target: Callable[..., Any] | str, args: Args, kwargs: Kwargs | No
     tensors = list(proxied.tensors)
     name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
 
-    if vm.mutations and (vm.effects or vm.in_handler()):
+    if vm.mutations and vm.in_handler():
         vm.stop(reasons.HANDLED_FAILURE, f"{name} behind a mutation")
     if isinstance(target, types.BuiltinFunctionType) and target.__module__ == "_operator":
         _check_operator(vm, target.__name__.strip("_"), args)
@@ -145,7 +145,8 @@ def op(vm: VM, target: Callable[..., Any] | str, args: Args, kwargs: Kwargs | No
 
     if not outcome.shares and not outcome.mutated and outcome.result is not None:
         return _metadata(vm, outcome.result)
-    failure = Failure(len(vm.effects), not vm.mutations, vm.break_here(reasons.RAISES))
+    where = vm.break_here(reasons.RAISES)
+    failure = Failure(len(vm.effects), vm.heap.mark(), not vm.mutations, where)
     if isinstance(target, str):
         node = vm.graph.call_method(target, node_args, node_kwargs)
     else:
