@@ -254,7 +254,7 @@ class VM(ABC):
 
     @abstractmethod
     def raise_new(self, cls: type[BaseException], *args: object) -> NoReturn:
-        """Raise a traced exception with constant arguments."""
+        """Raise a traced exception; its arguments are values, or constants."""
 
     @abstractmethod
     def resume_frame(self, frame: Frame, raising: Object | None = None) -> Finished:
