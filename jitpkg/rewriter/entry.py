@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import builtins
 import linecache
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
 from torch import fx
 
-from jitpkg.guards.kinds import Guard, Is, LineageIs, Same, StateIs, TensorIs
-from jitpkg.guards.sources import Held, Source
+from jitpkg.guards.kinds import Exists, Guard, Is, LineageIs, Same, StateIs, TensorIs, sources_of
+from jitpkg.guards.sources import Held, Source, base_of
 from jitpkg.guards.state import state_guards
 from jitpkg.guards.text import Text, order, write_tests
 from jitpkg.rewriter.door import RETURN
@@ -160,9 +160,20 @@ def complete_guards(trace: Trace, interface: Interface) -> list[Guard]:
             lineages.setdefault(guard.cls, {}).update(guard.found)
         else:
             others.append(guard)
+    read = {at for guard in others if not isinstance(guard, Exists) for at in _steps(guard)}
+    others = [g for g in others if not (isinstance(g, Exists) and g.at in read)]
     has_tensors = any(isinstance(guard, TensorIs) for guard in others)
     merged = [LineageIs(cls, tuple(found.items())) for cls, found in lineages.items()]
     return order([*others, *merged, *state_guards(has_tensors=has_tensors)])
+
+
+def _steps(guard: Guard) -> Iterator[Source]:
+    """Every path that a guard reads, and those that lead to it."""
+    for source in sources_of(guard):
+        at: Source | None = source
+        while at is not None:
+            yield at
+            at = base_of(at)
 
 
 def _begin(interface: Interface, trace: Trace) -> tuple[Text, Rebuilder]:

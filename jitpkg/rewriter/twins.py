@@ -32,7 +32,7 @@ class Twins:
         if type(callee) is FunctionType:
             return self._function(callee, compiler)
         if type(callee) is MethodType:
-            function = callee.__func__
+            function: object = callee.__func__
             receiver = callee.__self__
         else:
             function = static_lookup(type(callee), "__call__")

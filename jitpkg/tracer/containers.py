@@ -483,7 +483,7 @@ def contains(vm: VM, container: Value, item: Value) -> bool:
         case Object(cls) if issubclass(cls, dict | set | frozenset) and _contains_plainly(vm, cls):
             return has_key(vm, container, item)
         case InstanceDict():
-            return any(vm.equal(key, item) for key, _ in instance_items(vm, container))
+            return _has_attribute(vm, container, item)
         case DictView(of, "keys") if isinstance(of, Object):
             return has_key(vm, of, item)
         case Object(cls) if issubclass(cls, list | collections.deque) and _contains_plainly(
@@ -504,6 +504,14 @@ def contains(vm: VM, container: Value, item: Value) -> bool:
         if vm.equal(member_, item):
             return True
     return False
+
+
+def _has_attribute(vm: VM, container: InstanceDict, item: Value) -> bool:
+    """`name in vars(o)`: asks for this name only."""
+    name = vm.look(item)
+    if not isinstance(name, Constant) or type(name.value) is not str:
+        return any(vm.equal(key, item) for key, _ in instance_items(vm, container))
+    return vm.instance_attribute(container.of, name.value) is not None
 
 
 def _is_listlike(cls: type) -> bool:

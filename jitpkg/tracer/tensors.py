@@ -135,7 +135,7 @@ def op(vm: VM, target: Callable[..., Any] | str, args: Args, kwargs: Kwargs | No
     tensors = list(proxied.tensors)
     name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
 
-    if vm.mutations and (vm.effects or vm.in_handler()):
+    if vm.mutations and (vm.has_visible_effects() or vm.in_handler()):
         vm.stop(reasons.HANDLED_FAILURE, f"{name} behind a mutation")
     if isinstance(target, types.BuiltinFunctionType) and target.__module__ == "_operator":
         _check_operator(vm, target.__name__.strip("_"), args)
@@ -430,4 +430,4 @@ def own_attribute(vm: VM, tensor: Tensor, name: str) -> Value | None:
     if name not in real.__dict__:
         vm.guard(Has(dictionary, name, present=False))
         return None
-    return vm.wrap(real.__dict__[name], Item(dictionary, name))
+    return vm.present(real.__dict__[name], Item(dictionary, name))

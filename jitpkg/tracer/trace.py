@@ -43,6 +43,8 @@ class Start:
     """What is known of the values already."""
     cells: tuple[tuple[Cell, object], ...]
     """The cells among the locals, and the real ones."""
+    private: frozenset[Cell] = frozenset()
+    """Those that the function has just made: nobody else has them."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -170,6 +172,7 @@ def trace(
     )
     vm = Machine(options, facts, original_code)
     vm.guards.extend(start.guards)
+    vm.private = start.private
     for cell, real in start.cells:
         assert isinstance(real, CellType)
         namespaces.existing_cell(vm, cell, real)

@@ -15,13 +15,13 @@ from jitpkg.config import Options
 from jitpkg.errors import Break, Reason
 from jitpkg.facts.fake import FakeFacts
 from jitpkg.facts.tensor import TensorFacts
-from jitpkg.guards.kinds import Guard
+from jitpkg.guards.kinds import Exists, Guard
 from jitpkg.guards.sources import Source
-from jitpkg.tracer.effects import Effect
+from jitpkg.tracer.effects import Effect, SetCell
 from jitpkg.tracer.frames import Finished, Frame
 from jitpkg.tracer.graph import GraphWriter
 from jitpkg.tracer.heap import Heap
-from jitpkg.tracer.values import Object, Tensor, Value
+from jitpkg.tracer.values import Cell, Object, Tensor, Value
 
 Args = tuple[Value, ...]
 Kwargs = Mapping[str, Value]
@@ -86,6 +86,8 @@ class VM(ABC):
         self.heap = Heap()
         self.guards: list[Guard] = []
         self.effects: list[Effect] = []
+        self.private: frozenset[Cell] = frozenset()
+        """Cells of the outermost frame that nobody else has."""
         self.mutations: list[Tensor] = []
         """Existing tensors that the graph has written to, and random draws, in order."""
         self.sharing: set[Tensor] = set()
@@ -150,6 +152,13 @@ class VM(ABC):
         assert facts is not None
         return facts
 
+    def has_visible_effects(self) -> bool:
+        """Whether anything is changed that outlives an exception which leaves the function."""
+        return any(
+            not isinstance(effect, SetCell) or effect.target not in self.private
+            for effect in self.effects
+        )
+
     @abstractmethod
     def in_handler(self) -> bool:
         """Whether the traced program would handle an exception that an op raises now."""
@@ -167,6 +176,11 @@ class VM(ABC):
     @abstractmethod
     def wrap(self, obj: object, source: Source) -> Value:
         """An existing object that nobody has looked at."""
+
+    def present(self, obj: object, source: Source) -> Value:
+        """An existing object whose path may lead nowhere on another call."""
+        self.guard(Exists(source))
+        return self.wrap(obj, source)
 
     @abstractmethod
     def trusted(self, obj: object) -> Value:
