@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from types import CodeType
 from typing import NamedTuple
 
-from jitpkg.code.analysis import slot_names
+from jitpkg.code.analysis import is_generator, slot_names
 from jitpkg.code.effects import (
     BOUND,
     CELL_VALUE,
@@ -135,6 +135,8 @@ class _Emission(Writer):
         """The instruction itself."""
         self.restores: dict[tuple[int, int], Label] = {}
         """(exit, base) -> where the values lie on the stack as one tuple."""
+        self.returns: dict[_Frame, Label] = {}
+        """Where the function returns what a region has returned."""
         self.leaves: dict[_Frame, Label] = {}
         """Where the frame is left, by what is in it."""
 
@@ -145,6 +147,8 @@ class _Emission(Writer):
             self._suspend(h, label)
         for (p, base), label in list(self.restores.items()):
             self._restore(p, base, label)
+        for frame, label in self.returns.items():
+            self._return(frame, label)
         for frame, label in self.leaves.items():
             self._leave(frame, label)
         self.late()
@@ -209,14 +213,16 @@ class _Emission(Writer):
         self.emit("COPY", 1)
         self.jump_if("NONE", gone)
         self.attribute(RUN)
-        self.emit("STORE_FAST", self._spare)
         stack = self.points.stack_above(h, base)
-        for value in stack:
-            self.emit("STORE_FAST", self.temp(value.depth))  # of a NULL: it unbinds
-        self.callee(lambda: self.move(self._spare))
+        if stack:
+            self.emit("STORE_FAST", self._spare)
+            for value in stack:
+                self.emit("STORE_FAST", self.temp(value.depth))  # of a NULL: it unbinds
+            self.callee(lambda: self.move(self._spare))
+        else:
+            self.make_callee()
         self.call(self._push_inputs(h, base, stack))
         self._dispatch(h, base, hook.exits)
-
         self.place(gone)
         self.emit("POP_TOP")
         self.goto(self.behind_hook[h])
@@ -236,8 +242,7 @@ class _Emission(Writer):
                 continue
             temp = self.temp(value.depth)
             if value.kind == MAYBE_NULL:
-                self.load_or_unbound(temp, bottom + count)
-                self._clear(temp)
+                self.load_or_unbound(temp, bottom + count, keep=False)
             else:
                 self.move(temp)
             count += 1
@@ -259,24 +264,28 @@ class _Emission(Writer):
         self.emit("DELETE_FAST", slot)
 
     def _dispatch(self, h: int, base: int, exits: tuple[int, ...]) -> None:
-        """The region's `(exit, leave, values)`: return, go on at a known exit, or leave."""
-        returns = Label()
+        """The region's `(exit, leave, values)`: return, go on at a known exit, or leave.
+
+        A generator cannot be left: its regions know only the exits that its code knows.
+        """
+        frame = self._frame(h, base)
         self.emit("UNPACK_SEQUENCE", 3)  # the exit is on top
-        for p in (RETURN, *exits):
+        ways = [(RETURN, self.returns.setdefault(frame._replace(slots=""), Label()))]
+        ways += [(p, self.restores.setdefault((p, base), Label())) for p in exits]
+        if is_generator(self.original):
+            *ways, (_, otherwise) = ways
+        else:
+            otherwise = self.leaves.setdefault(frame, Label())
+        for p, way in ways:
             self.emit("COPY", 1)
             self.const_int(p)
             self.emit("COMPARE_OP", COMPARE_EQUAL)
-            self.jump_if("TRUE", returns if p == RETURN else self._taking(p, base))
-        self.goto(self.leaves.setdefault(self._frame(h, base), Label()))
-        self.place(returns)
-        self._return(h, base)
+            self.jump_if("TRUE", way)
+        self.goto(otherwise)
 
     def _frame(self, h: int, base: int) -> _Frame:
         states, line = self.points.analysis, self.points.instructions[h].line
         return _Frame(states.stack(h)[:base], states.slots(h), line)
-
-    def _taking(self, p: int, base: int) -> Label:
-        return self.restores.setdefault((p, base), Label())
 
     # An exit: values -> locals and stack. Covered by nothing: it cannot raise, and a handler
     # of the exit could read a local that is not stored yet.
@@ -360,13 +369,15 @@ class _Emission(Writer):
 
     # Leaving the frame. Covered by nothing.
 
-    def _return(self, h: int, base: int) -> None:
+    def _return(self, frame: _Frame, label: Label) -> None:
+        self.position = (frame.line, None, None, None)
         self.covered = None
+        self.place(label)
         self.emit("POP_TOP")
         self.emit("POP_TOP")
-        if base:
+        if frame.kept:
             self.emit("STORE_FAST", self._spare)
-            self._drop_kept(self.points.analysis.stack(h)[:base], keep=False)
+            self._drop_kept(frame.kept, keep=False)
             self.move(self._spare)
         self.emit("RETURN_VALUE")
 
@@ -389,7 +400,7 @@ class _Emission(Writer):
             if kind == NULL:
                 self.const(None)
             elif kind == MAYBE_NULL:
-                self.load_or_unbound(self.temp(depth), 2 + count)
+                self.load_or_unbound(self.temp(depth), 2 + count, keep=False)
             else:
                 self.move(self.temp(depth))
             count += 1
@@ -433,21 +444,24 @@ class _Emission(Writer):
             case "C":
                 self.emit(LOAD_CELL, slot)
             case _:
-                self.load_or_unbound(slot, depth)
-                self._clear(slot)
+                self.load_or_unbound(slot, depth, keep=False)
 
     def _drop_kept(self, kinds: str, *, keep: bool) -> None:
         """Pop the kept stack, ending what is being handled; `keep` saves it in temporaries."""
         for depth in range(len(kinds) - 1, -1, -1):
-            if kinds[depth] == SAVED_EXCEPTION:
+            kind, temp = kinds[depth], self.temp(depth)
+            if kind == SAVED_EXCEPTION:
                 if keep:
                     self.call_const(sys.exception)
-                    self.emit("STORE_FAST", self.temp(depth))
+                    self.emit("STORE_FAST", temp)
                 self.emit("POP_EXCEPT")
+            elif keep:
+                self.emit("STORE_FAST", temp)
+            elif kind in (NULL, MAYBE_NULL):
+                self.emit("STORE_FAST", temp)  # a NULL cannot be popped
+                self._clear(temp)
             else:
-                self.emit("STORE_FAST", self.temp(depth))
-                if not keep:
-                    self._clear(self.temp(depth))
+                self.emit("POP_TOP")
 
     # Entering in the middle
 

@@ -83,16 +83,8 @@ class Handover:
         for _, obj in paths:
             assert isinstance(obj, dict)
             namespace = obj
-        own = points.cells_at(h) if h == points.first() else ()
         return Start(
-            code=points.code,
-            point=h,
-            locals=tuple(slots),
-            stack=tuple(stack),
-            namespace=namespace,
-            guards=tuple(guards),
-            cells=tuple(cells),
-            private=frozenset(cell for cell, _ in cells[: len(own)]),
+            points.code, h, tuple(slots), tuple(stack), namespace, tuple(guards), tuple(cells)
         )
 
     def output_places(self, p: int) -> tuple[list[int], list[int]]:

@@ -20,7 +20,7 @@ _BUILTINS = Held(builtins.__dict__)
 def cell_content(vm: VM, cell: Cell) -> Value:
     """What a cell holds, or UNBOUND."""
     content = vm.heap.read(cell, "content")
-    if isinstance(content, Lazy) and cell not in vm.private:
+    if isinstance(content, Lazy):
         vm.guard(Exists(content.source))
     return UNBOUND if content is None else content
 

@@ -13,15 +13,15 @@ from torch import fx
 
 from jitpkg.config import Options
 from jitpkg.errors import Break, Reason
-from jitpkg.facts.fake import FakeFacts
+from jitpkg.facts.answers import Facts
 from jitpkg.facts.tensor import TensorFacts
 from jitpkg.guards.kinds import Exists, Guard
 from jitpkg.guards.sources import Source
-from jitpkg.tracer.effects import Effect, SetCell
+from jitpkg.tracer.effects import Effect
 from jitpkg.tracer.frames import Finished, Frame
 from jitpkg.tracer.graph import GraphWriter
 from jitpkg.tracer.heap import Heap
-from jitpkg.tracer.values import Cell, Object, Tensor, Value
+from jitpkg.tracer.values import Generator, Object, Tensor, Value
 
 Args = tuple[Value, ...]
 Kwargs = Mapping[str, Value]
@@ -60,6 +60,8 @@ class Failure:
 
     effects: int
     """How many effects come before the node."""
+    heap: int
+    """The heap's mark before the node."""
     may_restart: bool
     """Nothing before the node was written to an input or drawn from a random stream."""
     where: Break
@@ -75,19 +77,17 @@ class VM(ABC):
     def __init__(
         self,
         options: Options,
-        facts: FakeFacts,
+        facts: Facts,
         original_code: Callable[[CodeType], CodeType],
     ) -> None:
         self.options = options
-        self.fake = facts
+        self.answers = facts
         self.original_code = original_code
         """From a hooked code object to what its author wrote; any other is its own original."""
         self.graph = GraphWriter()
         self.heap = Heap()
         self.guards: list[Guard] = []
         self.effects: list[Effect] = []
-        self.private: frozenset[Cell] = frozenset()
-        """Cells of the outermost frame that nobody else has."""
         self.mutations: list[Tensor] = []
         """Existing tensors that the graph has written to, and random draws, in order."""
         self.sharing: set[Tensor] = set()
@@ -104,6 +104,8 @@ class VM(ABC):
         """The object whose attributes an existing dictionary holds, by that one's identity."""
         self.namespaces: dict[int, Source] = {}
         """Where each module's globals that were read are found, by their identity."""
+        self.generators: list[Generator] = []
+        """Every generator that the trace made."""
         self.frames: list[Frame] = []
         self.steps = 0
 
@@ -151,13 +153,6 @@ class VM(ABC):
         facts = self.heap.read(tensor, "facts")
         assert facts is not None
         return facts
-
-    def has_visible_effects(self) -> bool:
-        """Whether anything is changed that outlives an exception which leaves the function."""
-        return any(
-            not isinstance(effect, SetCell) or effect.target not in self.private
-            for effect in self.effects
-        )
 
     @abstractmethod
     def in_handler(self) -> bool:
@@ -267,8 +262,8 @@ class VM(ABC):
         """Raise a traced exception with constant arguments."""
 
     @abstractmethod
-    def resume_frame(self, frame: Frame) -> Finished:
-        """Execute a frame until it returns or yields."""
+    def resume_frame(self, frame: Frame, raising: Object | None = None) -> Finished:
+        """Execute a frame until it returns or yields; `raising` is raised where it stands."""
 
     @abstractmethod
     def op(
