@@ -80,10 +80,11 @@ def produce(
     try:
         traced = _traced(name, handover, arguments, compiler, options)
         guards = complete_guards(traced, interface)
-        if _is_idle(traced, options):
+        outputs = _outputs(traced, handover)
+        if _is_idle(traced, outputs, options):
             idle = write_idle_entry(name, guards, traced, interface, otherwise)
             return _produced(idle, traced, handover)
-        return _compiled(name, traced, guards, handover, interface, compiler, otherwise)
+        return _compiled(name, traced, guards, outputs, handover, interface, compiler, otherwise)
     finally:
         _TRACING.lock.release()
 
@@ -119,10 +120,10 @@ _NO_BREAKS = (reasons.RAISES, reasons.GENERATOR, reasons.FORCED)
 """Reasons that `fullgraph=True` does not mind: the program leaves, or is suspended."""
 
 
-def _is_idle(traced: Trace, options: Options) -> bool:
-    """Without a graph, the original code is as good."""
+def _is_idle(traced: Trace, outputs: Outputs, options: Options) -> bool:
+    """Without a graph, the original code is as good, unless what it calls may have one."""
     forced = options.break_anywhere or options.break_before is not None
-    return not traced.op_count and not forced
+    return not traced.op_count and not forced and outputs.called is None
 
 
 def _hooks(traced: Trace, handover: Handover) -> tuple[int, ...]:
@@ -146,12 +147,12 @@ def _compiled(
     name: str,
     traced: Trace,
     guards: list[Guard],
+    outputs: Outputs,
     handover: Handover,
     interface: Interface,
     compiler: Compiler,
     otherwise: Run,
 ) -> Produced:
-    outputs = _outputs(traced, handover)
     module = _module(name, traced, outputs)
     graph = _compile_graph(name, traced, module, compiler)
     entry = write_entry(

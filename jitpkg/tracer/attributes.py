@@ -48,7 +48,7 @@ def attribute(vm: VM, value: Value, name: str) -> Value:
             return _of_module(vm, module, name)
         case Known(enum.Enum() as enum_member) if name in ("value", "name"):
             return _of_enum_member(vm, value, enum_member, name)
-        case Known() if name in _FIXED_NAMES and isinstance(value.obj, _FIXED):
+        case Known() if name in _NAMES and isinstance(value.obj, _FIXED):
             return Constant(getattr(value.obj, name))
         case Method():
             return _of_method(vm, value, name)
@@ -197,7 +197,7 @@ def of_slot(vm: VM, value: Value, name: str, descriptor: types.MemberDescriptorT
         found = descriptor.__get__(value.obj, value.cls)
     except AttributeError:
         vm.stop(reasons.RAISES, f"the slot {name} is empty")
-    return vm.wrap(found, SlotOf(value.source, Held(descriptor)))
+    return vm.present(found, SlotOf(value.source, Held(descriptor)))
 
 
 def _position(cls: type, descriptor: types.MemberDescriptorType) -> int:
@@ -282,7 +282,7 @@ def instance_attribute(vm: VM, value: Value, name: str) -> Value | None:
     if name not in own:
         vm.guard(Has(dictionary, name, present=False))
         return None
-    return vm.wrap(own[name], Item(dictionary, name))
+    return vm.present(own[name], Item(dictionary, name))
 
 
 def own_dictionary(vm: VM, value: Value) -> dict[str, object]:
@@ -290,6 +290,8 @@ def own_dictionary(vm: VM, value: Value) -> dict[str, object]:
     if isinstance(value, Known) and isinstance(value.obj, types.FunctionType):
         vm.identify(value)
     own: dict[str, object] = object.__getattribute__(existing(value)[1], "__dict__")
+    if type(own) is not dict:
+        vm.stop(reasons.UNSUPPORTED, "attributes in a dictionary of a class of its own")
     if vm.owners.setdefault(id(own), value) is not value or id(own) in vm.seen:
         vm.stop(reasons.UNSUPPORTED, "two objects that share one dictionary of attributes")
     return own
@@ -396,7 +398,7 @@ def _of_class(vm: VM, value: Known, cls: type, name: str) -> Value:
 
 
 def _class_data(vm: VM, value: Known, cls: type, name: str, descriptor: object) -> Value:
-    if name in ("__name__", "__qualname__", "__module__") and descriptor is vars(type)[name]:
+    if name in _NAMES_OF_CLASSES and descriptor is vars(type)[name]:
         if classes.is_mutable(cls):
             return vm.wrap(getattr(cls, name), Attr(value.source, name))
         return Constant(getattr(cls, name))
@@ -419,6 +421,9 @@ def _class_data(vm: VM, value: Known, cls: type, name: str, descriptor: object) 
         getter = Attr(classes.source_of_attribute(type(cls), name), "fget")
         return vm.call(vm.wrap(descriptor.fget, getter), (value,))
     vm.stop(reasons.ATTRIBUTE, f"{cls.__qualname__}.{name}")
+
+
+_NAMES_OF_CLASSES = ("__name__", "__qualname__", "__module__")
 
 
 def _class_member(vm: VM, member: Value, cls: type) -> Value:
@@ -462,7 +467,7 @@ def _of_module(vm: VM, module: types.ModuleType, name: str) -> Value:
         vm.stop(reasons.ATTRIBUTE, f"{module.__name__}.{name}")
     namespace = vars(module)
     if name in namespace:
-        return vm.wrap(namespace[name], Item(Held(namespace), name))
+        return vm.present(namespace[name], Item(Held(namespace), name))
     vm.guard(Has(Held(namespace), name, present=False))
     if "__getattr__" in namespace:
         fallback = vm.wrap(namespace["__getattr__"], Item(Held(namespace), "__getattr__"))
@@ -484,7 +489,7 @@ _FIXED = (
     types.MemberDescriptorType,
     types.MethodWrapperType,
 )
-_FIXED_NAMES = ("__name__", "__qualname__", "__doc__", "__module__")
+_NAMES = ("__name__", "__qualname__", "__doc__", "__module__")
 """Attributes that these never change."""
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from types import FunctionType, MappingProxyType, MethodDescriptorType, WrapperDescriptorType
 from typing import Any
 
-from jitpkg.guards.kinds import Has, KeysAre, LengthIs
+from jitpkg.guards.kinds import Has, Is, KeysAre, LengthIs
 from jitpkg.guards.sources import Attr, BaseItem, Held, Item, Source
 from jitpkg.guards.special import special
 from jitpkg.tracer import classes, reasons
@@ -189,7 +189,10 @@ def key_of(vm: VM, value: Value) -> Key:
             if isinstance(obj, _IDENTITY_CLASSES) or _hashes_by_identity(vm, type(obj)):
                 return _ByIdentity(id(obj))
         case Object(cls) if _hashes_by_identity(vm, cls):
-            return _ByIdentity(id(value))
+            if value.source is None:
+                return _ByIdentity(id(value))
+            vm.guard(Is(value.source, value.obj))
+            return _ByIdentity(id(value.obj))
         case Tensor():
             return _ByIdentity(id(value))
     kind = vm.class_of(value)
@@ -222,6 +225,8 @@ def _source_key(vm: VM, key: Value) -> object:
         case Constant(value):
             return value
         case Known(obj):
+            return Held(obj)
+        case Object(_, source, obj) if source is not None:
             return Held(obj)
         case Tuple(items):
             parts = [_source_key(vm, item) for item in items]
@@ -289,7 +294,7 @@ def _existing_key(vm: VM, key: object) -> Value:
     if type(key) in _CONSTANT_KEYS:
         return Constant(key, Held(key))
     if isinstance(key, _IDENTITY_CLASSES) or _hashes_by_identity(vm, type(key)):
-        return vm.trusted(key)
+        return vm.look(vm.wrap(key, Held(key)))
     vm.stop(reasons.UNSUPPORTED, f"a dict with a {type(key).__qualname__} as a key")
 
 
@@ -496,7 +501,7 @@ def contains(vm: VM, container: Value, item: Value) -> bool:
         case Object(cls) if issubclass(cls, dict | set | frozenset) and _contains_plainly(vm, cls):
             return has_key(vm, container, item)
         case InstanceDict():
-            return any(vm.equal(key, item) for key, _ in instance_items(vm, container))
+            return _has_attribute(vm, container, item)
         case DictView(of, "keys") if isinstance(of, Object):
             return has_key(vm, of, item)
         case DictView(of, "items") if isinstance(of, Object):
@@ -525,6 +530,14 @@ def contains(vm: VM, container: Value, item: Value) -> bool:
         if vm.equal(member_, item):
             return True
     return False
+
+
+def _has_attribute(vm: VM, container: InstanceDict, item: Value) -> bool:
+    """`name in vars(o)`: asks for this name only."""
+    name = vm.look(item)
+    if not isinstance(name, Constant) or type(name.value) is not str:
+        return any(vm.equal(key, item) for key, _ in instance_items(vm, container))
+    return vm.instance_attribute(container.of, name.value) is not None
 
 
 def _is_listlike(cls: type) -> bool:

@@ -38,10 +38,7 @@ def get(vm: VM, container: Value, key: Value) -> Value:
             return Constant(sequence[constant_slice(vm, key)])
         case InstanceDict():
             name = _name(vm, key)
-            found = next(
-                (v for k, v in containers.instance_items(vm, container) if _is(k, name)), None
-            )
-            return found or vm.raise_new(KeyError, name)
+            return vm.instance_attribute(container.of, name) or vm.raise_new(KeyError, name)
         case Known(type() as cls):
             return _class_item(vm, container, cls, key)
     method = vm.method_of_class(container, "__getitem__")
@@ -65,10 +62,6 @@ def _name(vm: VM, key: Value) -> str:
     if isinstance(key, Constant) and isinstance(key.value, str):
         return key.value
     vm.stop(reasons.UNSUPPORTED, "an attribute dictionary with a key that is no string")
-
-
-def _is(key: Value, name: str) -> bool:
-    return isinstance(key, Constant) and key.value == name
 
 
 def _class_item(vm: VM, container: Value, cls: type, key: Value) -> Value:
