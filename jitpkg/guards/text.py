@@ -12,7 +12,7 @@ from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, Modul
 import torch
 
 from jitpkg.guards import leaves
-from jitpkg.guards.kinds import Guard, StateIs, TensorIs, sources_of
+from jitpkg.guards.kinds import Exists, Guard, StateIs, TensorIs, sources_of
 from jitpkg.guards.sources import (
     Attr,
     BaseItem,
@@ -21,12 +21,14 @@ from jitpkg.guards.sources import (
     Held,
     Input,
     Item,
+    Proxied,
     Referent,
     SlotOf,
     Source,
     TypeOf,
     base_of,
     depth,
+    proxied,
 )
 from jitpkg.guards.special import special
 
@@ -139,6 +141,8 @@ class Text:
                 return f"type({self.of(base)})"
             case Referent(base):
                 return f"{self.of(base)}()"
+            case Proxied(base):
+                return f"{self.hold(proxied, 'proxied')}({self.of(base)})"
 
     def _key(self, key: object) -> str:
         if isinstance(key, str | int | bytes) or key is None:
@@ -205,7 +209,9 @@ def write_tests(
     """
     tensors = [guard for guard in guards if isinstance(guard, TensorIs)]
     for guard in guards:
-        if not isinstance(guard, TensorIs):
+        if isinstance(guard, Exists):
+            text.read(guard.at)
+        elif not isinstance(guard, TensorIs):
             text.line(f"if not ({guard.test(text)}): {otherwise}")
     if not tensors:
         return

@@ -7,20 +7,21 @@ from __future__ import annotations
 
 import builtins
 import linecache
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
 from torch import fx
 
-from jitpkg.guards.kinds import Guard, LineageIs, Same, StateIs, TensorIs
-from jitpkg.guards.sources import Source
+from jitpkg.guards.kinds import Exists, Guard, Is, LineageIs, Same, StateIs, TensorIs, sources_of
+from jitpkg.guards.sources import Held, Source, base_of
 from jitpkg.guards.state import state_guards
 from jitpkg.guards.text import Text, order, write_tests
 from jitpkg.rewriter.door import RETURN
 from jitpkg.rewriter.failure import Failures
 from jitpkg.rewriter.rebuild import Rebuilder, needed
+from jitpkg.tracer.effects import effect_operands
 from jitpkg.tracer.trace import Left, Returned, Trace
 from jitpkg.tracer.values import Tensor, Value
 
@@ -113,12 +114,29 @@ def write_entry(
     rebuilder.make(outputs.values)
     values = [rebuilder.expression(value) for value in outputs.values]
     if outputs.called is not None:
-        values[outputs.called] = f"{text.hold(twin, 'twin')}({values[outputs.called]})"
+        values[outputs.called] = _twin_of(text, values[outputs.called], twin, trace, interface)
     leave = text.hold(interface.leave, "leave")
     result = values[0] if outputs.exit == RETURN else _tuple(values)
     text.line(f"return {outputs.exit}, {leave}, {result}")
     run, source = _compiled(name, text, interface, otherwise)
     return Entry(name, run, source, tuple(guards), returned, trace.op_count, outputs.exit)
+
+
+def _twin_of(
+    text: Text, callee: str, twin: Callable[[Any], Any], trace: Trace, interface: Interface
+) -> str:
+    """The compiled twin of what is called next. It is all there is to gain without a graph."""
+    original, compiled = text.variable("callee"), text.variable("twin_of_callee")
+    text.line(f"{original} = {callee}")
+    text.line(f"{compiled} = {text.hold(twin, 'twin')}({original})")
+    if not trace.op_count and not trace.effects:
+        rest = f"{text.hold(interface.rest, 'original_code')}({_arguments(interface)})"
+        text.line(f"if {compiled} is {original}: return {rest}")
+    return compiled
+
+
+def _arguments(interface: Interface) -> str:
+    return ", ".join(interface.parameters.values())
 
 
 def write_idle_entry(
@@ -127,8 +145,7 @@ def write_idle_entry(
     """Generate an entry that knows of nothing to gain, and lets the original code run."""
     text, _ = _begin(interface, trace)
     _write_guards(text, guards, [], trace, interface)
-    arguments = ", ".join(interface.parameters.values())
-    text.line(f"return {text.hold(interface.rest, 'original_code')}({arguments})")
+    text.line(f"return {text.hold(interface.rest, 'original_code')}({_arguments(interface)})")
     run, source = _compiled(name, text, interface, otherwise)
     return Entry(name, run, source, tuple(guards), None, 0, None)
 
@@ -138,13 +155,26 @@ def complete_guards(trace: Trace, interface: Interface) -> list[Guard]:
     lineages: dict[type, dict[str, object]] = {}
     others: list[Guard] = []
     for guard in (*interface.guards, *trace.guards):
+        if isinstance(guard, Is) and guard.at == Held(guard.obj):
+            continue
         if isinstance(guard, LineageIs):
             lineages.setdefault(guard.cls, {}).update(guard.found)
         else:
             others.append(guard)
+    read = {at for guard in others if not isinstance(guard, Exists) for at in _steps(guard)}
+    others = [g for g in others if not (isinstance(g, Exists) and g.at in read)]
     has_tensors = any(isinstance(guard, TensorIs) for guard in others)
     merged = [LineageIs(cls, tuple(found.items())) for cls, found in lineages.items()]
     return order([*others, *merged, *state_guards(has_tensors=has_tensors)])
+
+
+def _steps(guard: Guard) -> Iterator[Source]:
+    """Every path that a guard reads, and those that lead to it."""
+    for source in sources_of(guard):
+        at: Source | None = source
+        while at is not None:
+            yield at
+            at = base_of(at)
 
 
 def _begin(interface: Interface, trace: Trace) -> tuple[Text, Rebuilder]:
@@ -154,12 +184,7 @@ def _begin(interface: Interface, trace: Trace) -> tuple[Text, Rebuilder]:
 
 def operands_of(trace: Trace) -> list[Value]:
     """Every value that an effect of the trace uses."""
-    found: list[Value] = []
-    for effect in trace.effects:
-        for field in ("target", "arguments", "key", "value"):
-            operand = getattr(effect, field, ())
-            found.extend(operand if isinstance(operand, tuple) else (operand,))
-    return found
+    return [operand for effect in trace.effects for operand in effect_operands(effect)]
 
 
 def _tuple(values: Sequence[str]) -> str:
@@ -178,9 +203,12 @@ def _write_guards(
     trace: Trace,
     interface: Interface,
 ) -> None:
-    """Guards, and all that is read from outside. A path that is gone is a guard that failed."""
-    arguments = ", ".join(interface.parameters.values())
-    otherwise = f"return {OTHERWISE}({arguments})"
+    """Guards, and all that is read from outside. A path that is gone is a guard that failed.
+
+    A guard that fails leaves the loop that the whole entry is, once through: what is tried then
+    must not be called inside the `try`.
+    """
+    otherwise = "break"
     inner = text.indented()
     for guard in guards:
         inner.count(_paths(guard))
@@ -223,13 +251,13 @@ def _write_graph(
         rebuilder.names[tensor] = names[-1]
     inputs = ", ".join(text.of(i.source) for i in trace.inputs)
     held = text.hold(graph, "graph")
-    failures = Failures(trace, module, graph)
+    failures = Failures(trace, module, graph, interface.parameters)
     text.line("try:")
     result = f"{_tuple(names)} = " if names else ""
     text.line(f"    {result}{held}({inputs})")
     text.line("except BaseException as error:")
     decide = text.hold(failures.decide, "on_failure")
-    text.line(f"    if {decide}(error):")
+    text.line(f"    if {decide}(error, {_tuple(list(interface.parameters.values()))}):")
     text.line(f"        return {interface.here}, None, {_unchanged(interface)}")
     text.line("    raise")
     return module
@@ -241,8 +269,9 @@ def _compiled(
     parameters = list(interface.parameters.values())
     held = dict(text.held)
     signature = ", ".join([*parameters, f"{OTHERWISE}=None", *(f"{n}=None" for n in held)])
-    body = "\n".join(f"    {line}" for line in text.lines)
-    source = f"def entry({signature}):\n{body}\n"
+    body = "\n".join(f"        {line}" for line in text.lines)
+    other = f"return {OTHERWISE}({', '.join(parameters)})"
+    source = f"def entry({signature}):\n    while True:\n{body}\n    {other}\n"
     file = f"<jitpkg {name}>"
     namespace: dict[str, Any] = {"__builtins__": _BUILTINS, "__name__": "jitpkg.entry"}
     exec(compile(source, file, "exec"), namespace)

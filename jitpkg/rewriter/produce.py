@@ -15,7 +15,7 @@ from jitpkg import events
 from jitpkg.code.versions import NULL_BELOW_CALLABLE
 from jitpkg.config import Options
 from jitpkg.errors import BackendError, GraphBreak
-from jitpkg.facts.fake import FakeFacts
+from jitpkg.facts.answers import Facts
 from jitpkg.guards.explain import shown
 from jitpkg.guards.kinds import Guard
 from jitpkg.messages import break_message
@@ -50,19 +50,14 @@ class Produced:
 
 
 @dataclass
-class _Facts:
-    """The process's facts, made at first use, and the lock that tracing holds."""
+class _Tracing:
+    """What all traces of the process share, and the lock that one holds."""
 
     lock: threading.RLock = field(default_factory=threading.RLock)
-    facts: FakeFacts | None = None
-
-    def get(self) -> FakeFacts:
-        if self.facts is None:
-            self.facts = FakeFacts()
-        return self.facts
+    facts: Facts = field(default_factory=Facts)
 
 
-_FACTS = _Facts()
+_TRACING = _Tracing()
 
 
 def produce(
@@ -80,17 +75,18 @@ def produce(
         GraphBreak: the whole function was to be one graph.
         BackendError: the backend failed.
     """
-    if not _FACTS.lock.acquire(blocking=False):
+    if not _TRACING.lock.acquire(blocking=False):
         return None
     try:
         traced = _traced(name, handover, arguments, compiler, options)
         guards = complete_guards(traced, interface)
-        if _is_idle(traced, options):
+        outputs = _outputs(traced, handover)
+        if _is_idle(traced, outputs, options):
             idle = write_idle_entry(name, guards, traced, interface, otherwise)
             return _produced(idle, traced, handover)
-        return _compiled(name, traced, guards, handover, interface, compiler, otherwise)
+        return _compiled(name, traced, guards, outputs, handover, interface, compiler, otherwise)
     finally:
-        _FACTS.lock.release()
+        _TRACING.lock.release()
 
 
 def _traced(
@@ -105,7 +101,7 @@ def _traced(
     traced = trace(
         handover.start(arguments),
         options,
-        _FACTS.get(),
+        _TRACING.facts,
         original_code=ORIGINALS.of,
         can_leave=lambda p: points.exit_refusal(h, p) is None,
         can_rebuild=can_rebuild,
@@ -124,10 +120,10 @@ _NO_BREAKS = (reasons.RAISES, reasons.GENERATOR, reasons.FORCED)
 """Reasons that `fullgraph=True` does not mind: the program leaves, or is suspended."""
 
 
-def _is_idle(traced: Trace, options: Options) -> bool:
-    """Without a graph, the original code is as good."""
+def _is_idle(traced: Trace, outputs: Outputs, options: Options) -> bool:
+    """Without a graph, the original code is as good, unless what it calls may have one."""
     forced = options.break_anywhere or options.break_before is not None
-    return not traced.op_count and not forced
+    return not traced.op_count and not forced and outputs.called is None
 
 
 def _hooks(traced: Trace, handover: Handover) -> tuple[int, ...]:
@@ -151,12 +147,12 @@ def _compiled(
     name: str,
     traced: Trace,
     guards: list[Guard],
+    outputs: Outputs,
     handover: Handover,
     interface: Interface,
     compiler: Compiler,
     otherwise: Run,
 ) -> Produced:
-    outputs = _outputs(traced, handover)
     module = _module(name, traced, outputs)
     graph = _compile_graph(name, traced, module, compiler)
     entry = write_entry(

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import operator
+import reprlib
 import types
 import weakref
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -18,6 +23,7 @@ from jitpkg.tracer import (
     constants,
     construction,
     libraries,
+    namespaces,
     reasons,
     tensors,
     torch_calls,
@@ -25,6 +31,7 @@ from jitpkg.tracer import (
 from jitpkg.tracer.binding import Signature, bind
 from jitpkg.tracer.frames import Frame, Return
 from jitpkg.tracer.look import is_stable
+from jitpkg.tracer.polyfills import operator_functions
 from jitpkg.tracer.rows import ROWS
 from jitpkg.tracer.state import STATE
 from jitpkg.tracer.values import (
@@ -58,8 +65,8 @@ def call(vm: VM, function: Value, args: Args, kwargs: Kwargs | None = None) -> V
             return _call_new(vm, function, args, kwargs)
         case Known():
             return _call_known(vm, function, args, kwargs)
-        case Object(functools.partial):
-            return _call_partial(vm, function, args, kwargs)
+        case Object(cls) if cls in _FROM_ARGUMENTS:
+            return _FROM_ARGUMENTS[cls](vm, function, args, kwargs)
         case Object(weakref.ref) if not args and not kwargs:
             return _referent(vm, function)
         case Opaque():
@@ -128,6 +135,23 @@ def _call_descriptor(
 # Python functions
 
 
+def _plain_repr(obj: object) -> str:
+    return ""
+
+
+_GUARDED_REPRS = frozenset(
+    {
+        reprlib.recursive_repr()(_plain_repr).__code__,
+        *(
+            getattr(dataclasses, name)(_plain_repr).__code__
+            for name in ("_recursive_repr",)
+            if hasattr(dataclasses, name)
+        ),
+    }
+)
+"""What guards a `__repr__` against recursion, by identities; a trace is stopped by its depth."""
+
+
 def _call_existing(
     vm: VM, known: Known, function: types.FunctionType, args: Args, kwargs: Kwargs
 ) -> Value:
@@ -143,10 +167,14 @@ def _call_existing(
     code = vm.original_code(function.__code__)
     if not trusted:
         vm.guard(CodeIs(known.source, code, vm.original_code))
+    if code in _GUARDED_REPRS:
+        cells = _existing_closure(vm, known.source, function)
+        inner = namespaces.cell_content(vm, cells[code.co_freevars.index("user_function")])
+        return call(vm, inner, args, kwargs)
     signature = Signature(
         function.__name__,
         _existing_defaults(vm, known.source, function, trusted=trusted),
-        _existing_keyword_defaults(vm, known.source, function),
+        _existing_keyword_defaults(vm, known.source, function, trusted=trusted),
         _existing_closure(vm, known.source, function),
     )
     globals_ = _globals_source(vm, known.source, function)
@@ -175,9 +203,11 @@ def _existing_defaults(
 
 
 def _existing_keyword_defaults(
-    vm: VM, source: Source, function: types.FunctionType
+    vm: VM, source: Source, function: types.FunctionType, *, trusted: bool
 ) -> dict[str, Value]:
     """Which parameters have one counts even where the body reads none: a call may lack them."""
+    if trusted:
+        return {k: vm.trusted(v) for k, v in (function.__kwdefaults__ or {}).items()}
     if not function.__code__.co_kwonlyargcount:
         return {}
     defaults = Attr(source, "__kwdefaults__")
@@ -235,6 +265,7 @@ def _run(
     if is_generator(code):
         generator = Generator(code.co_name)
         vm.heap.write(generator, "frame", frame)
+        vm.generators.append(generator)
         return generator
     finished = vm.resume_frame(frame)
     assert isinstance(finished, Return)
@@ -245,17 +276,38 @@ def _run(
 
 
 def _call_partial(vm: VM, partial: Object, args: Args, kwargs: Kwargs) -> Value:
-    if partial.source is None:
-        content = vm.heap.read(partial, "content")
-        assert isinstance(content, Tuple)
-        function, first, named = content.items
-    else:
-        function, first, named = (
-            vm.wrap(getattr(partial.obj, n), Attr(partial.source, n))
-            for n in ("func", "args", "keywords")
-        )
+    function, first, named = construction.arguments_of(vm, partial)
     merged = {**dict(construction.keyword_items(vm, named)), **kwargs}
     return call(vm, function, (*vm.unpack(first), *args), merged)
+
+
+def _call_getter(polyfill: Callable[..., Any]) -> Callable[[VM, Object, Args, Kwargs], Value]:
+    def row(vm: VM, getter: Object, args: Args, kwargs: Kwargs) -> Value:
+        if len(args) != 1 or kwargs:
+            vm.stop(reasons.RAISES, f"{getter.cls.__name__} takes one argument")
+        first, others, _ = construction.arguments_of(vm, getter)
+        return vm.call(vm.trusted(polyfill), (Tuple((first, *vm.unpack(others))), *args))
+
+    return row
+
+
+def _call_method_caller(vm: VM, caller: Object, args: Args, kwargs: Kwargs) -> Value:
+    if len(args) != 1 or kwargs:
+        vm.stop(reasons.RAISES, "methodcaller takes one argument")
+    name, given, named = construction.arguments_of(vm, caller)
+    method = vm.call_object(getattr, args[0], name)
+    return call(vm, method, tuple(vm.unpack(given)), dict(construction.keyword_items(vm, named)))
+
+
+_FROM_ARGUMENTS: Mapping[type, Callable[[VM, Object, Args, Kwargs], Value]] = MappingProxyType(
+    {
+        functools.partial: _call_partial,
+        operator.itemgetter: _call_getter(operator_functions.itemgetter),
+        operator.attrgetter: _call_getter(operator_functions.attrgetter),
+        operator.methodcaller: _call_method_caller,
+    }
+)
+"""What calling an instance of a class in `construction.FROM_ARGUMENTS` means."""
 
 
 def _referent(vm: VM, reference: Object) -> Value:

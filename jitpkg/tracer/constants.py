@@ -7,14 +7,19 @@ import enum
 import math
 import operator
 import string
-from collections.abc import Callable
-from types import BuiltinFunctionType, MethodDescriptorType, WrapperDescriptorType
+from collections.abc import Callable, Sequence
+from types import (
+    BuiltinFunctionType,
+    ClassMethodDescriptorType,
+    MethodDescriptorType,
+    WrapperDescriptorType,
+)
 from typing import Any
 
 import torch
 
-from jitpkg.tracer import reasons
-from jitpkg.tracer.values import Constant, Known, Slice, Tuple, Value
+from jitpkg.tracer import containers, reasons
+from jitpkg.tracer.values import Constant, Known, Object, Slice, Tuple, Value
 from jitpkg.tracer.vm import VM, Args, Kwargs
 
 ATOMS = (int, float, complex, str, bytes, bool, type(None), range, torch.dtype, torch.device)
@@ -33,11 +38,15 @@ PURE: frozenset[object] = frozenset(
             getattr(builtins, name)
             for name in "abs ascii bin chr divmod format hash hex oct ord pow repr round".split()
         ),
-        *(f for f in vars(math).values() if isinstance(f, BuiltinFunctionType)),
         *(
             f
-            for name, f in vars(operator).items()
-            if isinstance(f, BuiltinFunctionType) and name not in _CHANGING
+            for f in vars(math).values()
+            if isinstance(f, BuiltinFunctionType) and f not in (math.prod, math.fsum)
+        ),
+        *(
+            f
+            for f in vars(operator).values()
+            if isinstance(f, BuiltinFunctionType) and f.__name__ not in _CHANGING
         ),
         int.from_bytes,
         str.maketrans,
@@ -46,19 +55,22 @@ PURE: frozenset[object] = frozenset(
         bytes.fromhex,
         torch.finfo,
         torch.iinfo,
+        torch.device,
     }
     - {hash}
 )
 """Functions that depend on nothing but their arguments and change nothing."""
 
-_METHOD_OWNERS = (int, float, complex, str, bytes, bool, range, type(None))
+_METHOD_OWNERS = (int, float, complex, str, bytes, bool, range, type(None), slice, torch.Size)
 _LARGEST = 1 << 20
 """Longer results than this are left to Python."""
 
 
 def is_pure(function: object) -> bool:
     """Whether a function may be called on constants while tracing."""
-    if isinstance(function, MethodDescriptorType | WrapperDescriptorType):
+    if isinstance(
+        function, MethodDescriptorType | WrapperDescriptorType | ClassMethodDescriptorType
+    ):
         return function.__objclass__ in _METHOD_OWNERS
     try:
         return function in PURE
@@ -67,23 +79,45 @@ def is_pure(function: object) -> bool:
 
 
 def foldable(vm: VM, values: Args, kwargs: Kwargs) -> bool:
-    """Whether all arguments are constants, or tuples of constants."""
+    """Whether all arguments are constants, or containers of constants."""
     return all(is_constant(vm, value) for value in (*values, *kwargs.values()))
 
 
-def is_constant(vm: VM, value: Value) -> bool:
+def is_constant(vm: VM, value: Value, depth: int = 0) -> bool:
+    """Whether a value is a constant, or a builtin container of constants."""
     value = vm.look(value)
     match value:
         case Constant():
             return True
-        case Tuple(items, cls):
-            return cls in (tuple, torch.Size) and all(is_constant(vm, item) for item in items)
-        case Slice(start, stop, step):
-            return all(is_constant(vm, part) for part in (start, stop, step))
+        case Tuple(cls=cls):
+            if cls not in (tuple, torch.Size):
+                return False
         case Known(enum.Enum() as member):
             return isinstance(member, int | float | str)
+        case Known(type() as owner):
+            return owner in _METHOD_OWNERS
+        case Object(cls=cls):
+            if cls not in (list, dict):
+                return False
+        case Slice():
+            pass
         case _:
             return False
+    return depth < _DEPTH and all(is_constant(vm, v, depth + 1) for v in _parts(vm, value))
+
+
+_DEPTH = 20
+"""How deep containers may nest; one can be in itself."""
+
+
+def _parts(vm: VM, value: Value) -> Sequence[Value]:
+    match value:
+        case Slice(start, stop, step):
+            return start, stop, step
+        case Object(cls=cls) if cls is dict:
+            return [part for pair in containers.dict_items(vm, value) for part in pair]
+        case _:
+            return vm.unpack(value)
 
 
 def python_value(vm: VM, value: Value) -> Any:
@@ -98,6 +132,11 @@ def python_value(vm: VM, value: Value) -> Any:
             return slice(*(python_value(vm, part) for part in (start, stop, step)))
         case Known():
             return value.obj
+        case Object(cls=cls) if cls is list:
+            return [python_value(vm, item) for item in vm.unpack(value)]
+        case Object(cls=cls) if cls is dict:
+            pairs = containers.dict_items(vm, value)
+            return {python_value(vm, k): python_value(vm, v) for k, v in pairs}
         case _:
             raise TypeError(f"{value} is no constant")
 
@@ -105,6 +144,8 @@ def python_value(vm: VM, value: Value) -> Any:
 def fold(vm: VM, function: Callable[..., Any], values: Args, kwargs: Kwargs | None = None) -> Value:
     """Call a pure function on constants; what it raises is raised in the traced program."""
     args = [python_value(vm, value) for value in values]
+    if isinstance(function, ClassMethodDescriptorType):  # the class is the first argument
+        function = function.__get__(None, args.pop(0))
     named = {name: python_value(vm, value) for name, value in (kwargs or {}).items()}
     if _is_large(function, args):
         vm.stop(reasons.TOO_LONG, "a very large constant")
@@ -119,7 +160,8 @@ def _is_large(function: object, args: list[Any]) -> bool:
     numbers = [a for a in args if isinstance(a, int)]
     if function in (operator.mul, operator.imul):
         return any(hasattr(a, "__len__") and len(a) * max([*numbers, 1]) > _LARGEST for a in args)
-    if function in (operator.lshift, operator.pow, pow) and len(numbers) >= 2:
+    shifts = (operator.lshift, operator.ilshift, operator.pow, operator.ipow, pow)
+    if function in shifts and len(numbers) >= 2:
         return numbers[1] * max(1, abs(numbers[0]).bit_length()) > _LARGEST
     return False
 

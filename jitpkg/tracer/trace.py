@@ -13,14 +13,15 @@ from torch import fx
 from jitpkg.code.dialect import Op, translate
 from jitpkg.config import Options
 from jitpkg.errors import Break
-from jitpkg.facts.fake import FakeFacts
+from jitpkg.facts.answers import Facts
 from jitpkg.guards.kinds import Guard, Same, sources_of
 from jitpkg.guards.sources import Attr, Globals, Source, base_of
 from jitpkg.tracer import namespaces, reasons, state
-from jitpkg.tracer.effects import DeleteAttribute, Effect, SetAttribute
+from jitpkg.tracer.effects import DeleteAttribute, Effect, SetAttribute, effect_operands
 from jitpkg.tracer.frames import Frame
 from jitpkg.tracer.graph import GraphInput
 from jitpkg.tracer.heap import Heap
+from jitpkg.tracer.iterators import must_finish
 from jitpkg.tracer.look import source_of
 from jitpkg.tracer.machine import Machine
 from jitpkg.tracer.values import Cell, Kept, Object, Tensor, Value
@@ -144,7 +145,7 @@ class _Region:
 def trace(
     start: Start,
     options: Options,
-    facts: FakeFacts,
+    facts: Facts,
     *,
     original_code: Callable[[CodeType], CodeType],
     can_leave: Callable[[int], bool],
@@ -181,7 +182,7 @@ def trace(
         try:
             finished = vm.resume_frame(frame)
             exit_: Exit = Returned(finished.value)
-            if not can_rebuild(vm.heap, _alive(vm, (finished.value,))):
+            if must_finish(vm) or not can_rebuild(vm.heap, _alive(vm, (finished.value,))):
                 not_rebuilt = Break(reasons.NOT_REBUILT, "a result of the trace")
                 exit_ = _left(vm, region, not_rebuilt, can_rebuild)
         except Stopped as stopped:
@@ -274,7 +275,7 @@ def _left(
     """Go back to the last instruction before which everything can be handed to Python."""
     for snapshot in reversed(region.snapshots):
         vm.rollback(snapshot.mark)
-        if not _kept_in_place(snapshot, region.base):
+        if must_finish(vm) or not _kept_in_place(snapshot, region.base):
             continue
         values = _alive(vm, (*snapshot.locals, *snapshot.stack[region.base :]))
         if can_rebuild(vm.heap, values):
@@ -296,13 +297,5 @@ def _alive(vm: VM, values: tuple[Value, ...]) -> list[Value]:
     """What has to be made real at an exit: values that live on, and those of effects."""
     alive = list(values)
     for effect in vm.effects:
-        alive.extend(_operands(effect))
+        alive.extend(effect_operands(effect))
     return alive
-
-
-def _operands(effect: Effect) -> list[Value]:
-    found: list[Value] = []
-    for name in ("target", "arguments", "key", "value"):
-        operand = getattr(effect, name, ())
-        found.extend(operand if isinstance(operand, tuple) else (operand,))
-    return found

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
-from types import CodeType
+from types import CodeType, GeneratorType
 from typing import Literal
 
 from torch import fx
@@ -94,9 +94,9 @@ class Object:
 
 @dataclass(eq=False, slots=True)
 class InstanceDict:
-    """`vars(of)`: the attribute dictionary of an object."""
+    """`vars(of)`: the attribute dictionary of an object or function."""
 
-    of: Object
+    of: Object | Known | Function
 
 
 @dataclass(eq=False, slots=True)
@@ -176,6 +176,8 @@ class Generator:
     """A generator that the trace made; its frame is on the heap."""
 
     name: str
+    cls: type = GeneratorType
+    """What it passes for, where a polyfill made it."""
 
 
 @dataclass(eq=False, slots=True)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import collections
-import functools
 from collections.abc import Callable
 from typing import Any
+
+import torch
 
 from jitpkg.tracer import (
     classes,
@@ -109,7 +110,7 @@ def list_(vm: VM, iterable: Value | None = None, /) -> Value:
 
 @TABLE.row(set)
 def set_(vm: VM, iterable: Value | None = None, /) -> Value:
-    return containers.new_set(vm, _unordered(vm, iterable))
+    return _new_set(vm, iterable, set)
 
 
 @TABLE.row(frozenset)
@@ -117,13 +118,17 @@ def frozenset_(vm: VM, iterable: Value | None = None, /) -> Value:
     value = None if iterable is None else vm.look(iterable)
     if isinstance(value, Object) and value.cls is frozenset:
         return value
-    return containers.new_set(vm, _unordered(vm, value), frozenset)
+    return _new_set(vm, value, frozenset)
 
 
-def _unordered(vm: VM, iterable: Value | None) -> tuple[Value, ...]:
+def _new_set(vm: VM, iterable: Value | None, cls: type) -> Value:
     if iterable is None:
-        return ()
-    return tuple(vm.unpack(iterable))
+        return containers.new_set(vm, (), cls)
+    given = vm.look(iterable)
+    if isinstance(given, Object) and issubclass(given.cls, set | frozenset):
+        members = [entry.key for entry in containers.all_entries(vm, given).entries.values()]
+        return containers.mark_reordered(vm, containers.new_set(vm, members, cls))
+    return containers.new_set(vm, vm.unpack(given), cls)
 
 
 @TABLE.row(dict)
@@ -186,17 +191,17 @@ def deque(vm: VM, iterable: Value | None = None, maxlen: Value = NONE) -> Value:
 # Wrappers
 
 
-@TABLE.row(functools.partial)
-def partial(vm: VM, function: Value, /, *args: Value, **kwargs: Value) -> Value:
-    named = containers.new_dict(vm, [(Constant(k), v) for k, v in kwargs.items()])
-    made = Object(functools.partial)
-    vm.heap.write(made, "content", Tuple((function, Tuple(args), named)))
-    return made
-
-
 @TABLE.row(object)
 def object_(vm: VM) -> Value:
     return Object(object)
+
+
+@TABLE.row(torch.Size)
+def size(vm: VM, iterable: Value | None = None, /) -> Value:
+    items = () if iterable is None else tuple(map(vm.look, vm.unpack(iterable)))
+    if not all(isinstance(item, Constant) and type(item.value) is int for item in items):
+        vm.stop(reasons.UNSUPPORTED, "torch.Size() of something else than numbers")
+    return Tuple(items, torch.Size)
 
 
 @TABLE.row(type.__call__)

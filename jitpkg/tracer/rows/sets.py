@@ -44,7 +44,7 @@ def discard(vm: VM, target: Value, item: Value, /) -> Value:
 @TABLE.row(set.remove)
 def remove(vm: VM, target: Value, item: Value, /) -> Value:
     if not containers.has_key(vm, _set(vm, target), item):
-        vm.stop(reasons.RAISES, "KeyError")
+        vm.raise_new(KeyError, item)
     containers.remove(vm, _set(vm, target), item, set.remove)
     return NONE
 
@@ -61,6 +61,8 @@ def update(vm: VM, target: Value, /, *iterables: Value) -> Value:
     for iterable in iterables:
         for item in _members(vm, iterable):
             containers.add(vm, _set(vm, target), item)
+        if issubclass(vm.class_of(iterable), set | frozenset):
+            containers.mark_reordered(vm, _set(vm, target))
     return NONE
 
 
@@ -86,7 +88,7 @@ def copy(vm: VM, target: Value, /) -> Value:
     value = _set(vm, target)
     if value.cls is frozenset:
         return value
-    return containers.new_set(vm, _members(vm, value))
+    return containers.mark_reordered(vm, containers.new_set(vm, _members(vm, value)))
 
 
 @TABLE.row(set.__iter__, frozenset.__iter__)
@@ -131,7 +133,7 @@ def _method_row(operation: Operation) -> Callable[..., Value]:
         members = _members(vm, target)
         for other in others:
             members = operation(vm, members, _members(vm, other))
-        return containers.new_set(vm, members, _class(vm, target))
+        return containers.mark_reordered(vm, containers.new_set(vm, members, _class(vm, target)))
 
     return row
 
@@ -141,7 +143,7 @@ def _operator_row(operation: Operation) -> Callable[..., Value]:
         if not issubclass(vm.class_of(b), set | frozenset):
             return Constant(NotImplemented)
         members = operation(vm, _members(vm, a), _members(vm, b))
-        return containers.new_set(vm, members, _class(vm, a))
+        return containers.mark_reordered(vm, containers.new_set(vm, members, _class(vm, a)))
 
     return row
 
@@ -183,3 +185,64 @@ for _cls in (set, frozenset):
     TABLE.add(_cls.issubset, _test(lambda a, b: a <= b))
     TABLE.add(_cls.issuperset, _test(lambda a, b: a >= b))
     TABLE.add(_cls.isdisjoint, _test(lambda a, b: a.isdisjoint(b)))
+
+
+# Changing by algebra
+
+
+def _keep(vm: VM, target: Value, kept: list[Value]) -> Value:
+    """Take everything else out of a set."""
+    keys = _keys(vm, kept)
+    for member in _members(vm, target):
+        if containers.key_of(vm, member) not in keys:
+            containers.remove(vm, _set(vm, target), member, set.discard)
+    return NONE
+
+
+@TABLE.row(set.difference_update)
+def difference_update(vm: VM, target: Value, /, *others: Value) -> Value:
+    for other in others:
+        _keep(vm, target, _difference(vm, _members(vm, target), _members(vm, other)))
+    return NONE
+
+
+@TABLE.row(set.intersection_update)
+def intersection_update(vm: VM, target: Value, /, *others: Value) -> Value:
+    for other in others:
+        _keep(vm, target, _intersection(vm, _members(vm, target), _members(vm, other)))
+    return NONE
+
+
+@TABLE.row(set.symmetric_difference_update)
+def symmetric_difference_update(vm: VM, target: Value, other: Value, /) -> Value:
+    members = containers.new_list(vm, _members(vm, other))
+    new = _difference(vm, _members(vm, members), _members(vm, target))
+    difference_update(vm, target, members)
+    return update(vm, target, containers.new_list(vm, new))
+
+
+def _in_place(method: Callable[..., Value]) -> Callable[..., Value]:
+    def row(vm: VM, target: Value, other: Value, /) -> Value:
+        if not issubclass(vm.class_of(other), set | frozenset):
+            return Constant(NotImplemented)
+        method(vm, target, other)
+        return target
+
+    return row
+
+
+TABLE.add(set.__ior__, _in_place(update))
+TABLE.add(set.__iand__, _in_place(intersection_update))
+TABLE.add(set.__isub__, _in_place(difference_update))
+TABLE.add(set.__ixor__, _in_place(symmetric_difference_update))
+
+
+@TABLE.row(set.pop)
+def pop(vm: VM, target: Value, /) -> Value:
+    members = _members(vm, target)
+    if not members:
+        vm.raise_new(KeyError, "pop from an empty set")
+    if len(members) > 1:
+        vm.stop(reasons.UNORDERED, "set.pop()")
+    containers.remove(vm, _set(vm, target), members[0], set.discard)
+    return members[0]
