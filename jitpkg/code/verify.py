@@ -131,8 +131,10 @@ _DEREF = {"LOAD_CLOSURE": CELL + BOUND, "LOAD_DEREF": CELL + CELL_IN_CELL}
 def _slots(ins: Instruction, state: State) -> str | None:
     """What is wrong with the slots that an instruction uses."""
     if ins.opname in DEREFS:
-        holds = state.slots[ins.arg]
-        return None if holds in _DEREF.get(ins.opname, CELL) else f"slot {ins.arg} may hold no cell"
+        fine = _DEREF.get(ins.opname, CELL)
+        if ins.arg < len(state.slots) and state.slots[ins.arg] in fine:
+            return None
+        return f"slot {ins.arg} may hold no cell"
     if ins.opname == LOAD_CHECKED:
         return None
     stored: list[int] = []
