@@ -7,15 +7,26 @@ from __future__ import annotations
 
 import builtins
 import linecache
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
 from torch import fx
 
-from jitpkg.guards.kinds import Exists, Guard, Is, LineageIs, Same, StateIs, TensorIs, sources_of
-from jitpkg.guards.sources import Held, Source, base_of
+from jitpkg.guards.kinds import (
+    Exists,
+    Guard,
+    Has,
+    Is,
+    LineageIs,
+    Same,
+    StateIs,
+    TensorIs,
+    TypeIs,
+    sources_of,
+)
+from jitpkg.guards.sources import Held, Item, Source, base_of
 from jitpkg.guards.state import state_guards
 from jitpkg.guards.text import Text, order, write_tests
 from jitpkg.rewriter.door import RETURN
@@ -162,10 +173,22 @@ def complete_guards(trace: Trace, interface: Interface) -> list[Guard]:
         else:
             others.append(guard)
     read = {at for guard in others if not isinstance(guard, Exists) for at in _steps(guard)}
-    others = [g for g in others if not (isinstance(g, Exists) and g.at in read)]
+    dicts = {g.at for g in others if isinstance(g, TypeIs) and g.cls is dict}
+    others = [g for g in others if not _is_tested_by_reading(g, read, dicts)]
     has_tensors = any(isinstance(guard, TensorIs) for guard in others)
     merged = [LineageIs(cls, tuple(found.items())) for cls, found in lineages.items()]
     return order([*others, *merged, *state_guards(has_tensors=has_tensors)])
+
+
+def _is_tested_by_reading(guard: Guard, read: Set[Source], dicts: Set[Source]) -> bool:
+    """Whether what a guard says to be there is read anyway: that fails where it is not."""
+    match guard:
+        case Exists():
+            return guard.at in read
+        case Has(at, str() as key, True):
+            return at in dicts and Item(at, key) in read
+        case _:
+            return False
 
 
 def _steps(guard: Guard) -> Iterator[Source]:
