@@ -30,6 +30,9 @@ Result = tuple[int, Callable[..., Callable[..., Any]] | None, Any]
 Stale = Callable[[CodeType], Callable[..., Callable[..., Any]] | None]
 """Given the code that a version was made from: None, or the `leave` of a call that starts again."""
 
+_CALLED = -1
+"""In place of a number of kept stack values: a resume function that an instruction calls."""
+
 _IDLE_ENTRIES = 3
 """So many traces without a graph, and none with one: the region gives nothing."""
 
@@ -78,6 +81,12 @@ class Region:
             self.dispatcher.drop(self)
         return self.native(arguments)
 
+    def probe(self) -> None:
+        """An entry without a graph has run; if none is found behind it either, the hook goes."""
+        self.rests += 1
+        if self.rests == _RESTS and not self.has_graph:
+            self.dispatcher.drop(self)
+
     def leave_here(self, arguments: tuple[object, ...]) -> Result:
         """Go on with the original code, in a frame that has the newest hooks."""
         if self.dispatcher.is_generator:
@@ -107,7 +116,7 @@ class Region:
 
     @property
     def has_graph(self) -> bool:
-        return any(entry.exit is not None for entry in self.entries)
+        return any(entry.gains for entry in self.entries)
 
     @property
     def idle(self) -> bool:
@@ -219,6 +228,30 @@ class Dispatcher:
             self._resumes[p, base] = code
         return FunctionType(code, globals_, code.co_name, None, cells)
 
+    @property
+    def has_graph(self) -> bool:
+        """Whether a graph has been compiled for any region."""
+        return any(region.has_graph for region in tuple(self.regions.values()))
+
+    def hook(self, points: Sequence[int]) -> None:
+        """Stand at these points as well, if the code can be hooked at all."""
+        with self._lock:
+            new = [h for h in points if h not in self.regions]
+            self.regions.update((h, Region(self, h)) for h in new)
+            if new:
+                self._emit()
+
+    def continuation(
+        self, p: int, globals_: dict[str, object], cells: tuple[types.CellType, ...]
+    ) -> FunctionType:
+        """The newest version, entered at `p` by a call whose own arguments mean nothing."""
+        code = self._resumes.get((p, _CALLED))
+        if code is None:
+            code = self._emitter().resume(p, 0, called=True)
+            ORIGINALS.add(code, self.points.code)
+            self._resumes[p, _CALLED] = code
+        return FunctionType(code, globals_, code.co_name, None, cells)
+
     # A miss
 
     def miss(self, region: Region, arguments: tuple[object, ...]) -> Result:
@@ -276,6 +309,7 @@ class Dispatcher:
             unchanged=region.unchanged,
             leave=region.leave,
             rest=region.rest,
+            probe=region.probe,
             guards=self._followed if region.h == self.points.first() else (),
         )
         produced = produce(

@@ -44,6 +44,8 @@ RUN = "run"
 _SPARE = 3
 """Temporaries that hold no stack value: a region's answer while the stack is taken down."""
 
+_REST = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+
 _CALL_DEPTH = 8
 """Stack that a hook needs beside the original's and the slots: a callable and a call in it."""
 
@@ -80,16 +82,25 @@ class Emitter:
         """
         return _Emission(self.points, self.hooks, entry=None).code()
 
-    def resume(self, p: int, base: int) -> CodeType:
+    def resume(self, p: int, base: int, *, called: bool = False) -> CodeType:
         """The same, entered at point `p` by a frame that kept `base` stack values.
 
         It takes every slot before the free variables (a cell as a cell, UNBOUND for what is
         unbound), the kept stack values, and the tuple of values that an exit to `p` restores.
+        Where it is `called` by an instruction of another frame, it ignores all other arguments.
 
         Raises:
             Unverified: the result would not be safe to run.
         """
-        return _Emission(self.points, self.hooks, entry=(p, base)).code()
+        return _Emission(self.points, self.hooks, _Entrance(p, base, called)).code()
+
+
+class _Entrance(NamedTuple):
+    """How a resume function is entered."""
+
+    p: int
+    base: int
+    called: bool
 
 
 class Hook:
@@ -114,9 +125,7 @@ class _Frame(NamedTuple):
 class _Emission(Writer):
     """One code object in the making."""
 
-    def __init__(
-        self, points: Points, hooks: Mapping[int, Hook], entry: tuple[int, int] | None
-    ) -> None:
+    def __init__(self, points: Points, hooks: Mapping[int, Hook], entry: _Entrance | None) -> None:
         code = points.code
         super().__init__(code)
         self.points = points
@@ -159,8 +168,8 @@ class _Emission(Writer):
         places = {*self.hooks, *(p for hook in self.hooks.values() for p in hook.exits)}
         deepest = max((len(states.stack(i)) for i in places), default=0)
         if self.entry is not None:
-            p, base = self.entry
-            deepest = max(deepest, len(states.stack(p)), base + 1)
+            p, base, called = self.entry
+            deepest = max(deepest, len(states.stack(p)), base + (3 if called else 1))
         return deepest + _SPARE if self.hooks else deepest
 
     def temp(self, depth: int) -> int:
@@ -451,7 +460,7 @@ class _Emission(Writer):
 
     # Entering in the middle
 
-    def _enter(self, p: int, base: int) -> None:
+    def _enter(self, p: int, base: int, called: bool) -> None:
         """The arguments are raw slots, kept stack values and the exit's values."""
         points = self.points
         self._stand_at(p)
@@ -477,6 +486,9 @@ class _Emission(Writer):
                 self.emit("DELETE_FAST", temp)
             else:
                 self._push_from_temp(stack[depth], temp)
+        if called:
+            self._clear(self.temp(base + 1))
+            self._clear(self.temp(base + 2))
         self.move(values)
         self._restore_values(p, min(base, len(stack)))
 
@@ -507,12 +519,15 @@ class _Emission(Writer):
             flags=original.co_flags,
         )
         if self.entry is not None:
-            layout.argcount = points.slot_count + self.entry[1] + 1
+            layout.argcount = points.slot_count + self.entry.base + 1
             layout.posonlyargcount = layout.kwonlyargcount = 0
-            layout.flags &= ~(inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
+            layout.flags &= ~_REST
+            if self.entry.called:
+                layout.flags |= _REST
+                layout.posonlyargcount = layout.argcount  # a keyword may have any name
         code, offsets = assemble(self.out, layout)
         if self.entry is not None and any(c is _LASTI_CONSTANT for c in self.consts):
-            own = offsets[self.behind_hook[self.entry[0]].index] // 2
+            own = offsets[self.behind_hook[self.entry.p].index] // 2
             consts = tuple(own if c is _LASTI_CONSTANT else c for c in code.co_consts)
             code = code.replace(co_consts=consts)
         return verify(code, self._cell_arguments())
@@ -521,7 +536,7 @@ class _Emission(Writer):
         """The parameters of a resume function that take cells."""
         if self.entry is None:
             return []
-        p, base = self.entry
+        p, base, _ = self.entry
         kept = self.points.analysis.stack(p)[:base]
         borrowed = [self.temp(depth) for depth, kind in enumerate(kept) if kind == CELL_VALUE]
         return [*self.points.cells_at(p), *borrowed]

@@ -18,10 +18,12 @@ from jitpkg.guards.kinds import Guard, LineageIs, Same, StateIs, TensorIs
 from jitpkg.guards.sources import Source
 from jitpkg.guards.state import state_guards
 from jitpkg.guards.text import Text, order, write_tests
+from jitpkg.rewriter.compiler import Compiler, Middle
 from jitpkg.rewriter.door import RETURN
 from jitpkg.rewriter.failure import Failures
 from jitpkg.rewriter.rebuild import Rebuilder, needed
-from jitpkg.tracer.trace import Left, Returned, Trace
+from jitpkg.tracer.region import Left
+from jitpkg.tracer.trace import Returned, Trace
 from jitpkg.tracer.values import Tensor, Value
 
 OTHERWISE = "otherwise"
@@ -50,6 +52,8 @@ class Interface:
     leave: Callable[..., Callable[..., Any]]
     rest: Run
     """What an entry returns that knows of nothing to gain."""
+    probe: Callable[[], None]
+    """Called by an entry without a graph that goes on inside of functions that may have some."""
     guards: tuple[Guard, ...] = ()
     """What every entry tests besides its own guards."""
 
@@ -66,6 +70,15 @@ class Entry:
     op_count: int
     exit: int | None
     """The exit at which it always ends; None for an entry that does nothing."""
+    middles: tuple[Middle, ...] = ()
+    """Where it goes on inside of functions that were inlined."""
+
+    @property
+    def gains(self) -> bool:
+        """Whether a graph runs: the entry's own, or one that it leads to."""
+        if self.exit is None:
+            return False
+        return bool(self.op_count or not self.middles or any(m.has_graph for m in self.middles))
 
     @property
     def is_unconditional(self) -> bool:
@@ -97,11 +110,12 @@ def write_entry(
     interface: Interface,
     graph: Callable[..., Any],
     module: fx.GraphModule,
-    twin: Callable[[Any], Any],
+    compiler: Compiler,
     otherwise: Run,
 ) -> Entry:
     """Generate the entry for a trace whose graph was compiled."""
-    text, rebuilder = _begin(interface, trace)
+    text = _begin(interface)
+    rebuilder = Rebuilder(text, trace.heap, compiler)
     operands = operands_of(trace)
     sources, tensors = needed(trace.heap, [*outputs.values, *operands])
     sources = [i.source for i in trace.inputs] + sources
@@ -113,19 +127,29 @@ def write_entry(
     rebuilder.make(outputs.values)
     values = [rebuilder.expression(value) for value in outputs.values]
     if outputs.called is not None:
-        values[outputs.called] = f"{text.hold(twin, 'twin')}({values[outputs.called]})"
+        values[outputs.called] = f"{text.hold(compiler.twin, 'twin')}({values[outputs.called]})"
+    middles = _middles(trace, compiler)
+    if middles and not trace.op_count:
+        text.line(f"{text.hold(interface.probe, 'probe')}()")
     leave = text.hold(interface.leave, "leave")
     result = values[0] if outputs.exit == RETURN else _tuple(values)
     text.line(f"return {outputs.exit}, {leave}, {result}")
     run, source = _compiled(name, text, interface, otherwise)
-    return Entry(name, run, source, tuple(guards), returned, trace.op_count, outputs.exit)
+    return Entry(name, run, source, tuple(guards), returned, trace.op_count, outputs.exit, middles)
+
+
+def _middles(trace: Trace, compiler: Compiler) -> tuple[Middle, ...]:
+    """What stands behind the functions in the middle of which Python goes on."""
+    if isinstance(trace.exit, Returned):
+        return ()
+    return tuple(compiler.middle(c.code, c.code.co_qualname) for c in trace.exit.continuations())
 
 
 def write_idle_entry(
     name: str, guards: Sequence[Guard], trace: Trace, interface: Interface, otherwise: Run
 ) -> Entry:
     """Generate an entry that knows of nothing to gain, and lets the original code run."""
-    text, _ = _begin(interface, trace)
+    text = _begin(interface)
     _write_guards(text, guards, [], trace, interface)
     arguments = ", ".join(interface.parameters.values())
     text.line(f"return {text.hold(interface.rest, 'original_code')}({arguments})")
@@ -147,9 +171,8 @@ def complete_guards(trace: Trace, interface: Interface) -> list[Guard]:
     return order([*others, *merged, *state_guards(has_tensors=has_tensors)])
 
 
-def _begin(interface: Interface, trace: Trace) -> tuple[Text, Rebuilder]:
-    text = Text(interface.parameters, reserved=[OTHERWISE])
-    return text, Rebuilder(text, trace.heap)
+def _begin(interface: Interface) -> Text:
+    return Text(interface.parameters, reserved=[OTHERWISE])
 
 
 def operands_of(trace: Trace) -> list[Value]:

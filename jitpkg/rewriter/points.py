@@ -187,6 +187,14 @@ class Points:
             return "a comprehension between them borrows the slot of a cell"
         return None
 
+    def enter_refusal(self, p: int) -> str | None:
+        """Why a call cannot begin at `p`, with all that is live there made anew; None if it can."""
+        if (refusal := self.refusal(p)) is not None:
+            return refusal
+        if set(self.analysis.stack(p)) - _REBUILDABLE:
+            return "something on the stack that only the interpreter can make"
+        return None
+
     def hookable(self) -> Iterator[int]:
         """All points that can be hooks."""
         return (i for i in range(len(self.instructions)) if self.refusal(i) is None)

@@ -18,7 +18,9 @@ from jitpkg.guards.kinds import static_lookup
 from jitpkg.guards.sources import Held, Source
 from jitpkg.guards.special import special
 from jitpkg.guards.text import Text
+from jitpkg.rewriter.compiler import Compiler
 from jitpkg.rewriter.door import UNBOUND as UNBOUND_OBJECT
+from jitpkg.rewriter.handover import called_depth
 from jitpkg.tracer.containers import base_class
 from jitpkg.tracer.effects import (
     CallMethod,
@@ -37,6 +39,7 @@ from jitpkg.tracer.values import (
     UNBOUND,
     Cell,
     Constant,
+    Continuation,
     DictView,
     Function,
     Generator,
@@ -107,6 +110,8 @@ def parts(heap: Heap, value: Value) -> list[Value]:
             return [value.receiver]
         case Iterator():
             return list(value.parts)
+        case Continuation():
+            return [*value.locals, *value.stack]
         case _:
             return []
 
@@ -145,7 +150,7 @@ def needed(heap: Heap, values: Sequence[Value]) -> tuple[list[Source], list[Tens
         elif isinstance(value, Tensor):
             tensors.append(value)
         else:
-            if isinstance(value, Function):
+            if isinstance(value, Function | Continuation):
                 sources.append(value.globals)
             todo.extend(reversed(parts(heap, value)))
     return sources, tensors
@@ -154,9 +159,10 @@ def needed(heap: Heap, values: Sequence[Value]) -> tuple[list[Source], list[Tens
 class Rebuilder:
     """Writes the statements that make values real."""
 
-    def __init__(self, text: Text, heap: Heap) -> None:
+    def __init__(self, text: Text, heap: Heap, compiler: Compiler) -> None:
         self.text = text
         self.heap = heap
+        self.compiler = compiler
         self.names: dict[Value, str] = {}
         """Variables that hold values already."""
         self._fills: list[Object | Cell | Function] = []
@@ -203,6 +209,8 @@ class Rebuilder:
                 return f"{self.expression(value.of)}.__dict__"
             case DictView():
                 return f"{self.expression(value.of)}.{value.kind}()"
+            case Continuation():
+                return self._continuation(value)
         if value is UNBOUND or value is NULL:
             return self._hold(UNBOUND_OBJECT)
         raise TypeError(f"no way to make {value} real")
@@ -379,6 +387,29 @@ class Rebuilder:
                 return f"{function}.__get__({receiver})"
             case _:
                 return f"{self._hold(types.MethodType)}({function}, {receiver})"
+
+    # Continuations
+
+    def _continuation(self, value: Continuation) -> str:
+        middle = self.compiler.middle(value.code, value.code.co_qualname)
+        points = middle.points
+        later = points.restored_at(value.point)
+        slots = [
+            "None" if slot in later else self.expression(value.locals[slot])
+            for slot in range(points.slot_count)
+        ]
+        depths = [v.depth for v in points.stack_above(value.point, 0) if v.passed]
+        restored = [self.expression(value.locals[slot]) for slot in later]
+        stack = {depth: self.expression(value.stack[depth]) for depth in depths}
+        if value.calls and (called := called_depth(points, value.point, value.stack)) in stack:
+            stack[called] = f"{self.text.hold(self.compiler.twin, 'twin')}({stack[called]})"
+        values = "".join(f"{text}, " for text in [*restored, *stack.values()])
+        cells = "".join(f"{self.expression(value.locals[slot])}, " for slot in points.free)
+        continuation = self.text.hold(middle.continuation, f"inside_{value.code.co_name}")
+        globals_ = self.text.read(value.globals)
+        function = f"{continuation}({value.point}, {globals_}, ({cells}))"
+        arguments = ", ".join([function, *slots, f"({values})"])
+        return self._named(value, "go_on", f"{self._hold(functools.partial)}({arguments})")
 
     # Iterators
 

@@ -47,19 +47,21 @@ _DEPTH = 60
 """How deep calls may nest: each takes several frames of the tracer's own."""
 
 
-def call(vm: VM, function: Value, args: Args, kwargs: Kwargs | None = None) -> Value:
-    """`function(*args, **kwargs)`"""
+def call(
+    vm: VM, function: Value, args: Args, kwargs: Kwargs | None = None, *, direct: bool = False
+) -> Value:
+    """`function(*args, **kwargs)`; `direct` where it is all that an instruction does."""
     kwargs = kwargs or {}
     function = vm.look(function)
     match function:
         case Method():
-            return call(vm, function.function, (function.receiver, *args), kwargs)
+            return call(vm, function.function, (function.receiver, *args), kwargs, direct=direct)
         case Function():
-            return _call_new(vm, function, args, kwargs)
+            return _call_new(vm, function, args, kwargs, direct=direct)
         case Known():
-            return _call_known(vm, function, args, kwargs)
+            return _call_known(vm, function, args, kwargs, direct=direct)
         case Object(functools.partial):
-            return _call_partial(vm, function, args, kwargs)
+            return _call_partial(vm, function, args, kwargs, direct=direct)
         case Object(weakref.ref) if not args and not kwargs:
             return _referent(vm, function)
         case Opaque():
@@ -69,10 +71,10 @@ def call(vm: VM, function: Value, args: Args, kwargs: Kwargs | None = None) -> V
     method = vm.method_of_class(function, "__call__")
     if method is None:
         vm.stop(reasons.RAISES, f"a call of a {vm.class_of(function).__qualname__}")
-    return call(vm, method, args, kwargs)
+    return call(vm, method, args, kwargs, direct=direct)
 
 
-def _call_known(vm: VM, function: Known, args: Args, kwargs: Kwargs) -> Value:
+def _call_known(vm: VM, function: Known, args: Args, kwargs: Kwargs, *, direct: bool) -> Value:
     obj: Any = function.obj
     row = ROWS.get(obj)
     if row is not None:
@@ -86,7 +88,7 @@ def _call_known(vm: VM, function: Known, args: Args, kwargs: Kwargs) -> Value:
         return constants.fold(vm, obj, args, kwargs)
     match obj:
         case types.FunctionType():
-            return _call_existing(vm, function, obj, args, kwargs)
+            return _call_existing(vm, function, obj, args, kwargs, direct=direct)
         case type():
             return construction.construct(vm, function, obj, args, kwargs)
         case types.MethodDescriptorType() | types.WrapperDescriptorType():
@@ -98,7 +100,7 @@ def _call_known(vm: VM, function: Known, args: Args, kwargs: Kwargs) -> Value:
     method = vm.method_of_class(function, "__call__")
     if method is None:
         vm.stop(reasons.RAISES, f"a call of a {type(obj).__qualname__}")
-    return call(vm, method, args, kwargs)
+    return call(vm, method, args, kwargs, direct=direct)
 
 
 def _refuse_builtin(vm: VM, obj: types.BuiltinFunctionType) -> None:
@@ -129,7 +131,13 @@ def _call_descriptor(
 
 
 def _call_existing(
-    vm: VM, known: Known, function: types.FunctionType, args: Args, kwargs: Kwargs
+    vm: VM,
+    known: Known,
+    function: types.FunctionType,
+    args: Args,
+    kwargs: Kwargs,
+    *,
+    direct: bool,
 ) -> Value:
     name = torch_calls.tensor_methods().get(function)
     if name is not None:
@@ -149,8 +157,16 @@ def _call_existing(
         _existing_keyword_defaults(vm, known.source, function),
         _existing_closure(vm, known.source, function),
     )
-    globals_ = _globals_source(vm, known.source, function)
-    return _run(vm, code, signature, globals_, function.__globals__, args, kwargs, trusted=trusted)
+    slots = bind(vm, code, signature, args, kwargs)
+    frame = Frame(
+        translate(code),
+        slots,
+        _globals_source(vm, known.source, function),
+        function.__globals__,
+        trusted=trusted,
+        direct=direct and not trusted,
+    )
+    return _run(vm, frame)
 
 
 def _globals_source(vm: VM, source: Source, function: types.FunctionType) -> Source:
@@ -198,7 +214,7 @@ def _existing_closure(vm: VM, source: Source, function: types.FunctionType) -> t
     return tuple(cells)
 
 
-def _call_new(vm: VM, function: Function, args: Args, kwargs: Kwargs) -> Value:
+def _call_new(vm: VM, function: Function, args: Args, kwargs: Kwargs, *, direct: bool) -> Value:
     keyword_defaults: dict[str, Value] = {}
     if function.keyword_defaults is not None:
         entries = vm.heap.read(function.keyword_defaults, "entries")
@@ -211,29 +227,21 @@ def _call_new(vm: VM, function: Function, args: Args, kwargs: Kwargs) -> Value:
         function.closure,
     )
     code = vm.original_code(function.code)
-    return _run(vm, code, signature, function.globals, function.namespace, args, kwargs)
+    slots = bind(vm, code, signature, args, kwargs)
+    frame = Frame(translate(code), slots, function.globals, function.namespace, direct=direct)
+    return _run(vm, frame)
 
 
-def _run(
-    vm: VM,
-    code: types.CodeType,
-    signature: Signature,
-    globals_: Source,
-    namespace: dict[str, object],
-    args: Args,
-    kwargs: Kwargs,
-    *,
-    trusted: bool = False,
-) -> Value:
+def _run(vm: VM, frame: Frame) -> Value:
     """Trace the body of a function."""
+    code = frame.program.code
     if len(vm.frames) >= _DEPTH:
         vm.stop(reasons.TOO_DEEP)
-    slots = bind(vm, code, signature, args, kwargs)
-    frame = Frame(translate(code), slots, globals_, namespace, trusted=trusted)
     if code.co_flags & 0x280:  # coroutines and asynchronous generators
         vm.stop(reasons.GENERATOR, "an asynchronous function")
     if is_generator(code):
         generator = Generator(code.co_name)
+        frame.direct = False
         vm.heap.write(generator, "frame", frame)
         return generator
     finished = vm.resume_frame(frame)
@@ -244,7 +252,7 @@ def _run(
 # Other callables
 
 
-def _call_partial(vm: VM, partial: Object, args: Args, kwargs: Kwargs) -> Value:
+def _call_partial(vm: VM, partial: Object, args: Args, kwargs: Kwargs, *, direct: bool) -> Value:
     if partial.source is None:
         content = vm.heap.read(partial, "content")
         assert isinstance(content, Tuple)
@@ -255,7 +263,7 @@ def _call_partial(vm: VM, partial: Object, args: Args, kwargs: Kwargs) -> Value:
             for n in ("func", "args", "keywords")
         )
     merged = {**dict(construction.keyword_items(vm, named)), **kwargs}
-    return call(vm, function, (*vm.unpack(first), *args), merged)
+    return call(vm, function, (*vm.unpack(first), *args), merged, direct=direct)
 
 
 def _referent(vm: VM, reference: Object) -> Value:
