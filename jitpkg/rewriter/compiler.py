@@ -30,9 +30,20 @@ class Middle(Protocol):
         ...
 
     def continuation(
-        self, p: int, globals_: dict[str, object], cells: tuple[CellType, ...]
+        self,
+        p: int,
+        globals_: dict[str, object],
+        free: tuple[CellType, ...],
+        own: tuple[CellType, ...],
+        state: tuple[Any, ...],
     ) -> Callable[..., Any]:
-        """A function that takes slots and the values of an exit, and ignores other arguments."""
+        """A function that goes on at `p`, once, whatever it is called with.
+
+        Args:
+            free: the closure's cells.
+            own: the function's own cells.
+            state: the locals that nothing stores to, and the tuple that an exit to `p` restores.
+        """
         ...
 
 

@@ -11,6 +11,7 @@ import builtins
 import inspect
 import sys
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from types import CodeType
 from typing import NamedTuple
 
@@ -87,7 +88,10 @@ class Emitter:
 
         It takes every slot before the free variables (a cell as a cell, UNBOUND for what is
         unbound), the kept stack values, and the tuple of values that an exit to `p` restores.
-        Where it is `called` by an instruction of another frame, it ignores all other arguments.
+        Where it is `called` by an instruction of another frame, it ignores all arguments, and its
+        state comes in cells behind the closure's own: each of the function's own cells, then a
+        tuple of the locals that the exit does not restore and, last, the exit's tuple. It takes
+        the state out of them, so that objects die where they did before.
 
         Raises:
             Unverified: the result would not be safe to run.
@@ -169,7 +173,7 @@ class _Emission(Writer):
         deepest = max((len(states.stack(i)) for i in places), default=0)
         if self.entry is not None:
             p, base, called = self.entry
-            deepest = max(deepest, len(states.stack(p)), base + (3 if called else 1))
+            deepest = max(deepest, len(states.stack(p)), 2 if called else base + 1)
         return deepest + _SPARE if self.hooks else deepest
 
     def temp(self, depth: int) -> int:
@@ -178,6 +182,9 @@ class _Emission(Writer):
     # The original instructions, with a jump at each hook
 
     def _original(self, suspends: Mapping[int, Label]) -> None:
+        if self.state_names and not self.original.co_freevars:
+            self._stand_at(0)
+            self.emit("COPY_FREE_VARS", len(self.state_names))
         for i, ins in enumerate(self.points.instructions):
             self._stand_at(i)
             self.place(self.at_point[i])
@@ -185,9 +192,15 @@ class _Emission(Writer):
                 self.goto(suspends[i])
             self.place(self.behind_hook[i])
             to = None if ins.target is None else self.at_point[ins.target]
-            self.emit(ins.opname, self._shifted(i), to)
+            if ins.opname == "COPY_FREE_VARS":
+                self.emit("COPY_FREE_VARS", ins.arg + len(self.state_names))
+            else:
+                self.emit(ins.opname, self._shifted(i), to)
             if i == self.points.start and self.entry is not None:
-                self._enter(*self.entry)
+                if self.entry.called:
+                    self._enter_called(self.entry.p)
+                else:
+                    self._enter(self.entry.p, self.entry.base)
 
     def _shifted(self, i: int) -> int:
         """The instruction's argument; free variables lie behind the temporaries."""
@@ -460,7 +473,42 @@ class _Emission(Writer):
 
     # Entering in the middle
 
-    def _enter(self, p: int, base: int, called: bool) -> None:
+    @cached_property
+    def state_names(self) -> tuple[str, ...]:
+        """Free variables that bring the state of a resume function that is called."""
+        if self.entry is None or not self.entry.called:
+            return ()
+        return (*(f".c{slot}" for slot in self.points.cells_at(self.entry.p)), ".state")
+
+    @property
+    def _first_state(self) -> int:
+        return self.first_temp + self.temps + len(self.points.free)
+
+    def _enter_called(self, p: int) -> None:
+        """What came as arguments is dropped, and the state taken out of its cells."""
+        self._stand_at(p)
+        self.covered = None
+        points = self.points
+        cells = points.cells_at(p)
+        for slot in (0, 1):  # of the tuple and the dict of all arguments
+            if slot not in cells:
+                self._clear(slot)
+        for k, slot in enumerate(cells):
+            self.emit("LOAD_DEREF", self._first_state + k)
+            self.emit("DELETE_DEREF", self._first_state + k)
+            self.emit("STORE_FAST", slot)
+        self.emit("LOAD_DEREF", self._first_state + len(cells))
+        self.emit("DELETE_DEREF", self._first_state + len(cells))
+        slots = points.only_handed_over(p)
+        self.emit("UNPACK_SEQUENCE", len(slots) + 1)
+        kinds = points.analysis.slots(p)
+        for slot in slots:
+            self.emit("STORE_FAST", slot)
+            if kinds[slot] == MAYBE_BOUND:
+                self.unbind_if_unbound(slot)
+        self._restore_values(p, 0)
+
+    def _enter(self, p: int, base: int) -> None:
         """The arguments are raw slots, kept stack values and the exit's values."""
         points = self.points
         self._stand_at(p)
@@ -486,9 +534,6 @@ class _Emission(Writer):
                 self.emit("DELETE_FAST", temp)
             else:
                 self._push_from_temp(stack[depth], temp)
-        if called:
-            self._clear(self.temp(base + 1))
-            self._clear(self.temp(base + 2))
         self.move(values)
         self._restore_values(p, min(base, len(stack)))
 
@@ -512,6 +557,7 @@ class _Emission(Writer):
             consts=self.consts,
             names=tuple(self.names),
             varnames=varnames,
+            freevars=(*original.co_freevars, *self.state_names),
             stacksize=original.co_stacksize + len(slot_names(original)) + _CALL_DEPTH,
             argcount=original.co_argcount,
             posonlyargcount=original.co_posonlyargcount,
@@ -519,12 +565,12 @@ class _Emission(Writer):
             flags=original.co_flags,
         )
         if self.entry is not None:
-            layout.argcount = points.slot_count + self.entry.base + 1
-            layout.posonlyargcount = layout.kwonlyargcount = 0
-            layout.flags &= ~_REST
+            layout.argcount = layout.posonlyargcount = layout.kwonlyargcount = 0
             if self.entry.called:
                 layout.flags |= _REST
-                layout.posonlyargcount = layout.argcount  # a keyword may have any name
+            else:
+                layout.argcount = points.slot_count + self.entry.base + 1
+                layout.flags &= ~_REST
         code, offsets = assemble(self.out, layout)
         if self.entry is not None and any(c is _LASTI_CONSTANT for c in self.consts):
             own = offsets[self.behind_hook[self.entry.p].index] // 2
@@ -536,7 +582,9 @@ class _Emission(Writer):
         """The parameters of a resume function that take cells."""
         if self.entry is None:
             return []
-        p, base, _ = self.entry
+        p, base, called = self.entry
+        if called:
+            return [self._first_state + k for k in range(len(self.state_names) - 1)]
         kept = self.points.analysis.stack(p)[:base]
         borrowed = [self.temp(depth) for depth, kind in enumerate(kept) if kind == CELL_VALUE]
         return [*self.points.cells_at(p), *borrowed]

@@ -6,6 +6,7 @@ Its source is registered with `linecache`, so that tracebacks show it and a debu
 from __future__ import annotations
 
 import builtins
+import dataclasses
 import linecache
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -85,6 +86,12 @@ class Entry:
         """Whether the entry fits every call in this state of the process."""
         return all(isinstance(guard, StateIs) for guard in self.guards)
 
+    def copy(self) -> Entry:
+        """The same entry for another chain of entries."""
+        run = self.run
+        same = FunctionType(run.__code__, run.__globals__, run.__name__, run.__defaults__)
+        return dataclasses.replace(self, run=same)
+
     def set_otherwise(self, run: Run) -> None:
         """What to try when the guards do not hold: the next entry, or a trace."""
         defaults = self.run.__defaults__
@@ -111,7 +118,6 @@ def write_entry(
     graph: Callable[..., Any],
     module: fx.GraphModule,
     compiler: Compiler,
-    otherwise: Run,
 ) -> Entry:
     """Generate the entry for a trace whose graph was compiled."""
     text = _begin(interface)
@@ -134,7 +140,7 @@ def write_entry(
     leave = text.hold(interface.leave, "leave")
     result = values[0] if outputs.exit == RETURN else _tuple(values)
     text.line(f"return {outputs.exit}, {leave}, {result}")
-    run, source = _compiled(name, text, interface, otherwise)
+    run, source = _compiled(name, text, interface)
     return Entry(name, run, source, tuple(guards), returned, trace.op_count, outputs.exit, middles)
 
 
@@ -146,14 +152,14 @@ def _middles(trace: Trace, compiler: Compiler) -> tuple[Middle, ...]:
 
 
 def write_idle_entry(
-    name: str, guards: Sequence[Guard], trace: Trace, interface: Interface, otherwise: Run
+    name: str, guards: Sequence[Guard], trace: Trace, interface: Interface
 ) -> Entry:
     """Generate an entry that knows of nothing to gain, and lets the original code run."""
     text = _begin(interface)
     _write_guards(text, guards, [], trace, interface)
     arguments = ", ".join(interface.parameters.values())
     text.line(f"return {text.hold(interface.rest, 'original_code')}({arguments})")
-    run, source = _compiled(name, text, interface, otherwise)
+    run, source = _compiled(name, text, interface)
     return Entry(name, run, source, tuple(guards), None, 0, None)
 
 
@@ -258,9 +264,7 @@ def _write_graph(
     return module
 
 
-def _compiled(
-    name: str, text: Text, interface: Interface, otherwise: Run
-) -> tuple[FunctionType, str]:
+def _compiled(name: str, text: Text, interface: Interface) -> tuple[FunctionType, str]:
     parameters = list(interface.parameters.values())
     held = dict(text.held)
     signature = ", ".join([*parameters, f"{OTHERWISE}=None", *(f"{n}=None" for n in held)])
@@ -272,7 +276,7 @@ def _compiled(
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     run: FunctionType = namespace["entry"]
     run.__qualname__ = run.__name__ = name
-    run.__defaults__ = (otherwise, *held.values())
+    run.__defaults__ = (None, *held.values())
     return run, source
 
 

@@ -24,7 +24,6 @@ from jitpkg.rewriter.entry import (
     Entry,
     Interface,
     Outputs,
-    Run,
     complete_guards,
     exit_values,
     operands_of,
@@ -73,7 +72,6 @@ def produce(
     interface: Interface,
     compiler: Compiler,
     options: Options,
-    otherwise: Run,
 ) -> Produced | None:
     """Make an entry; None where another thread is tracing.
 
@@ -87,9 +85,9 @@ def produce(
         traced = _traced(name, handover, arguments, compiler, options)
         guards = complete_guards(traced, interface)
         if _is_idle(traced, options):
-            idle = write_idle_entry(name, guards, traced, interface, otherwise)
+            idle = write_idle_entry(name, guards, traced, interface)
             return _produced(idle, traced, handover, compiler)
-        return _compiled(name, traced, guards, handover, interface, compiler, otherwise)
+        return _compiled(name, traced, guards, handover, interface, compiler)
     finally:
         _FACTS.lock.release()
 
@@ -175,14 +173,11 @@ def _compiled(
     handover: Handover,
     interface: Interface,
     compiler: Compiler,
-    otherwise: Run,
 ) -> Produced:
     outputs = _outputs(traced, handover)
     module = _module(name, traced, outputs)
     graph = _compile_graph(name, traced, module, compiler)
-    entry = write_entry(
-        name, traced, guards, outputs, interface, graph, module, compiler, otherwise
-    )
+    entry = write_entry(name, traced, guards, outputs, interface, graph, module, compiler)
     function = name.rpartition("#")[0]
     texts = tuple(shown(guard) for guard in guards)
     events.STREAM.emit(events.EntryAdded(function, name, texts, entry.source))

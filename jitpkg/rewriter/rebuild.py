@@ -9,7 +9,7 @@ from __future__ import annotations
 import collections
 import functools
 import types
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import cast
 
 import torch
@@ -392,24 +392,27 @@ class Rebuilder:
 
     def _continuation(self, value: Continuation) -> str:
         middle = self.compiler.middle(value.code, value.code.co_qualname)
-        points = middle.points
-        later = points.restored_at(value.point)
-        slots = [
-            "None" if slot in later else self.expression(value.locals[slot])
-            for slot in range(points.slot_count)
-        ]
-        depths = [v.depth for v in points.stack_above(value.point, 0) if v.passed]
-        restored = [self.expression(value.locals[slot]) for slot in later]
-        stack = {depth: self.expression(value.stack[depth]) for depth in depths}
-        if value.calls and (called := called_depth(points, value.point, value.stack)) in stack:
+        points, p = middle.points, value.point
+        passed = [place.depth for place in points.stack_above(p, 0) if place.passed]
+        stack = {depth: self.expression(value.stack[depth]) for depth in passed}
+        if value.calls and (called := called_depth(points, p, value.stack)) in stack:
             stack[called] = f"{self.text.hold(self.compiler.twin, 'twin')}({stack[called]})"
-        values = "".join(f"{text}, " for text in [*restored, *stack.values()])
-        cells = "".join(f"{self.expression(value.locals[slot])}, " for slot in points.free)
+        restored = [*self._slots(value, points.restored_at(p)), *stack.values()]
+        state = [*self._slots(value, points.only_handed_over(p)), _tuple_of(restored)]
+        arguments = ", ".join(
+            (
+                str(p),
+                self.text.read(value.globals),
+                _tuple_of(self._slots(value, points.free)),
+                _tuple_of(self._slots(value, points.cells_at(p))),
+                _tuple_of(state),
+            )
+        )
         continuation = self.text.hold(middle.continuation, f"inside_{value.code.co_name}")
-        globals_ = self.text.read(value.globals)
-        function = f"{continuation}({value.point}, {globals_}, ({cells}))"
-        arguments = ", ".join([function, *slots, f"({values})"])
-        return self._named(value, "go_on", f"{self._hold(functools.partial)}({arguments})")
+        return self._named(value, "go_on", f"{continuation}({arguments})")
+
+    def _slots(self, value: Continuation, slots: Iterable[int]) -> list[str]:
+        return [self.expression(value.locals[slot]) for slot in slots]
 
     # Iterators
 
@@ -487,6 +490,10 @@ class Rebuilder:
 
     def _is_exact(self, target: Value) -> bool:
         return isinstance(target, Object) and target.cls in _PLAIN
+
+
+def _tuple_of(texts: Iterable[str]) -> str:
+    return "(" + "".join(f"{text}, " for text in texts) + ")"
 
 
 def advance(iterator: types.GeneratorType[object, None, None], steps: int) -> None:
