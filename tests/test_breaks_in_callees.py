@@ -1,4 +1,4 @@
-"""A break inside an inlined function: the graph ends there, and each frame goes on in its middle."""
+"""A break in an inlined function: the graph ends there, and each frame goes on in its middle."""
 
 from __future__ import annotations
 

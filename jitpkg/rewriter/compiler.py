@@ -22,7 +22,7 @@ class Middle(Protocol):
 
     @property
     def has_graph(self) -> bool:
-        """Whether any of them has run a graph."""
+        """Whether any of them has a graph of its own."""
         ...
 
     def hook(self, points: Sequence[int]) -> None:

@@ -233,8 +233,9 @@ class Dispatcher:
 
     @property
     def has_graph(self) -> bool:
-        """Whether a graph has been compiled for any region."""
-        return any(region.has_graph for region in tuple(self.regions.values()))
+        """Whether a graph has been compiled for any region, not counting what that leads to."""
+        regions = tuple(self.regions.values())
+        return any(entry.op_count for region in regions for entry in region.entries)
 
     def hook(self, points: Sequence[int]) -> None:
         """Stand at these points as well, if the code can be hooked at all."""

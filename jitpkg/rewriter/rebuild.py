@@ -443,8 +443,11 @@ class Rebuilder:
     def _positioned(self, value: Iterator, position: int) -> str:
         """An iterator that was advanced some steps."""
         sequence = self.expression(value.parts[0])
+        if value.kind in ("dict", "reversed"):
+            self._fill_first(value.parts[0])
         make = self._hold(reversed if value.kind == "reversed" else iter)
         name = self._named(value, "iterator", f"{make}({sequence})")
+        self._fill_first(value.parts[0])
         if position and value.kind == "dict":
             skip = self.text.hold(advance, "advance")
             self.text.line(f"{skip}({name}, {position})")
@@ -453,6 +456,13 @@ class Rebuilder:
         elif position:
             self.text.line(f"{name}.__setstate__({position})")
         return name
+
+    def _fill_first(self, value: Value) -> None:
+        """An iterator's position is limited to how many items there are."""
+        value = value.of if isinstance(value, DictView) else value
+        if isinstance(value, Object) and value in self._fills:
+            self._fills.remove(value)
+            self._fill(value)
 
     # Effects
 

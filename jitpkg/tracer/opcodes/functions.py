@@ -44,7 +44,7 @@ def call_kw(vm: VM, frame: Frame, op: Op) -> None:
     """callee argument … names -- result"""
     names = vm.look(frame.pop())
     assert isinstance(names, Tuple)
-    keywords = tuple(cast(str, cast(Constant, name).value) for name in names.items)
+    keywords = tuple(cast(str, cast(Constant, vm.look(name)).value) for name in names.items)
     _call(vm, frame, cast(int, op.arg), keywords)
 
 
