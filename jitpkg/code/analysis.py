@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from types import CodeType
 
 from jitpkg.code.effects import (
@@ -104,30 +105,36 @@ def analyse(code: CodeType, cells: Collection[int] = ()) -> Analysis:
     """
     decoded = decode(code)
     instructions = decoded.instructions
+    rank, order = _ranks(instructions)
     states: list[State | None] = [None] * (len(instructions) + 1)
-    todo: list[int] = []
+    todo: list[int] = []  # a heap of ranks: ways meet before they go on together
 
     def flow(i: int, new: State) -> None:
         old = states[i]
         if old == new:
             return
-        if old is None:
-            states[i] = new
-            todo.append(i)
-            return
-        if len(old.stack) != len(new.stack):
-            raise Inconsistent(
-                f"{code.co_qualname}, instruction {i}: stack {old.stack!r} and {new.stack!r}"
-            )
-        joined = State(join(old.stack, new.stack), join(old.slots, new.slots))
-        if joined != old:
-            states[i] = joined
-            todo.append(i)
+        if old is not None:
+            if len(old.stack) != len(new.stack):
+                raise Inconsistent(
+                    f"{code.co_qualname}, instruction {i}: stack {old.stack!r} and {new.stack!r}"
+                )
+            new = State(join(old.stack, new.stack), join(old.slots, new.slots))
+            if new == old:
+                return
+        elif i == len(instructions):
+            raise Inconsistent(f"{code.co_qualname}: a way leads past the last instruction")
+        states[i] = new
+        heappush(todo, rank[i])
 
     flow(0, _at_entry(code, cells))
     raised: set[tuple[int, str, str]] = set()  # most instructions under a handler are alike to it
+    done = -1
     while todo:
-        i = todo.pop()
+        at = heappop(todo)
+        if at == done:
+            continue
+        done = at
+        i = order[at]
         ins, state = instructions[i], states[i]
         assert state is not None
         if ins.covered and ins.opname != "PUSH_EXC_INFO":
@@ -147,9 +154,39 @@ def analyse(code: CodeType, cells: Collection[int] = ()) -> Analysis:
             flow(ins.target, after(ins, state, jumps=True))
         if ins.opname not in FINAL:
             flow(i + 1, after(ins, state, jumps=False))
-    if states[-1] is not None:
-        raise Inconsistent(f"{code.co_qualname}: a way leads past the last instruction")
     return Analysis(code, decoded, tuple(states[:-1]))
+
+
+def _ranks(instructions: Sequence[Instruction]) -> tuple[list[int], list[int]]:
+    """Each instruction's place in an order where, loops aside, nothing comes before what leads to
+    it; and the instructions in that order."""
+    count = len(instructions)
+    seen = [False] * (count + 1)
+    seen[count] = True
+    left: list[int] = []
+    stack = [0] if count else []
+    while stack:
+        i = stack.pop()
+        if i < 0:
+            left.append(~i)
+            continue
+        if seen[i]:
+            continue
+        seen[i] = True
+        ins = instructions[i]
+        stack.append(~i)
+        # What is pushed last is followed first, and so comes last in the order.
+        if ins.opname not in FINAL and not seen[i + 1]:
+            stack.append(i + 1)
+        if ins.target is not None and not seen[ins.target]:
+            stack.append(ins.target)
+        if ins.covered is not None and not seen[ins.covered.handler]:
+            stack.append(ins.covered.handler)
+    left.reverse()
+    rank = [-1] * (count + 1)
+    for at, i in enumerate(left):
+        rank[i] = at
+    return rank, left
 
 
 def _at_entry(code: CodeType, cells: Collection[int]) -> State:

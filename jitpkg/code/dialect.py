@@ -68,7 +68,7 @@ class Program:
 
 
 BINARY_OPERATORS = ("+", "&", "//", "<<", "@", "*", "%", "|", "**", ">>", "-", "/", "^")
-INTRINSICS = {5: "UNARY_POSITIVE", 6: "LIST_TO_TUPLE"}
+INTRINSICS = {3: "CONVERT_STOP_ITERATION", 5: "UNARY_POSITIVE", 6: "LIST_TO_TUPLE"}
 """Intrinsic functions of one argument that are operations of the dialect."""
 
 REFUSED = {

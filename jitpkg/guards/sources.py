@@ -6,10 +6,17 @@ have checked the type of everything on the way.
 
 from __future__ import annotations
 
+import gc
 import keyword
 from dataclasses import dataclass
 from functools import cached_property
-from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, ModuleType
+from types import (
+    BuiltinFunctionType,
+    FunctionType,
+    MappingProxyType,
+    MethodDescriptorType,
+    ModuleType,
+)
 
 _NAMED = (type, FunctionType, BuiltinFunctionType, MethodDescriptorType)
 
@@ -103,7 +110,32 @@ class Referent:
     base: Source
 
 
-Source = Input | CellInput | Globals | Held | Attr | Item | BaseItem | SlotOf | TypeOf | Referent
+@dataclass(frozen=True, slots=True)
+class Proxied:
+    """The mapping that a mapping proxy shows."""
+
+    base: Source
+
+
+Source = (
+    Input
+    | CellInput
+    | Globals
+    | Held
+    | Attr
+    | Item
+    | BaseItem
+    | SlotOf
+    | TypeOf
+    | Referent
+    | Proxied
+)
+
+
+def proxied(proxy: MappingProxyType[object, object]) -> object:
+    """The mapping that a proxy shows; Python itself does not tell."""
+    (mapping,) = gc.get_referents(proxy)
+    return mapping
 
 
 def base_of(source: Source) -> Source | None:
@@ -160,6 +192,8 @@ def described(source: Source) -> str:
             return f"type({described(base)})"
         case Referent(base):
             return f"{described(base)}()"
+        case Proxied(base):
+            return described(base)
 
 
 def object_name(obj: object) -> str:

@@ -21,12 +21,14 @@ from jitpkg.guards.sources import (
     Held,
     Input,
     Item,
+    Proxied,
     Referent,
     SlotOf,
     Source,
     TypeOf,
     base_of,
     depth,
+    proxied,
 )
 from jitpkg.guards.special import special
 
@@ -139,6 +141,8 @@ class Text:
                 return f"type({self.of(base)})"
             case Referent(base):
                 return f"{self.of(base)}()"
+            case Proxied(base):
+                return f"{self.hold(proxied, 'proxied')}({self.of(base)})"
 
     def _key(self, key: object) -> str:
         if isinstance(key, str | int | bytes) or key is None:

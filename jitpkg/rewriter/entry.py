@@ -23,6 +23,7 @@ from jitpkg.rewriter.compiler import Compiler, Middle
 from jitpkg.rewriter.door import RETURN
 from jitpkg.rewriter.failure import Failures
 from jitpkg.rewriter.rebuild import Rebuilder, needed
+from jitpkg.tracer.effects import effect_operands
 from jitpkg.tracer.region import Left
 from jitpkg.tracer.trace import Returned, Trace
 from jitpkg.tracer.values import Tensor, Value
@@ -183,12 +184,7 @@ def _begin(interface: Interface) -> Text:
 
 def operands_of(trace: Trace) -> list[Value]:
     """Every value that an effect of the trace uses."""
-    found: list[Value] = []
-    for effect in trace.effects:
-        for field in ("target", "arguments", "key", "value"):
-            operand = getattr(effect, field, ())
-            found.extend(operand if isinstance(operand, tuple) else (operand,))
-    return found
+    return [operand for effect in trace.effects for operand in effect_operands(effect)]
 
 
 def _tuple(values: Sequence[str]) -> str:
@@ -207,9 +203,12 @@ def _write_guards(
     trace: Trace,
     interface: Interface,
 ) -> None:
-    """Guards, and all that is read from outside. A path that is gone is a guard that failed."""
-    arguments = ", ".join(interface.parameters.values())
-    otherwise = f"return {OTHERWISE}({arguments})"
+    """Guards, and all that is read from outside. A path that is gone is a guard that failed.
+
+    A guard that fails leaves the loop that the whole entry is, once through: what is tried then
+    must not be called inside the `try`.
+    """
+    otherwise = "break"
     inner = text.indented()
     for guard in guards:
         inner.count(_paths(guard))
@@ -252,13 +251,13 @@ def _write_graph(
         rebuilder.names[tensor] = names[-1]
     inputs = ", ".join(text.of(i.source) for i in trace.inputs)
     held = text.hold(graph, "graph")
-    failures = Failures(trace, module, graph)
+    failures = Failures(trace, module, graph, interface.parameters)
     text.line("try:")
     result = f"{_tuple(names)} = " if names else ""
     text.line(f"    {result}{held}({inputs})")
     text.line("except BaseException as error:")
     decide = text.hold(failures.decide, "on_failure")
-    text.line(f"    if {decide}(error):")
+    text.line(f"    if {decide}(error, {_tuple(list(interface.parameters.values()))}):")
     text.line(f"        return {interface.here}, None, {_unchanged(interface)}")
     text.line("    raise")
     return module
@@ -268,8 +267,9 @@ def _compiled(name: str, text: Text, interface: Interface) -> tuple[FunctionType
     parameters = list(interface.parameters.values())
     held = dict(text.held)
     signature = ", ".join([*parameters, f"{OTHERWISE}=None", *(f"{n}=None" for n in held)])
-    body = "\n".join(f"    {line}" for line in text.lines)
-    source = f"def entry({signature}):\n{body}\n"
+    body = "\n".join(f"        {line}" for line in text.lines)
+    other = f"return {OTHERWISE}({', '.join(parameters)})"
+    source = f"def entry({signature}):\n    while True:\n{body}\n    {other}\n"
     file = f"<jitpkg {name}>"
     namespace: dict[str, Any] = {"__builtins__": _BUILTINS, "__name__": "jitpkg.entry"}
     exec(compile(source, file, "exec"), namespace)

@@ -1,54 +1,68 @@
 """A graph that fails at run time.
 
 If nothing that anyone can see has happened before the op that failed, the original code runs and
-raises the exception itself. Otherwise the exception goes on as if raised at the op's own line; the
-tracer has seen to it that no effect and no handler of the program comes into question then.
+raises the exception itself. Otherwise the effects that come before the op are replayed, and the
+exception goes on as if raised at the op's own line; the tracer has seen to it that no handler of
+the program comes into question then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 from typing import Any, NoReturn
 
 from torch import fx
 
 from jitpkg.errors import Location
+from jitpkg.guards.sources import Source
+from jitpkg.guards.text import Text
+from jitpkg.rewriter.rebuild import Rebuilder, needed
 from jitpkg.tracer import state
+from jitpkg.tracer.effects import effect_operands
 from jitpkg.tracer.trace import Trace
+from jitpkg.tracer.values import Lazy, Object
 from jitpkg.tracer.vm import Failure
 
 
 class Failures:
     """Decides what happens when a graph raises."""
 
-    def __init__(self, trace: Trace, module: fx.GraphModule, compiled: Callable[..., Any]) -> None:
+    def __init__(
+        self,
+        trace: Trace,
+        module: fx.GraphModule,
+        compiled: Callable[..., Any],
+        parameters: Mapping[Source, str],
+    ) -> None:
         ops = [node for node in module.graph.nodes if node.op.startswith("call")]
         self._ops = tuple((node.name, trace.failures.get(node.name)) for node in ops)
         self._restore = state.snapshot()
         self._codes = {type(module).forward.__code__, getattr(compiled, "__code__", None)}
+        late = any(f is not None and f.effects and not f.may_restart for _, f in self._ops)
+        self._replay = Replay(trace, parameters) if late else None
 
-    def decide(self, error: BaseException) -> bool:
+    def decide(self, error: BaseException, arguments: Sequence[object]) -> bool:
         """True to run the original code; otherwise raises `error` as the program would."""
-        failure = self._failure(error)
+        frame = self._frame(error)
+        computed: dict[str, Any] = {} if frame is None else frame.f_locals
+        failure = None if frame is None else self._failure(computed)
         self._restore()
         restart = self._may_always_restart if failure is None else failure.may_restart
         if restart and isinstance(error, Exception):
             return True
         if failure is None or failure.where.where is None:
             raise error
+        if self._replay is not None:
+            self._replay.run(failure, arguments, computed)
         raise_at(error, failure.where.where)
 
     @property
     def _may_always_restart(self) -> bool:
         return all(failure is None or failure.may_restart for _, failure in self._ops)
 
-    def _failure(self, error: BaseException) -> Failure | None:
+    def _failure(self, computed: Mapping[str, Any]) -> Failure | None:
         """What is known of the op that failed: the first that has not been computed."""
-        frame = self._frame(error)
-        if frame is None:
-            return None
-        computed: dict[str, Any] = frame.f_locals
         return next((f for name, f in self._ops if name not in computed), None)
 
     def _frame(self, error: BaseException) -> FrameType | None:
@@ -58,6 +72,47 @@ class Failures:
                 return traceback.tb_frame
             traceback = traceback.tb_next
         return None
+
+
+class Replay:
+    """The effects of a trace, as far as they come before an op: written when they are needed."""
+
+    def __init__(self, trace: Trace, parameters: Mapping[Source, str]) -> None:
+        self._heap = trace.heap
+        self._effects = trace.effects
+        self._parameters = parameters
+        operands = {operand for effect in self._effects for operand in effect_operands(effect)}
+        for value in (*self._heap.values(), *operands):
+            if isinstance(value, Object | Lazy):
+                value.obj = None  # its path is enough, and the user's objects must not live on
+
+    def run(
+        self, failure: Failure, arguments: Sequence[object], computed: Mapping[str, Any]
+    ) -> None:
+        """Do what comes before the op that failed.
+
+        Args:
+            arguments: the hook's.
+            computed: what the graph has computed, by node name.
+        """
+        heap = self._heap.as_of(failure.heap)
+        effects = self._effects[: failure.effects]
+        operands = [operand for effect in effects for operand in effect_operands(effect)]
+        text = Text(self._parameters, reserved=["computed"])
+        rebuilder = Rebuilder(text, heap, None)
+        for tensor in needed(heap, operands)[1]:
+            node = heap.read(tensor, "node") or tensor.node
+            if computed.get(node.name) is None:
+                return  # freed: nothing refers to it at the trace's end
+            rebuilder.names[tensor] = f"computed[{node.name!r}]"
+        rebuilder.make(operands)
+        for effect in effects:
+            text.line(rebuilder.effect(effect))
+        signature = ", ".join([*self._parameters.values(), "computed", *text.held])
+        body = "\n".join(f"    {line}" for line in (*text.lines, "return None"))
+        namespace: dict[str, Any] = {}
+        exec(compile(f"def replay({signature}):\n{body}\n", "<jitpkg replay>", "exec"), namespace)
+        namespace["replay"](*arguments, computed, *text.held.values())
 
 
 def raise_at(error: BaseException, where: Location) -> NoReturn:

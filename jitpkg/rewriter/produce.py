@@ -15,7 +15,7 @@ from torch import fx
 from jitpkg import events
 from jitpkg.config import Options
 from jitpkg.errors import BackendError, GraphBreak
-from jitpkg.facts.fake import FakeFacts
+from jitpkg.facts.answers import Facts
 from jitpkg.guards.explain import shown
 from jitpkg.guards.kinds import Guard
 from jitpkg.messages import break_message
@@ -50,19 +50,14 @@ class Produced:
 
 
 @dataclass
-class _Facts:
-    """The process's facts, made at first use, and the lock that tracing holds."""
+class _Tracing:
+    """What all traces of the process share, and the lock that one holds."""
 
     lock: threading.RLock = field(default_factory=threading.RLock)
-    facts: FakeFacts | None = None
-
-    def get(self) -> FakeFacts:
-        if self.facts is None:
-            self.facts = FakeFacts()
-        return self.facts
+    facts: Facts = field(default_factory=Facts)
 
 
-_FACTS = _Facts()
+_TRACING = _Tracing()
 
 
 def produce(
@@ -79,7 +74,7 @@ def produce(
         GraphBreak: the whole function was to be one graph.
         BackendError: the backend failed.
     """
-    if not _FACTS.lock.acquire(blocking=False):
+    if not _TRACING.lock.acquire(blocking=False):
         return None
     try:
         traced = _traced(name, handover, arguments, compiler, options)
@@ -89,7 +84,7 @@ def produce(
             return _produced(idle, traced, handover, compiler)
         return _compiled(name, traced, guards, handover, interface, compiler)
     finally:
-        _FACTS.lock.release()
+        _TRACING.lock.release()
 
 
 def _traced(
@@ -104,7 +99,7 @@ def _traced(
     traced = trace(
         handover.start(arguments),
         options,
-        _FACTS.get(),
+        _TRACING.facts,
         original_code=ORIGINALS.of,
         limits=Limits(
             leave=lambda p: points.exit_refusal(h, p) is None,

@@ -7,7 +7,6 @@ filled then, so that they may refer to each other.
 from __future__ import annotations
 
 import collections
-import functools
 import types
 from collections.abc import Iterable, Sequence
 from typing import cast
@@ -21,6 +20,7 @@ from jitpkg.guards.text import Text
 from jitpkg.rewriter.compiler import Compiler
 from jitpkg.rewriter.door import UNBOUND as UNBOUND_OBJECT
 from jitpkg.rewriter.handover import called_depth
+from jitpkg.tracer.construction import FROM_ARGUMENTS
 from jitpkg.tracer.containers import base_class
 from jitpkg.tracer.effects import (
     CallMethod,
@@ -70,7 +70,21 @@ def can_rebuild(heap: Heap, values: Sequence[Value]) -> bool:
             return False
         if source_of(value) is None or isinstance(value, Object):
             todo.extend(parts(heap, value))
-    return True
+    return not any(isinstance(value, Iterator) and _holds_itself(heap, value) for value in seen)
+
+
+def _holds_itself(heap: Heap, iterator: Iterator) -> bool:
+    """Whether an iterator is among the items that it walks."""
+    seen: set[Value] = set()
+    todo = list(iterator.parts)
+    while todo:
+        value = todo.pop()
+        if value is iterator:
+            return True
+        if value not in seen and source_of(value) is None:
+            seen.add(value)
+            todo.extend(parts(heap, value))
+    return False
 
 
 def _has_row(heap: Heap, value: Value) -> bool:
@@ -159,7 +173,7 @@ def needed(heap: Heap, values: Sequence[Value]) -> tuple[list[Source], list[Tens
 class Rebuilder:
     """Writes the statements that make values real."""
 
-    def __init__(self, text: Text, heap: Heap, compiler: Compiler) -> None:
+    def __init__(self, text: Text, heap: Heap, compiler: Compiler | None) -> None:
         self.text = text
         self.heap = heap
         self.compiler = compiler
@@ -173,6 +187,9 @@ class Rebuilder:
         """Make every new object among `values` and what they refer to."""
         for value in values:
             self.expression(value)
+        self._fill_pending()
+
+    def _fill_pending(self) -> None:
         while self._fills:
             self._fill(self._fills.pop(0))
 
@@ -247,6 +264,8 @@ class Rebuilder:
         items = [self.expression(item) for item in value.items]
         text = f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
         if value.cls is tuple:
+            if items and all(map(_is_literal, value.items)):  # or all calls would share one tuple
+                return f"{self._hold(tuple)}([{', '.join(items)}])"
             return text
         cls = self._hold(value.cls)
         if value.cls is torch.Size or value.cls.__module__ == "torch.return_types":
@@ -262,16 +281,15 @@ class Rebuilder:
         if cls in _PLAIN:
             return self._later(value, cls.__name__, f"{self._hold(cls)}({self._arguments(value)})")
         held = self._hold(cls)
-        if cls is functools.partial:
-            return self._named(value, "partial", self._partial(value))
+        if cls in FROM_ARGUMENTS:
+            return self._named(value, cls.__name__, self._from_arguments(value))
+        if cls is types.MappingProxyType:
+            return self._proxy(value)
         if base is not None or issubclass(cls, BaseException):
             new = self.text.hold(cls.__new__, f"new_{cls.__name__}")
-            arguments = ""
-            if issubclass(cls, BaseException):
-                content = cast(Tuple, self.heap.read(value, "content"))
-                arguments = "".join(f", {self.expression(item)}" for item in content.items)
-            return self._later(value, cls.__name__, f"{new}({held}{arguments})")
-        new = self.text.hold(object.__new__, "new_object")
+            return self._later(value, cls.__name__, f"{new}({held})")
+        new_of = types.SimpleNamespace if issubclass(cls, types.SimpleNamespace) else object
+        new = self.text.hold(special(new_of, "__new__"), "new_object")
         return self._later(value, cls.__name__, f"{new}({held})")
 
     def _arguments(self, value: Object) -> str:
@@ -291,7 +309,15 @@ class Rebuilder:
         inner = "".join(f"{key}, " for key in keys)
         return f"{self._hold(value.cls)}(({inner}))"
 
-    def _partial(self, value: Object) -> str:
+    def _proxy(self, value: Object) -> str:
+        content = self.heap.read(value, "content")
+        assert content is not None
+        shown = self.expression(content)
+        if isinstance(content, Known):
+            return f"{shown}.__dict__"
+        return self._named(value, "proxy", f"{self._hold(types.MappingProxyType)}({shown})")
+
+    def _from_arguments(self, value: Object) -> str:
         content = cast(Tuple, self.heap.read(value, "content"))
         function, args, named = content.items
         assert isinstance(args, Tuple)
@@ -300,7 +326,7 @@ class Rebuilder:
         if named_entries is not None:
             for name, entry in named_entries.entries.items():
                 pieces.append(f"{name}={self.expression(entry.value)}")
-        return f"{self._hold(functools.partial)}({', '.join(pieces)})"
+        return f"{self._hold(value.cls)}({', '.join(pieces)})"
 
     def _fill(self, value: Object | Cell | Function) -> None:
         match value:
@@ -313,6 +339,7 @@ class Rebuilder:
                 self._fill_attributes(value)
             case Object():
                 self._fill_items(value)
+                self._fill_exception(value)
                 self._fill_attributes(value)
 
     def _fill_items(self, value: Object) -> None:
@@ -338,6 +365,15 @@ class Rebuilder:
             else:
                 setitem = self.text.hold(special(base, "__setitem__"), "setitem")
                 self.text.line(f"{setitem}({name}, {key}, {self.expression(entry.value)})")
+
+    def _fill_exception(self, value: Object) -> None:
+        content = self.heap.read(value, "content")
+        if not issubclass(value.cls, BaseException) or not isinstance(content, Tuple):
+            return
+        args = self.expression(content)
+        self.text.line(f"{self.names[value]}.args = {args}")
+        if issubclass(value.cls, StopIteration) and content.items:
+            self.text.line(f"{self.names[value]}.value = {args}[0]")
 
     def _fill_attributes(self, value: Object | Function) -> None:
         name = self.names[value]
@@ -391,6 +427,7 @@ class Rebuilder:
     # Continuations
 
     def _continuation(self, value: Continuation) -> str:
+        assert self.compiler is not None, "effects have no continuations"
         middle = self.compiler.middle(value.code, value.code.co_qualname)
         points, p = middle.points, value.point
         passed = [place.depth for place in points.stack_above(p, 0) if place.passed]
@@ -441,13 +478,11 @@ class Rebuilder:
         return f"{self._hold(cls)}({', '.join(pieces)})"
 
     def _positioned(self, value: Iterator, position: int) -> str:
-        """An iterator that was advanced some steps."""
+        """An iterator that was advanced some steps; it must be made when its container is full."""
         sequence = self.expression(value.parts[0])
-        if value.kind in ("dict", "reversed"):
-            self._fill_first(value.parts[0])
+        self._fill_pending()
         make = self._hold(reversed if value.kind == "reversed" else iter)
         name = self._named(value, "iterator", f"{make}({sequence})")
-        self._fill_first(value.parts[0])
         if position and value.kind == "dict":
             skip = self.text.hold(advance, "advance")
             self.text.line(f"{skip}({name}, {position})")
@@ -456,13 +491,6 @@ class Rebuilder:
         elif position:
             self.text.line(f"{name}.__setstate__({position})")
         return name
-
-    def _fill_first(self, value: Value) -> None:
-        """An iterator's position is limited to how many items there are."""
-        value = value.of if isinstance(value, DictView) else value
-        if isinstance(value, Object) and value in self._fills:
-            self._fills.remove(value)
-            self._fill(value)
 
     # Effects
 
@@ -510,6 +538,12 @@ def advance(iterator: types.GeneratorType[object, None, None], steps: int) -> No
     """Take `steps` items from an iterator."""
     for _ in range(steps):
         next(iterator)
+
+
+def _is_literal(value: Value) -> bool:
+    if not isinstance(value, Constant):
+        return False
+    return value.source is None or isinstance(value.source, Held) or value.value is None
 
 
 _LITERALS = frozenset({bool, int, str})

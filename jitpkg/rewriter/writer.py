@@ -71,6 +71,12 @@ class Writer:
         if not NULL_BELOW_CALLABLE:
             self.emit("PUSH_NULL")
 
+    def make_callee(self) -> None:
+        """Give the value on top the NULL of a callable."""
+        self.emit("PUSH_NULL")
+        if NULL_BELOW_CALLABLE:
+            self.emit("SWAP", 2)
+
     def call(self, arguments: int) -> None:
         if HAS_PRECALL:
             self.emit("PRECALL", arguments)
@@ -89,12 +95,17 @@ class Writer:
         self.emit("LOAD_FAST", slot)
         self.emit("DELETE_FAST", slot)
 
-    def load_or_unbound(self, slot: int, depth: int) -> None:
-        """Push a slot, or UNBOUND by way of a private handler; `depth` is the stack's here."""
+    def load_or_unbound(self, slot: int, depth: int, *, keep: bool = True) -> None:
+        """Push a slot, or UNBOUND by way of a private handler; `depth` is the stack's here.
+
+        The slot is unbound then, unless `keep`.
+        """
         unbound, behind, outer = Label(), Label(), self.covered
         self.covered = Handler(unbound, depth, lasti=False)
         self.emit(LOAD_CHECKED, slot)
         self.covered = outer
+        if not keep:
+            self.emit("DELETE_FAST", slot)
         self.place(behind)
         self._late.append((unbound, behind, self.position, outer))
 

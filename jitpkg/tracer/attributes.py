@@ -7,10 +7,12 @@ import enum
 import types
 from typing import NamedTuple, NoReturn
 
+import torch
+
 from jitpkg.guards.kinds import ABSENT, Has, TypeIs, static_lookup
 from jitpkg.guards.sources import Attr, Held, Item, SlotOf, Source
 from jitpkg.tracer import classes, constants, containers, exceptions, reasons, tensors
-from jitpkg.tracer.effects import DeleteAttribute, SetAttribute
+from jitpkg.tracer.construction import FROM_ARGUMENTS, arguments_of
 from jitpkg.tracer.values import (
     UNBOUND,
     Cell,
@@ -102,7 +104,7 @@ def _of_instance(vm: VM, value: Value, name: str) -> Value:
 def generic(vm: VM, value: Value, cls: type, name: str) -> Value | None:
     """`object.__getattribute__`: data descriptor, then instance, then class; None if nothing."""
     found = classes.lookup(vm, cls, name)
-    if found is not ABSENT and _is_data_descriptor(vm, found):
+    if found is not ABSENT and is_data_descriptor(vm, found):
         return _by_descriptor(vm, value, cls, name, found)
     own = instance_attribute(vm, value, name)
     if own is not None:
@@ -114,7 +116,8 @@ def generic(vm: VM, value: Value, cls: type, name: str) -> Value | None:
     return _bound(vm, member, value, cls)
 
 
-def _is_data_descriptor(vm: VM, found: object) -> bool:
+def is_data_descriptor(vm: VM, found: object) -> bool:
+    """Whether what a class holds goes before what the instance holds."""
     kind = type(found)
     return any(
         classes.lookup(vm, kind, special) is not ABSENT for special in ("__set__", "__delete__")
@@ -126,7 +129,7 @@ def _by_descriptor(vm: VM, value: Value, cls: type, name: str, descriptor: objec
         case property():
             return _of_property(vm, value, cls, name, descriptor)
         case types.MemberDescriptorType():
-            return _of_slot(vm, value, name, descriptor)
+            return of_slot(vm, value, name, descriptor)
         case types.GetSetDescriptorType():
             return _of_getset(vm, value, cls, name, descriptor)
     if type(descriptor) is _FIELD and isinstance(value, Tuple):
@@ -161,16 +164,33 @@ def _of_property(vm: VM, value: Value, cls: type, name: str, descriptor: propert
     return vm.call(vm.wrap(descriptor.fget, getter), (value,))
 
 
-def _of_slot(vm: VM, value: Value, name: str, descriptor: types.MemberDescriptorType) -> Value:
+def of_slot(vm: VM, value: Value, name: str, descriptor: types.MemberDescriptorType) -> Value:
+    """What a member descriptor gives."""
     written = _written(vm, value, name)
     if written is not None:
         if written is UNBOUND:
             vm.raise_new(AttributeError, name)
         return written
-    if isinstance(value, Constant):  # a complex number's parts, a range's bounds
-        return constants.fold(vm, descriptor.__get__, (value,))
+    match value:
+        case Constant():  # a complex number's parts, a range's bounds
+            return constants.fold(vm, descriptor.__get__, (value,))
+        case Known(types.FunctionType() as function):
+            return _of_function(vm, value, function, name)
+        case Function():
+            return _of_new_function(vm, value, name)
+        case Tuple(items, tuple_cls):
+            return items[_position(tuple_cls, descriptor)]
+        case Object(raised) if issubclass(raised, BaseException) and descriptor.__objclass__ in (
+            *exceptions.SIMPLE,
+            *exceptions.OTHERS,
+        ):
+            return exceptions.attribute(vm, value, name)
+    if isinstance(value, Object) and value.cls in FROM_ARGUMENTS:
+        parts = dict(zip(("func", "args", "keywords"), arguments_of(vm, value), strict=True))
+        if name in parts:
+            return parts[name]
     if not isinstance(value, Object) or value.source is None:
-        if isinstance(value, Object):
+        if isinstance(value, Object) and classes.is_mutable(descriptor.__objclass__):
             vm.raise_new(AttributeError, name)
         vm.stop(reasons.ATTRIBUTE, f"{classes.class_of(vm, value).__qualname__}.{name}")
     try:
@@ -178,6 +198,13 @@ def _of_slot(vm: VM, value: Value, name: str, descriptor: types.MemberDescriptor
     except AttributeError:
         vm.stop(reasons.RAISES, f"the slot {name} is empty")
     return vm.wrap(found, SlotOf(value.source, Held(descriptor)))
+
+
+def _position(cls: type, descriptor: types.MemberDescriptorType) -> int:
+    """Which item of a struct sequence, as `torch.return_types.max` is one, a field reads."""
+    index = descriptor.__get__(cls(range(cls.n_fields)))  # type: ignore[attr-defined]
+    assert isinstance(index, int)
+    return index
 
 
 def _of_getset(
@@ -195,6 +222,8 @@ def _of_getset(
         return _of_new_function(vm, value, name)
     if isinstance(value, Object) and name == "maxlen" and issubclass(value.cls, collections.deque):
         return Constant(containers.limit(vm, value))
+    if isinstance(value, Known) and isinstance(value.obj, torch.finfo | torch.iinfo):
+        return Constant(getattr(value.obj, name))
     if isinstance(value, Constant):  # real, imag, numerator …
         return constants.fold(vm, descriptor.__get__, (value,))
     vm.stop(reasons.ATTRIBUTE, f"{cls.__qualname__}.{name}")
@@ -240,8 +269,8 @@ def instance_attribute(vm: VM, value: Value, name: str) -> Value | None:
     written = _written(vm, value, name)
     if written is not None:
         return None if written is UNBOUND else written
-    source, real = _existing(value)
-    if source is None or not _has_dict(type(real)):
+    source, real = existing(value)
+    if source is None or not has_dict(type(real)):
         return None
     dictionary = Attr(source, "__dict__")
     own = own_dictionary(vm, value)
@@ -255,13 +284,14 @@ def own_dictionary(vm: VM, value: Value) -> dict[str, object]:
     """The dictionary of an existing object's attributes, which must be its own."""
     if isinstance(value, Known) and isinstance(value.obj, types.FunctionType):
         vm.identify(value)
-    own: dict[str, object] = object.__getattribute__(_existing(value)[1], "__dict__")
+    own: dict[str, object] = object.__getattribute__(existing(value)[1], "__dict__")
     if vm.owners.setdefault(id(own), value) is not value or id(own) in vm.seen:
         vm.stop(reasons.UNSUPPORTED, "two objects that share one dictionary of attributes")
     return own
 
 
-def _existing(value: Value) -> tuple[Source | None, object]:
+def existing(value: Value) -> tuple[Source | None, object]:
+    """Where an existing object is found, and the object."""
     match value:
         case Object() | Known():
             return value.source, value.obj
@@ -269,7 +299,8 @@ def _existing(value: Value) -> tuple[Source | None, object]:
             return None, None
 
 
-def _has_dict(cls: type) -> bool:
+def has_dict(cls: type) -> bool:
+    """Whether instances have a dictionary."""
     return bool(cls.__dictoffset__)
 
 
@@ -344,7 +375,7 @@ def _of_class(vm: VM, value: Known, cls: type, name: str) -> Value:
     if classes.lookup(vm, meta, "__getattribute__") is not type.__getattribute__:
         vm.stop(reasons.ATTRIBUTE, f"{cls.__qualname__}.{name}")
     by_meta = classes.lookup(vm, meta, name)
-    if by_meta is not ABSENT and _is_data_descriptor(vm, by_meta):
+    if by_meta is not ABSENT and is_data_descriptor(vm, by_meta):
         return _class_data(vm, value, cls, name, by_meta)
     if (member := classes.member(vm, cls, name)) is not None:
         return _class_member(vm, member, cls)
@@ -360,14 +391,18 @@ def _of_class(vm: VM, value: Known, cls: type, name: str) -> Value:
 
 
 def _class_data(vm: VM, value: Known, cls: type, name: str, descriptor: object) -> Value:
-    if name in ("__name__", "__qualname__", "__module__") and type(cls) is type:
-        return vm.wrap(getattr(cls, name), Attr(value.source, name))
+    if name in ("__name__", "__qualname__", "__module__") and descriptor is vars(type)[name]:
+        if classes.is_mutable(cls):
+            return vm.wrap(getattr(cls, name), Attr(value.source, name))
+        return Constant(getattr(cls, name))
     if name == "__mro__":
         return Tuple(tuple(vm.trusted(base) for base in classes.bases(vm, cls)))
     if name == "__class__":
         return vm.trusted(type(cls))
     if name == "__dict__":
-        vm.stop(reasons.ATTRIBUTE, f"{cls.__qualname__}.__dict__")
+        proxy = Object(types.MappingProxyType)
+        vm.heap.write(proxy, "content", value)
+        return proxy
     if isinstance(descriptor, property):
         getter = Attr(classes.source_of_attribute(type(cls), name), "fget")
         return vm.call(vm.wrap(descriptor.fget, getter), (value,))
@@ -411,7 +446,7 @@ def _of_module(vm: VM, module: types.ModuleType, name: str) -> Value:
     if name == "__dict__":
         vm.stop(reasons.ATTRIBUTE, f"the __dict__ of {module.__name__}")
     found = classes.lookup(vm, cls, name)
-    if found is not ABSENT and _is_data_descriptor(vm, found):
+    if found is not ABSENT and is_data_descriptor(vm, found):
         vm.stop(reasons.ATTRIBUTE, f"{module.__name__}.{name}")
     namespace = vars(module)
     if name in namespace:
@@ -465,121 +500,3 @@ def _of_method(vm: VM, value: Method, name: str) -> Value:
 
 def _no_attribute(vm: VM, owner: str, name: str) -> NoReturn:
     vm.raise_new(AttributeError, f"{owner} has no attribute '{name}'")
-
-
-# Writing
-
-
-def set_attribute(vm: VM, value: Value, name: str, new: Value) -> None:
-    """`value.name = new`"""
-    value = vm.look(value)
-    if isinstance(value, Opaque):
-        vm.stop(reasons.OPAQUE, value.why)
-    if isinstance(value, Tensor):
-        vm.stop(reasons.TENSOR_USE, f"assignment to .{name} of a tensor")
-    cls = classes.class_of(vm, value)
-    if classes.lookup(vm, cls, "__setattr__") is not object.__setattr__:
-        method = method_of_class(vm, value, "__setattr__")
-        if method is None or isinstance(value, Known):
-            vm.stop(reasons.MUTATION, f"assignment to .{name} of a {cls.__qualname__}")
-        vm.call(method, (Constant(name), new))
-        return
-    generic_set(vm, value, name, new)
-
-
-def generic_set(vm: VM, value: Value, name: str, new: Value) -> None:
-    """`object.__setattr__(value, name, new)`"""
-    value = vm.look(value)
-    cls = classes.class_of(vm, value)
-    found = classes.lookup(vm, cls, name)
-    if found is not ABSENT and _is_data_descriptor(vm, found):
-        _set_by_descriptor(vm, value, cls, name, found, new)
-        return
-    if not _takes_attributes(value):
-        vm.stop(reasons.MUTATION, f"assignment to .{name} of a {cls.__qualname__}")
-    write(vm, value, name, new)
-
-
-def _takes_attributes(value: Value) -> bool:
-    match value:
-        case Object(cls):
-            return _has_dict(cls)
-        case Known(types.FunctionType()) | Function():
-            return True
-        case _:
-            return False
-
-
-def _set_by_descriptor(
-    vm: VM, value: Value, cls: type, name: str, descriptor: object, new: Value
-) -> None:
-    if isinstance(descriptor, types.MemberDescriptorType) and isinstance(value, Object):
-        write(vm, value, name, new)
-        return
-    if type(descriptor) is property:
-        if descriptor.fset is None:
-            vm.stop(reasons.RAISES, f"{cls.__qualname__}.{name} cannot be set")
-        setter = Attr(classes.source_of_attribute(cls, name), "fset")
-        vm.call(vm.wrap(descriptor.fset, setter), (value, new))
-        return
-    if isinstance(value, Object) and issubclass(value.cls, BaseException) and value.source is None:
-        exceptions.set_attribute(vm, value, name, new)
-        return
-    member = classes.member(vm, cls, name)
-    assert member is not None
-    set_ = method_of_class(vm, member, "__set__")
-    if set_ is None or isinstance(descriptor, types.GetSetDescriptorType):
-        vm.stop(reasons.MUTATION, f"assignment to {cls.__qualname__}.{name}")
-    vm.call(set_, (value, new))
-
-
-def write(vm: VM, value: Value, name: str, new: Value) -> None:
-    """Note an attribute in the instance's dictionary or slot."""
-    written = dict(vm.heap.read(value, "attributes") or {})
-    if written.get(name) is UNBOUND:
-        del written[name]  # it comes last now
-    written[name] = new
-    vm.heap.write(value, "attributes", written)
-    if _existing(value)[0] is not None:
-        if _has_dict(type(_existing(value)[1])):
-            own_dictionary(vm, value)
-        vm.effect(SetAttribute(value, name, new))
-
-
-def delete_attribute(vm: VM, value: Value, name: str) -> None:
-    """`del value.name`"""
-    value = vm.look(value)
-    cls = classes.class_of(vm, value)
-    if classes.lookup(vm, cls, "__delattr__") is not object.__delattr__:
-        method = method_of_class(vm, value, "__delattr__")
-        if method is None or isinstance(value, Known | Tensor):
-            vm.stop(reasons.MUTATION, f"del .{name} of a {cls.__qualname__}")
-        vm.call(method, (Constant(name),))
-        return
-    generic_delete(vm, value, name)
-
-
-def generic_delete(vm: VM, value: Value, name: str) -> None:
-    """`object.__delattr__(value, name)`"""
-    value = vm.look(value)
-    cls = classes.class_of(vm, value)
-    found = classes.lookup(vm, cls, name)
-    is_slot = isinstance(found, types.MemberDescriptorType)
-    if found is not ABSENT and not is_slot and _is_data_descriptor(vm, found):
-        vm.stop(reasons.MUTATION, f"del {cls.__qualname__}.{name}")
-    if not isinstance(value, Object):
-        vm.stop(reasons.MUTATION, f"del .{name} of a {cls.__qualname__}")
-    present = (
-        _of_slot(vm, value, name, found)
-        if isinstance(found, types.MemberDescriptorType)
-        else instance_attribute(vm, value, name)
-    )
-    if present is None:
-        vm.stop(reasons.RAISES, f"there is no attribute {name}")
-    written = dict(vm.heap.read(value, "attributes") or {})
-    if value.source is None:
-        written.pop(name)
-    else:
-        written[name] = UNBOUND
-        vm.effect(DeleteAttribute(value, name))
-    vm.heap.write(value, "attributes", written)

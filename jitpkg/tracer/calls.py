@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import functools
+import operator
 import types
 import weakref
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -25,6 +28,7 @@ from jitpkg.tracer import (
 from jitpkg.tracer.binding import Signature, bind
 from jitpkg.tracer.frames import Frame, Return
 from jitpkg.tracer.look import is_stable
+from jitpkg.tracer.polyfills import operator_functions
 from jitpkg.tracer.rows import ROWS
 from jitpkg.tracer.state import STATE
 from jitpkg.tracer.values import (
@@ -62,6 +66,8 @@ def call(
             return _call_known(vm, function, args, kwargs, direct=direct)
         case Object(functools.partial):
             return _call_partial(vm, function, args, kwargs, direct=direct)
+        case Object(cls) if cls in _FROM_ARGUMENTS:
+            return _FROM_ARGUMENTS[cls](vm, function, args, kwargs)
         case Object(weakref.ref) if not args and not kwargs:
             return _referent(vm, function)
         case Opaque():
@@ -243,6 +249,7 @@ def _run(vm: VM, frame: Frame) -> Value:
         generator = Generator(code.co_name)
         frame.direct = False
         vm.heap.write(generator, "frame", frame)
+        vm.generators.append(generator)
         return generator
     finished = vm.resume_frame(frame)
     assert isinstance(finished, Return)
@@ -253,17 +260,37 @@ def _run(vm: VM, frame: Frame) -> Value:
 
 
 def _call_partial(vm: VM, partial: Object, args: Args, kwargs: Kwargs, *, direct: bool) -> Value:
-    if partial.source is None:
-        content = vm.heap.read(partial, "content")
-        assert isinstance(content, Tuple)
-        function, first, named = content.items
-    else:
-        function, first, named = (
-            vm.wrap(getattr(partial.obj, n), Attr(partial.source, n))
-            for n in ("func", "args", "keywords")
-        )
+    function, first, named = construction.arguments_of(vm, partial)
     merged = {**dict(construction.keyword_items(vm, named)), **kwargs}
     return call(vm, function, (*vm.unpack(first), *args), merged, direct=direct)
+
+
+def _call_getter(polyfill: Callable[..., Any]) -> Callable[[VM, Object, Args, Kwargs], Value]:
+    def row(vm: VM, getter: Object, args: Args, kwargs: Kwargs) -> Value:
+        if len(args) != 1 or kwargs:
+            vm.stop(reasons.RAISES, f"{getter.cls.__name__} takes one argument")
+        first, others, _ = construction.arguments_of(vm, getter)
+        return vm.call(vm.trusted(polyfill), (Tuple((first, *vm.unpack(others))), *args))
+
+    return row
+
+
+def _call_method_caller(vm: VM, caller: Object, args: Args, kwargs: Kwargs) -> Value:
+    if len(args) != 1 or kwargs:
+        vm.stop(reasons.RAISES, "methodcaller takes one argument")
+    name, given, named = construction.arguments_of(vm, caller)
+    method = vm.call_object(getattr, args[0], name)
+    return call(vm, method, tuple(vm.unpack(given)), dict(construction.keyword_items(vm, named)))
+
+
+_FROM_ARGUMENTS: Mapping[type, Callable[[VM, Object, Args, Kwargs], Value]] = MappingProxyType(
+    {
+        operator.itemgetter: _call_getter(operator_functions.itemgetter),
+        operator.attrgetter: _call_getter(operator_functions.attrgetter),
+        operator.methodcaller: _call_method_caller,
+    }
+)
+"""What calling an instance of a class in `construction.FROM_ARGUMENTS` means."""
 
 
 def _referent(vm: VM, reference: Object) -> Value:

@@ -6,7 +6,7 @@ import types
 from typing import Any
 
 from jitpkg.guards import leaves
-from jitpkg.guards.kinds import ABSENT, BasesAre, LineageIs, TypeIs, static_lookup
+from jitpkg.guards.kinds import ABSENT, BasesAre, Has, LineageIs, TypeIs, static_lookup
 from jitpkg.guards.sources import Attr, Held, Item, Source
 from jitpkg.tracer import reasons
 from jitpkg.tracer.values import (
@@ -103,6 +103,16 @@ def member(vm: VM, cls: type, name: str) -> Value | None:
     return vm.wrap(found, source_of_attribute(cls, name))
 
 
+def own_member(vm: VM, cls: type, name: str) -> Value | None:
+    """What a class's own dictionary has under a name; None if nothing."""
+    own = namespace(cls)
+    source = Attr(Held(cls), "__dict__")
+    if name not in own:
+        vm.guard(Has(source, name, present=False))
+        return None
+    return vm.wrap(own[name], Item(source, name))
+
+
 _FIXED = (
     int,
     float,
@@ -175,7 +185,7 @@ def class_of(vm: VM, value: Value) -> type:
         case Iterator():
             return _CLASS_OF_ITERATOR[value.kind]
         case Generator():
-            return types.GeneratorType
+            return value.cls
         case Kept() | Marker() | Lazy() | Continuation():
             vm.stop(reasons.OPAQUE, "a value below the hook's stack")
 

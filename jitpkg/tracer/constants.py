@@ -7,14 +7,14 @@ import enum
 import math
 import operator
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import BuiltinFunctionType, MethodDescriptorType, WrapperDescriptorType
 from typing import Any
 
 import torch
 
-from jitpkg.tracer import reasons
-from jitpkg.tracer.values import Constant, Known, Slice, Tuple, Value
+from jitpkg.tracer import containers, reasons
+from jitpkg.tracer.values import Constant, Known, Object, Slice, Tuple, Value
 from jitpkg.tracer.vm import VM, Args, Kwargs
 
 ATOMS = (int, float, complex, str, bytes, bool, type(None), range, torch.dtype, torch.device)
@@ -33,7 +33,11 @@ PURE: frozenset[object] = frozenset(
             getattr(builtins, name)
             for name in "abs ascii bin chr divmod format hash hex oct ord pow repr round".split()
         ),
-        *(f for f in vars(math).values() if isinstance(f, BuiltinFunctionType)),
+        *(
+            f
+            for f in vars(math).values()
+            if isinstance(f, BuiltinFunctionType) and f not in (math.prod, math.fsum)
+        ),
         *(
             f
             for name, f in vars(operator).items()
@@ -51,7 +55,7 @@ PURE: frozenset[object] = frozenset(
 )
 """Functions that depend on nothing but their arguments and change nothing."""
 
-_METHOD_OWNERS = (int, float, complex, str, bytes, bool, range, type(None))
+_METHOD_OWNERS = (int, float, complex, str, bytes, bool, range, type(None), torch.Size)
 _LARGEST = 1 << 20
 """Longer results than this are left to Python."""
 
@@ -67,23 +71,43 @@ def is_pure(function: object) -> bool:
 
 
 def foldable(vm: VM, values: Args, kwargs: Kwargs) -> bool:
-    """Whether all arguments are constants, or tuples of constants."""
+    """Whether all arguments are constants, or containers of constants."""
     return all(is_constant(vm, value) for value in (*values, *kwargs.values()))
 
 
-def is_constant(vm: VM, value: Value) -> bool:
+def is_constant(vm: VM, value: Value, depth: int = 0) -> bool:
+    """Whether a value is a constant, or a builtin container of constants."""
     value = vm.look(value)
     match value:
         case Constant():
             return True
-        case Tuple(items, cls):
-            return cls in (tuple, torch.Size) and all(is_constant(vm, item) for item in items)
-        case Slice(start, stop, step):
-            return all(is_constant(vm, part) for part in (start, stop, step))
+        case Tuple(cls=cls):
+            if cls not in (tuple, torch.Size):
+                return False
         case Known(enum.Enum() as member):
             return isinstance(member, int | float | str)
+        case Object(cls=cls):
+            if cls not in (list, dict):
+                return False
+        case Slice():
+            pass
         case _:
             return False
+    return depth < _DEPTH and all(is_constant(vm, v, depth + 1) for v in _parts(vm, value))
+
+
+_DEPTH = 20
+"""How deep containers may nest; one can be in itself."""
+
+
+def _parts(vm: VM, value: Value) -> Sequence[Value]:
+    match value:
+        case Slice(start, stop, step):
+            return start, stop, step
+        case Object(cls=cls) if cls is dict:
+            return [part for pair in containers.dict_items(vm, value) for part in pair]
+        case _:
+            return vm.unpack(value)
 
 
 def python_value(vm: VM, value: Value) -> Any:
@@ -98,6 +122,11 @@ def python_value(vm: VM, value: Value) -> Any:
             return slice(*(python_value(vm, part) for part in (start, stop, step)))
         case Known():
             return value.obj
+        case Object(cls=cls) if cls is list:
+            return [python_value(vm, item) for item in vm.unpack(value)]
+        case Object(cls=cls) if cls is dict:
+            pairs = containers.dict_items(vm, value)
+            return {python_value(vm, k): python_value(vm, v) for k, v in pairs}
         case _:
             raise TypeError(f"{value} is no constant")
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import collections
 import functools
 import inspect
+import operator
 import types
 from collections.abc import Iterator
+from typing import Any
 
-from jitpkg.guards.kinds import ABSENT
+from jitpkg.guards.kinds import ABSENT, Is
+from jitpkg.guards.sources import Attr, Held
 from jitpkg.tracer import classes, containers, exceptions, reasons
 from jitpkg.tracer.look import CONTAINERS, why_not_plain_class
 from jitpkg.tracer.values import Constant, Known, Object, Tuple, Value
@@ -73,16 +76,65 @@ def builtin_new(vm: VM, cls: type, new: object, args: Args, kwargs: Kwargs) -> V
     if new is object.__new__:
         return new_object(vm, cls)
     if new is functools.partial.__new__:
-        named = containers.new_dict(vm, [(Constant(k), v) for k, v in kwargs.items()])
-        made = Object(cls)
-        vm.heap.write(made, "content", Tuple((args[0], Tuple(args[1:]), named)))
-        return made
+        return from_arguments(vm, cls, args, kwargs)
     base = containers.base_class(cls)
     if base is frozenset:
         return containers.new_set(vm, vm.unpack(args[0]) if args else (), cls)
     if base in CONTAINERS or base is collections.OrderedDict:
         return new_container(vm, cls)
     vm.stop(reasons.FOREIGN_CALL, f"{cls.__qualname__}()")
+
+
+FROM_ARGUMENTS: tuple[type, ...] = (
+    functools.partial,
+    operator.itemgetter,
+    operator.attrgetter,
+    operator.methodcaller,
+)
+"""Classes in C whose instances are what they were made from."""
+
+
+def from_arguments(vm: VM, cls: type, args: Args, kwargs: Kwargs) -> Object:
+    """An instance of a class in `FROM_ARGUMENTS`: its content is the arguments."""
+    if not args:
+        vm.stop(reasons.RAISES, f"{cls.__qualname__}() without arguments")
+    named = containers.new_dict(vm, [(Constant(k), v) for k, v in kwargs.items()])
+    made = Object(cls)
+    vm.heap.write(made, "content", Tuple((args[0], Tuple(args[1:]), named)))
+    return made
+
+
+def arguments_of(vm: VM, value: Object) -> tuple[Value, Value, Value]:
+    """What such an instance was made from: the first argument, the others, those by name."""
+    content = vm.heap.read(value, "content")
+    if content is None:
+        content = Tuple(_existing_arguments(vm, value))
+        vm.heap.write(value, "content", content)
+    assert isinstance(content, Tuple)
+    first, others, named = content.items
+    return first, others, named
+
+
+def _existing_arguments(vm: VM, value: Object) -> tuple[Value, Value, Value]:
+    assert value.source is not None
+    source, real = value.source, value.obj
+    if isinstance(real, functools.partial):
+        function, others, named = (
+            vm.wrap(getattr(real, name), Attr(source, name))
+            for name in ("func", "args", "keywords")
+        )
+        return function, others, named
+    vm.guard(Is(source, real))  # it never changes
+    reduced: Any = real.__reduce__()
+    how, args = reduced
+    if isinstance(how, functools.partial):  # a methodcaller with arguments by name
+        args = (*how.args, *args)
+        keywords = how.keywords
+    else:
+        keywords = {}
+    first, *rest = (vm.wrap(argument, Held(argument)) for argument in args)
+    items = [(Constant(k), vm.wrap(v, Held(v))) for k, v in keywords.items()]
+    return first, Tuple(tuple(rest)), containers.new_dict(vm, items)
 
 
 def new_object(vm: VM, cls: type) -> Object:

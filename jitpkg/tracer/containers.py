@@ -481,6 +481,14 @@ def contains(vm: VM, container: Value, item: Value) -> bool:
             return any(vm.equal(key, item) for key, _ in instance_items(vm, container))
         case DictView(of, "keys") if isinstance(of, Object):
             return has_key(vm, of, item)
+        case DictView(of, "items") if isinstance(of, Object):
+            pair = vm.look(item)
+            if not isinstance(pair, Tuple) or len(pair.items) != 2:
+                return False
+            found = find(vm, of, pair.items[0])
+            return found is not None and vm.equal(found, pair.items[1])
+        case DictView():
+            return any(vm.equal(member, item) for member in vm.unpack(container))
         case Object(cls) if issubclass(cls, list | collections.deque) and _contains_plainly(
             vm, cls
         ):

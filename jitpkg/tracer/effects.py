@@ -62,3 +62,12 @@ class SetCell:
 
 
 Effect = CallMethod | SetItem | DeleteItem | SetAttribute | DeleteAttribute | SetCell
+
+
+def effect_operands(effect: Effect) -> list[Value]:
+    """Every value that an effect uses."""
+    found: list[Value] = []
+    for name in ("target", "arguments", "key", "value"):
+        operand = getattr(effect, name, ())
+        found.extend(operand if isinstance(operand, tuple) else (operand,))
+    return found

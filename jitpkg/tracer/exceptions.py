@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import builtins
+import sys
 import types
 from typing import NoReturn
 
+from jitpkg.guards.kinds import StateIs
 from jitpkg.tracer import classes, reasons
-from jitpkg.tracer.frames import Frame
 from jitpkg.tracer.values import (
     FALSE,
     NONE,
@@ -23,13 +24,8 @@ from jitpkg.tracer.values import (
 )
 from jitpkg.tracer.vm import VM, Args, Kwargs, Raised
 
-SIMPLE = frozenset(
+OTHERS = frozenset(
     {
-        cls
-        for cls in vars(builtins).values()
-        if isinstance(cls, type) and issubclass(cls, BaseException)
-    }
-    - {
         BaseExceptionGroup,
         ExceptionGroup,
         ImportError,
@@ -45,6 +41,16 @@ SIMPLE = frozenset(
         UnicodeTranslateError,
         SystemExit,
     }
+)
+"""Builtin exception classes with more state than others."""
+
+SIMPLE = (
+    frozenset(
+        cls
+        for cls in vars(builtins).values()
+        if isinstance(cls, type) and issubclass(cls, BaseException)
+    )
+    - OTHERS
 )
 """Builtin exception classes whose state is their arguments, notes, cause and context."""
 
@@ -75,25 +81,35 @@ def raise_new(vm: VM, cls: type[BaseException], *args: object) -> NoReturn:
     raise Raised(exception)
 
 
-def raise_(vm: VM, frame: Frame, *operands: Value) -> NoReturn:
+def raise_(vm: VM, *operands: Value) -> NoReturn:
     """`raise`, `raise exception`, `raise exception from cause`"""
     current = _current(vm)
     if not operands:
         if current is None:
             vm.stop(reasons.RAISES, "raise of the exception that is being handled")
         raise Raised(current)
-    exception = _instance(vm, operands[0])
+    exception = instance(vm, operands[0])
     if len(operands) > 1:
         cause = vm.look(operands[1])
         if not isinstance(cause, Constant):
-            cause = _instance(vm, cause)
+            cause = instance(vm, cause)
         set_attribute(vm, exception, "__cause__", cause)
         set_attribute(vm, exception, "__suppress_context__", TRUE)
     _set_context(vm, exception, current)
     raise Raised(exception)
 
 
-def _instance(vm: VM, value: Value) -> Object:
+def raise_from(vm: VM, cls: type[BaseException], message: str, cause: Object) -> NoReturn:
+    """Raise what the interpreter itself raises here because of another exception."""
+    exception = new(vm, cls, (Constant(message),))
+    set_attribute(vm, exception, "__cause__", cause)
+    set_attribute(vm, exception, "__suppress_context__", TRUE)
+    _set_context(vm, exception, cause)
+    raise Raised(exception)
+
+
+def instance(vm: VM, value: Value) -> Object:
+    """The exception that a `raise` of a value raises."""
     value = vm.look(value)
     if isinstance(value, Known) and isinstance(value.obj, type):
         if not issubclass(value.obj, BaseException):
@@ -104,6 +120,21 @@ def _instance(vm: VM, value: Value) -> Object:
             vm.stop(reasons.RAISES, "raise of an exception that exists already")
         return value
     vm.stop(reasons.RAISES, "raise of something that is no exception")
+
+
+def handled(vm: VM) -> Value:
+    """`sys.exception()`; if the trace handles none, neither does whoever called the function."""
+    current = _current(vm)
+    if current is not None:
+        return current
+    if sys.exception() is not None:
+        vm.stop(reasons.OPAQUE, "an exception from before the hook")
+    vm.guard(
+        StateIs(
+            "an exception being handled", "{exception}() is None", (("exception", sys.exception),)
+        )
+    )
+    return NONE
 
 
 def _current(vm: VM) -> Object | None:
@@ -180,6 +211,8 @@ def attribute(vm: VM, value: Object, name: str) -> Value:
         return content
     if name in _DEFAULTS:
         return (vm.heap.read(value, "attributes") or {}).get(name, _DEFAULTS[name])
+    if name == "value" and issubclass(value.cls, StopIteration):
+        return stop_value(vm, value)
     vm.stop(reasons.ATTRIBUTE, f"{name} of a {value.cls.__qualname__}")
 
 

@@ -6,7 +6,7 @@ not.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Literal, overload
@@ -14,7 +14,7 @@ from typing import Literal, overload
 from torch import fx
 
 from jitpkg.facts.tensor import TensorFacts
-from jitpkg.tracer.values import Value
+from jitpkg.tracer.values import Lazy, Object, Tuple, Value
 
 Key = object
 """A Python object that stands for a dict key or a set element: equal keys are equal objects."""
@@ -71,6 +71,21 @@ Slot = Literal["items", "entries", "attributes", "facts", "node", "content", "po
 State = object
 
 
+def _held(state: State) -> Iterable[Value]:
+    match state:
+        case Items(items):
+            return items
+        case Entries(entries, _, factory):
+            pairs = [part for entry in entries.values() for part in (entry.key, entry.value)]
+            return pairs if factory is None else [*pairs, factory]
+        case Mapping():
+            return state.values()
+        case Object() | Lazy() | Tuple():
+            return (state,)
+        case _:
+            return ()
+
+
 class Heap:
     """State by value and kind of state."""
 
@@ -105,6 +120,20 @@ class Heap:
 
     def mark(self) -> int:
         return len(self._journal)
+
+    def as_of(self, mark: int) -> Heap:
+        """A heap in the state at `mark`."""
+        past = Heap()
+        past._states = dict(self._states)
+        past._journal = list(self._journal)
+        past.rollback(mark)
+        return past
+
+    def values(self) -> Iterator[Value]:
+        """Every value that any state, also a past one, is of or holds itself."""
+        for (value, _), state in (*self._states.items(), *self._journal):
+            yield value
+            yield from _held(state)
 
     def rollback(self, mark: int) -> None:
         """Undo every write since `mark`."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Sequence
-from typing import cast
+from typing import NoReturn, cast
 
 from jitpkg.tracer import classes, containers, reasons
+from jitpkg.tracer.exceptions import raise_, raise_from
 from jitpkg.tracer.frames import Frame, Return
 from jitpkg.tracer.values import (
     NONE,
@@ -295,32 +296,107 @@ _STEPS = {
 # Generators
 
 
-def resume(vm: VM, generator: Generator, sent: Value) -> tuple[Value | None, Value | None]:
-    """Run a generator to its next yield: (what it yielded, None), or (None, what it returned)."""
+SUSPENDED = 1
+"""The position of a generator that waits at a `yield`."""
+MUST_FINISH = 2
+"""The same, inside a `try` or `with`: to be dropped here would run the program's code."""
+
+
+def resume(
+    vm: VM, generator: Generator, sent: Value, raising: Object | None = None
+) -> tuple[Value | None, Value | None]:
+    """Run a generator to its next yield: (what it yielded, None), or (None, what it returned).
+
+    `raising` is raised where it waits.
+    """
     frame = vm.heap.read(generator, "frame")
     if not isinstance(frame, Frame):
+        if raising is not None:
+            raise Raised(raising)
         return None, NONE
     if frame in vm.frames:
         vm.raise_new(ValueError, "generator already executing")
     started = vm.heap.read(generator, "position") is not None
-    vm.heap.write(generator, "position", 1)
-    if started:
+    if raising is not None and (not started or _delegates(frame)):
+        if started:
+            vm.stop(reasons.UNSUPPORTED, "throw() through yield from")
+        vm.heap.write(generator, "frame", "finished")
+        raise Raised(raising)
+    vm.heap.write(generator, "position", SUSPENDED)
+    if started and raising is None:
         frame.push(sent)
-    elif not vm.same(sent, NONE):
+    elif raising is None and not vm.same(sent, NONE):
         vm.raise_new(TypeError, "can't send non-None value to a just-started generator")
     vm.heap.write(generator, "frame", "running")
     try:
-        finished = vm.resume_frame(frame)
+        finished = vm.resume_frame(frame, raising)
     except Raised as raised:
         vm.heap.write(generator, "frame", "finished")
         if issubclass(raised.value.cls, StopIteration):
-            vm.raise_new(RuntimeError, "generator raised StopIteration")
+            raise_from(vm, RuntimeError, "generator raised StopIteration", raised.value)
         raise
     if isinstance(finished, Return):
         vm.heap.write(generator, "frame", "finished")
         return None, finished.value
     vm.heap.write(generator, "frame", frame)
+    if _in_block(frame):
+        vm.heap.write(generator, "position", MUST_FINISH)
     return finished.value, None
+
+
+def _in_block(frame: Frame) -> bool:
+    """Whether a generator waits inside a `try` or `with` of its own."""
+    found = frame.program.handler(frame.program.ops[frame.at - 1])
+    return found is not None and frame.program.ops[found[0]].name != "CONVERT_STOP_ITERATION"
+
+
+def _delegates(frame: Frame) -> bool:
+    """Whether a generator waits in a `yield from`."""
+    return frame.program.ops[frame.at].name == "JUMP"
+
+
+def must_finish(vm: VM) -> bool:
+    """Whether a generator waits where dropping it would run the program's code."""
+    return any(
+        vm.heap.read(generator, "position") == MUST_FINISH
+        and vm.heap.read(generator, "frame") != "finished"
+        for generator in vm.generators
+    )
+
+
+def throw(vm: VM, generator: Generator, exception: Object) -> Value:
+    """`generator.throw(exception)`"""
+    yielded, result = resume(vm, generator, NONE, exception)
+    if yielded is None:
+        assert result is not None
+        stop_iteration(vm, result)
+    return yielded
+
+
+def stop_iteration(vm: VM, result: Value) -> NoReturn:
+    """Raise StopIteration with what a generator returned."""
+    args = () if vm.same(result, NONE) else (result,)
+    raise_(vm, vm.look(vm.call(vm.trusted(StopIteration), args)))
+
+
+def close(vm: VM, generator: Generator) -> None:
+    """`generator.close()`"""
+    if vm.heap.read(generator, "position") is None:
+        vm.heap.write(generator, "frame", "finished")
+    if not isinstance(vm.heap.read(generator, "frame"), Frame):
+        return
+    exception = vm.look(vm.call(vm.trusted(GeneratorExit), ()))
+    assert isinstance(exception, Object)
+    try:
+        yielded, result = resume(vm, generator, NONE, exception)
+    except Raised as raised:
+        if issubclass(raised.value.cls, GeneratorExit):
+            return
+        raise
+    if yielded is not None:
+        vm.raise_new(RuntimeError, "generator ignored GeneratorExit")
+    if result is not None and not vm.same(result, NONE):
+        vm.stop(reasons.UNSUPPORTED, "close() of a generator that returns a value")
 
 
 def delegate(vm: VM, iterator: Value, sent: Value) -> tuple[Value | None, Value | None]:

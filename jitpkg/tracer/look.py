@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import enum
 import functools
+import operator
 import random
 import types
 import weakref
@@ -14,7 +15,7 @@ from types import MappingProxyType
 import torch
 
 from jitpkg.guards.kinds import ConstantIs, Is, LengthIs, Same, TypeIs
-from jitpkg.guards.sources import Attr, BaseItem, Globals, Held, Item, Source
+from jitpkg.guards.sources import Attr, BaseItem, Globals, Held, Item, Proxied, Source, proxied
 from jitpkg.tracer import namespaces, reasons, tensors
 from jitpkg.tracer.values import (
     Cell,
@@ -67,6 +68,8 @@ KNOWN: tuple[type, ...] = (
     type(torch._C._VariableFunctions),
     torch._ops.OpOverloadPacket,
     torch._ops.OpOverload,
+    torch.finfo,
+    torch.iinfo,
 )
 """Classes whose instances are told apart by identity and have no state that matters."""
 
@@ -251,6 +254,14 @@ def _opaque(vm: VM, obj: object, source: Source, why: str) -> Value:
     return Opaque(source, obj, why)
 
 
+def _proxy(vm: VM, obj: object, source: Source) -> Value:
+    """A mapping proxy, with the mapping that it shows."""
+    made = _object(vm, obj, source)
+    assert isinstance(made, Object) and isinstance(obj, types.MappingProxyType)
+    vm.heap.write(made, "content", vm.wrap(proxied(obj), Proxied(source)))
+    return made
+
+
 Row = Callable[[VM, object, Source], Value]
 
 ROWS: Mapping[type, Row] = MappingProxyType(
@@ -261,8 +272,9 @@ ROWS: Mapping[type, Row] = MappingProxyType(
         slice: _slice,
         types.CellType: _cell,
         weakref.ref: _object,
-        functools.partial: _object,
-        types.MappingProxyType: _object,
+        **dict.fromkeys((functools.partial, operator.itemgetter, operator.attrgetter), _object),
+        operator.methodcaller: _object,
+        types.MappingProxyType: _proxy,
         **dict.fromkeys(CONTAINERS, _object),
     }
 )

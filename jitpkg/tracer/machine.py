@@ -12,6 +12,7 @@ from jitpkg.code.dialect import Op
 from jitpkg.guards.kinds import Same
 from jitpkg.guards.sources import Held, Source
 from jitpkg.tracer import (
+    assignments,
     attributes,
     calls,
     classes,
@@ -49,9 +50,11 @@ class Machine(VM):
 
     # Execution
 
-    def resume_frame(self, frame: Frame) -> Finished:
+    def resume_frame(self, frame: Frame, raising: Object | None = None) -> Finished:
         self.frames.append(frame)
         try:
+            if raising is not None and not _unwind(frame, frame.program.ops[frame.at - 1], raising):
+                raise Raised(raising)
             return self._execute(frame)
         finally:
             popped = self.frames.pop()
@@ -143,10 +146,10 @@ class Machine(VM):
         return attributes.instance_attribute(self, value, name)
 
     def set_attribute(self, value: Value, name: str, new: Value) -> None:
-        attributes.set_attribute(self, value, name, new)
+        assignments.set_attribute(self, value, name, new)
 
     def delete_attribute(self, value: Value, name: str) -> None:
-        attributes.delete_attribute(self, value, name)
+        assignments.delete_attribute(self, value, name)
 
     def truth(self, value: Value) -> bool:
         return operators.truth(self, value)

@@ -151,7 +151,7 @@ def _by_methods(vm: VM, name: str, stem: str, a: Value, b: Value) -> Value:
         order.reverse()
     for receiver, special, argument in order:
         method = vm.method_of_class(receiver, special)
-        if method is None:
+        if method is None or _is_foreign_to_number(vm, receiver, argument):
             continue
         result = vm.call(method, (argument,))
         if not _is_not_implemented(vm, result):
@@ -160,6 +160,13 @@ def _by_methods(vm: VM, name: str, stem: str, a: Value, b: Value) -> Value:
         TypeError,
         f"unsupported operand type(s) for {name}: '{class_a.__name__}' and '{class_b.__name__}'",
     )
+
+
+def _is_foreign_to_number(vm: VM, receiver: Value, argument: Value) -> bool:
+    """Whether a number's own method says NotImplemented to another class's object."""
+    if not isinstance(receiver, Constant) or not isinstance(receiver.value, int | float | complex):
+        return False
+    return isinstance(argument, Object) and not issubclass(argument.cls, int | float | complex)
 
 
 def _overrides(vm: VM, derived: type, base: type, name: str) -> bool:
@@ -201,7 +208,8 @@ def compare(vm: VM, name: str, a: Value, b: Value) -> Value:
 
 def _rich_compare(vm: VM, receiver: Value, name: str, argument: Value) -> Value | None:
     """Call a comparison method, or None where it is object's own (identity, for == and !=)."""
-    if classes.inherits(vm, vm.class_of(receiver), object, name):
+    names = (name, "__eq__") if name == "__ne__" else (name,)  # object's != asks ==
+    if classes.inherits(vm, vm.class_of(receiver), object, *names):
         return None
     method = vm.method_of_class(receiver, name)
     return None if method is None else vm.call(method, (argument,))

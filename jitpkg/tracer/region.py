@@ -11,9 +11,10 @@ from jitpkg.config import Options
 from jitpkg.errors import Break
 from jitpkg.guards.sources import Source
 from jitpkg.tracer import reasons
-from jitpkg.tracer.effects import Effect
+from jitpkg.tracer.effects import Effect, effect_operands
 from jitpkg.tracer.frames import Frame
 from jitpkg.tracer.heap import Heap
+from jitpkg.tracer.iterators import must_finish
 from jitpkg.tracer.values import NONE, NULL, Continuation, Kept, Tuple, Value
 from jitpkg.tracer.vm import VM, Mark, Stopped
 
@@ -153,6 +154,8 @@ class Region:
         """Go back to the last instruction before which everything can be handed to Python."""
         for snapshot in reversed(self.snapshots):
             self.vm.rollback(snapshot.mark)
+            if must_finish(self.vm):
+                continue
             found = self._left_at(snapshot, graph_break)
             if found is not None:
                 return found
@@ -222,9 +225,4 @@ def _kept_in_place(left: Left, base: int) -> bool:
 
 def alive(effects: Sequence[Effect], values: Sequence[Value]) -> list[Value]:
     """What has to be made real at an exit: values that live on, and those of effects."""
-    found = list(values)
-    for effect in effects:
-        for name in ("target", "arguments", "key", "value"):
-            operand = getattr(effect, name, ())
-            found.extend(operand if isinstance(operand, tuple) else (operand,))
-    return found
+    return [*values, *(operand for effect in effects for operand in effect_operands(effect))]

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from jitpkg.tracer import classes, constants, containers, reasons
+from jitpkg.tracer import assignments, classes, constants, containers, reasons
 from jitpkg.tracer.values import (
     Constant,
     InstanceDict,
@@ -106,8 +106,11 @@ def missing_default(vm: VM, container: Object, key: Value) -> Value:
 
 def _sequence_item(vm: VM, container: Value, items: tuple[Value, ...], key: Value) -> Value:
     if isinstance(key, Slice):
-        chosen = items[constant_slice(vm, key)]
+        cut = constant_slice(vm, key)
+        chosen = items[cut]
         if isinstance(container, Tuple):
+            if container.cls is tuple and cut.indices(len(items)) == (0, len(items), 1):
+                return container
             keeps_class = container.cls.__module__ == "torch"  # a Size's slice is a Size
             return Tuple(chosen, container.cls if keeps_class else tuple)
         assert isinstance(container, Object)
@@ -161,7 +164,7 @@ def set_(vm: VM, container: Value, key: Value, value: Value) -> None:
         case Object(cls) if _plain(vm, cls, "__setitem__"):
             set_container_item(vm, container, key, value)
         case InstanceDict():
-            vm.stop(reasons.UNSUPPORTED, "a change of an attribute dictionary")
+            assignments.set_in_dictionary(vm, container.of, _name(vm, key), value)
         case _:
             method = vm.method_of_class(container, "__setitem__")
             if method is None:
@@ -194,6 +197,9 @@ def delete(vm: VM, container: Value, key: Value) -> None:
     container, key = vm.look(container), vm.look(key)
     if isinstance(container, Object) and _plain(vm, container.cls, "__delitem__"):
         delete_container_item(vm, container, key)
+        return
+    if isinstance(container, InstanceDict):
+        assignments.delete_from_dictionary(vm, container.of, _name(vm, key))
         return
     method = vm.method_of_class(container, "__delitem__")
     if method is None:

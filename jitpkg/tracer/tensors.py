@@ -14,7 +14,7 @@ from typing import Any, cast
 import torch
 from torch import fx
 
-from jitpkg.facts.fake import DataDependent, NoFacts, Outcome, TheArgument, WouldRaise
+from jitpkg.facts.outcome import DataDependent, NoFacts, Outcome, TheArgument, WouldRaise
 from jitpkg.facts.tensor import TensorFacts, facts_of, why_not_plain
 from jitpkg.guards.kinds import ABSENT, Has, TensorIs, TypeIs
 from jitpkg.guards.sources import Attr, Item, Source
@@ -135,7 +135,7 @@ def op(vm: VM, target: Callable[..., Any] | str, args: Args, kwargs: Kwargs | No
     tensors = list(proxied.tensors)
     name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
 
-    if vm.mutations and (vm.effects or vm.in_handler()):
+    if vm.mutations and vm.in_handler():
         vm.stop(reasons.HANDLED_FAILURE, f"{name} behind a mutation")
     if isinstance(target, types.BuiltinFunctionType) and target.__module__ == "_operator":
         _check_operator(vm, target.__name__.strip("_"), args)
@@ -145,7 +145,8 @@ def op(vm: VM, target: Callable[..., Any] | str, args: Args, kwargs: Kwargs | No
 
     if not outcome.shares and not outcome.mutated and outcome.result is not None:
         return _metadata(vm, outcome.result)
-    failure = Failure(len(vm.effects), not vm.mutations, vm.break_here(reasons.RAISES))
+    where = vm.break_here(reasons.RAISES)
+    failure = Failure(len(vm.effects), vm.heap.mark(), not vm.mutations, where)
     if isinstance(target, str):
         node = vm.graph.call_method(target, node_args, node_kwargs)
     else:
@@ -182,7 +183,8 @@ def _outcome(
     vm: VM, name: str, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Outcome:
     try:
-        return vm.fake.of_call(call, args, kwargs)
+        asked = args[1] if call is getattr else name
+        return vm.answers.of_call(asked, call, args, kwargs)
     except DataDependent as error:
         reason = reasons.DATA_VALUE if name in _VALUES else reasons.DATA_SHAPE
         vm.stop(reason, f"{name}: {error}")
@@ -306,16 +308,6 @@ def _derived(name: str) -> Callable[[VM, Tensor], Value]:
     return lambda vm, tensor: vm.op(getattr, (tensor, Constant(name)))
 
 
-def _metadata_attribute(name: str) -> Callable[[VM, Tensor], Value]:
-    """An attribute that follows from the facts."""
-
-    def read(vm: VM, tensor: Tensor) -> Value:
-        result = vm.fake.of_call(getattr, (vm.facts(tensor), name), {}).result
-        return _metadata(vm, result)
-
-    return read
-
-
 def _shape(vm: VM, tensor: Tensor) -> Value:
     return Tuple(tuple(Constant(n) for n in vm.facts(tensor).size), torch.Size)
 
@@ -360,10 +352,11 @@ ATTRIBUTES: Mapping[str, Callable[[VM, Tensor], Value]] = MappingProxyType(
         **dict.fromkeys(
             ("is_sparse", "is_quantized", "is_nested", "is_mkldnn"), _fact(lambda f: False)
         ),
-        **{
-            name: _metadata_attribute(name)
-            for name in ("itemsize", "nbytes", "is_cpu", "is_cuda", "is_meta")
-        },
+        "itemsize": _fact(lambda f: f.dtype.itemsize),
+        "nbytes": _fact(lambda f: f.dtype.itemsize * math.prod(f.size)),
+        "is_cpu": _fact(lambda f: f.device.type == "cpu"),
+        "is_cuda": _fact(lambda f: f.device.type == "cuda"),
+        "is_meta": _fact(lambda f: f.device.type == "meta"),
         **{name: _derived(name) for name in ("T", "mT", "H", "mH", "real", "imag", "data")},
         **dict.fromkeys(
             (

@@ -196,6 +196,13 @@ STATE_GETTERS: frozenset[Callable[..., Any]] = frozenset(
         torch._C._is_torch_function_enabled,
         torch._C._is_torch_function_mode_enabled,
         torch._C._functorch.peek_interpreter_stack,
+        torch._C._is_autocast_available,
+        torch._C._get_privateuse1_backend_name,
+        torch.cuda.is_available,
+        torch.cuda.device_count,
+        torch.cuda.is_initialized,
+        torch.cuda.is_bf16_supported,
+        torch.distributed.is_available,
     }
 )
-"""Functions that read state which the guards hold fixed."""
+"""Functions that read state which the guards hold fixed, or which a process never changes."""

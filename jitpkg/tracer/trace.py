@@ -13,7 +13,7 @@ from torch import fx
 from jitpkg.code.dialect import translate
 from jitpkg.config import Options
 from jitpkg.errors import Break
-from jitpkg.facts.fake import FakeFacts
+from jitpkg.facts.answers import Facts
 from jitpkg.guards.kinds import Guard, Same, sources_of
 from jitpkg.guards.sources import Attr, Globals, Source, base_of
 from jitpkg.tracer import namespaces, reasons, state
@@ -21,6 +21,7 @@ from jitpkg.tracer.effects import DeleteAttribute, Effect, SetAttribute
 from jitpkg.tracer.frames import Frame
 from jitpkg.tracer.graph import GraphInput
 from jitpkg.tracer.heap import Heap
+from jitpkg.tracer.iterators import must_finish
 from jitpkg.tracer.look import source_of
 from jitpkg.tracer.machine import Machine
 from jitpkg.tracer.region import Left, Limits, Region, alive
@@ -77,7 +78,7 @@ class Trace:
 def trace(
     start: Start,
     options: Options,
-    facts: FakeFacts,
+    facts: Facts,
     *,
     original_code: Callable[[CodeType], CodeType],
     limits: Limits,
@@ -113,7 +114,7 @@ def trace(
         try:
             finished = vm.resume_frame(frame)
             exit_: Exit = Returned(finished.value)
-            if not limits.rebuild(vm.heap, alive(vm.effects, (finished.value,))):
+            if must_finish(vm) or not limits.rebuild(vm.heap, alive(vm.effects, (finished.value,))):
                 exit_ = region.left(Break(reasons.NOT_REBUILT, "a result of the trace"))
         except Stopped as stopped:
             exit_ = region.left(stopped.graph_break)

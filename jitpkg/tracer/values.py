@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
-from types import CodeType
+from types import CodeType, GeneratorType
 from typing import Literal
 
 from torch import fx
@@ -176,6 +176,8 @@ class Generator:
     """A generator that the trace made; its frame is on the heap."""
 
     name: str
+    cls: type = GeneratorType
+    """What it passes for, where a polyfill made it."""
 
 
 @dataclass(eq=False, slots=True)

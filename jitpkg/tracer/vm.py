@@ -13,7 +13,7 @@ from torch import fx
 
 from jitpkg.config import Options
 from jitpkg.errors import Break, Reason
-from jitpkg.facts.fake import FakeFacts
+from jitpkg.facts.answers import Facts
 from jitpkg.facts.tensor import TensorFacts
 from jitpkg.guards.kinds import Guard
 from jitpkg.guards.sources import Source
@@ -21,7 +21,7 @@ from jitpkg.tracer.effects import Effect
 from jitpkg.tracer.frames import Finished, Frame
 from jitpkg.tracer.graph import GraphWriter
 from jitpkg.tracer.heap import Heap
-from jitpkg.tracer.values import Object, Tensor, Value
+from jitpkg.tracer.values import Generator, Object, Tensor, Value
 
 Args = tuple[Value, ...]
 Kwargs = Mapping[str, Value]
@@ -60,6 +60,8 @@ class Failure:
 
     effects: int
     """How many effects come before the node."""
+    heap: int
+    """The heap's mark before the node."""
     may_restart: bool
     """Nothing before the node was written to an input or drawn from a random stream."""
     where: Break
@@ -75,11 +77,11 @@ class VM(ABC):
     def __init__(
         self,
         options: Options,
-        facts: FakeFacts,
+        facts: Facts,
         original_code: Callable[[CodeType], CodeType],
     ) -> None:
         self.options = options
-        self.fake = facts
+        self.answers = facts
         self.original_code = original_code
         """From a hooked code object to what its author wrote; any other is its own original."""
         self.graph = GraphWriter()
@@ -102,6 +104,8 @@ class VM(ABC):
         """The object whose attributes an existing dictionary holds, by that one's identity."""
         self.namespaces: dict[int, Source] = {}
         """Where each module's globals that were read are found, by their identity."""
+        self.generators: list[Generator] = []
+        """Every generator that the trace made."""
         self.frames: list[Frame] = []
         self.steps = 0
 
@@ -257,8 +261,8 @@ class VM(ABC):
         """Raise a traced exception with constant arguments."""
 
     @abstractmethod
-    def resume_frame(self, frame: Frame) -> Finished:
-        """Execute a frame until it returns or yields."""
+    def resume_frame(self, frame: Frame, raising: Object | None = None) -> Finished:
+        """Execute a frame until it returns or yields; `raising` is raised where it stands."""
 
     @abstractmethod
     def op(

@@ -10,7 +10,7 @@ from jitpkg.tracer import exceptions, reasons
 from jitpkg.tracer.frames import Frame, Return, Yield
 from jitpkg.tracer.iterators import delegate
 from jitpkg.tracer.opcodes.table import OpTable
-from jitpkg.tracer.values import NONE, Constant, Generator, Kept
+from jitpkg.tracer.values import NONE, Constant, Generator, Kept, Object
 from jitpkg.tracer.vm import VM
 
 OPS = OpTable()
@@ -78,7 +78,7 @@ def return_value(vm: VM, frame: Frame, op: Op) -> Return:
 def raise_varargs(vm: VM, frame: Frame, op: Op) -> None:
     """[exception [cause]] --"""
     operands = frame.popn(cast(int, op.arg))
-    exceptions.raise_(vm, frame, *operands)
+    exceptions.raise_(vm, *operands)
 
 
 @OPS.op("PUSH_EXC_INFO")
@@ -151,6 +151,15 @@ def yield_value(vm: VM, frame: Frame, op: Op) -> Yield:
     if frame is vm.frames[0]:
         vm.stop(reasons.GENERATOR, "a yield")
     return Yield(frame.pop())
+
+
+@OPS.op("CONVERT_STOP_ITERATION")
+def convert_stop_iteration(vm: VM, frame: Frame, op: Op) -> None:
+    """exception -- exception"""
+    raised = frame.stack[-1]
+    if exceptions.matches(vm, raised, vm.trusted(StopIteration)):
+        assert isinstance(raised, Object)
+        exceptions.raise_from(vm, RuntimeError, "generator raised StopIteration", raised)
 
 
 @OPS.op("GET_YIELD_FROM_ITER")

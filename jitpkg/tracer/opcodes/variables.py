@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from types import GeneratorType
 from typing import cast
 
 from jitpkg.code.dialect import Op
 from jitpkg.code.versions import NULL_BELOW_CALLABLE
+from jitpkg.guards.sources import Input
 from jitpkg.tracer import namespaces, reasons
 from jitpkg.tracer.frames import Frame
 from jitpkg.tracer.opcodes.table import OpTable
@@ -18,7 +20,11 @@ OPS = OpTable()
 @OPS.op("POP_TOP", "END_FOR")
 def pop_top(vm: VM, frame: Frame, op: Op) -> None:
     """value --"""
-    frame.pop()
+    value = frame.pop()
+    if isinstance(value, Lazy) and isinstance(value.source, Input):
+        value = vm.look(value)
+    if isinstance(value, Opaque) and isinstance(value.obj, GeneratorType):
+        vm.stop(reasons.OPAQUE, "a generator is dropped, which may run its finally blocks")
 
 
 @OPS.op("PUSH_NULL")

@@ -1,12 +1,22 @@
 """What calling a builtin function, class or method means: one row each."""
 
-from jitpkg.tracer.rows import conversions, functions, mappings, objects, sequences, sets, torch_api
+from jitpkg.tracer.rows import (
+    conversions,
+    functions,
+    library,
+    mappings,
+    objects,
+    sequences,
+    sets,
+    torch_api,
+)
 from jitpkg.tracer.rows.table import merged
 
 ROWS = merged(
     functions.TABLE,
     conversions.TABLE,
     objects.TABLE,
+    library.TABLE,
     sequences.TABLE,
     mappings.TABLE,
     sets.TABLE,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import collections
-import functools
 from collections.abc import Callable
 from typing import Any
+
+import torch
 
 from jitpkg.tracer import (
     classes,
@@ -186,17 +187,17 @@ def deque(vm: VM, iterable: Value | None = None, maxlen: Value = NONE) -> Value:
 # Wrappers
 
 
-@TABLE.row(functools.partial)
-def partial(vm: VM, function: Value, /, *args: Value, **kwargs: Value) -> Value:
-    named = containers.new_dict(vm, [(Constant(k), v) for k, v in kwargs.items()])
-    made = Object(functools.partial)
-    vm.heap.write(made, "content", Tuple((function, Tuple(args), named)))
-    return made
-
-
 @TABLE.row(object)
 def object_(vm: VM) -> Value:
     return Object(object)
+
+
+@TABLE.row(torch.Size)
+def size(vm: VM, iterable: Value | None = None, /) -> Value:
+    items = () if iterable is None else tuple(map(vm.look, vm.unpack(iterable)))
+    if not all(isinstance(item, Constant) and type(item.value) is int for item in items):
+        vm.stop(reasons.UNSUPPORTED, "torch.Size() of something else than numbers")
+    return Tuple(items, torch.Size)
 
 
 @TABLE.row(type.__call__)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import builtins
-import functools
+import math
 import operator
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -18,8 +19,8 @@ from jitpkg.tracer import (
     subscripts,
     typechecks,
 )
-from jitpkg.tracer.iterators import resume
-from jitpkg.tracer.polyfills import builtin_functions as polyfills
+from jitpkg.tracer.iterators import resume, stop_iteration
+from jitpkg.tracer.polyfills.itertools_functions import call_until
 from jitpkg.tracer.rows.table import CallTable
 from jitpkg.tracer.values import (
     NONE,
@@ -110,6 +111,17 @@ def issubclass_(vm: VM, value: Value, cls: Value, /) -> Value:
     return Constant(typechecks.is_subclass(vm, value, cls))
 
 
+@TABLE.row(vars(type)["__or__"], vars(type)["__ror__"], types.UnionType.__or__)
+def union(vm: VM, a: Value, b: Value, /) -> Value:
+    sides = [vm.look(side) for side in (a, b)]
+    found = [s.obj if isinstance(s, Known) else None for s in sides]
+    plain = [s if isinstance(s, types.UnionType) or type(s) is type else None for s in found]
+    nothing = [isinstance(s, Constant) and s.value is None for s in sides]
+    if any(p is None and not n for p, n in zip(plain, nothing, strict=True)):
+        vm.stop(reasons.UNSUPPORTED, "a union of something else than classes")
+    return vm.trusted(operator.or_(*plain))
+
+
 @TABLE.row(hash)
 def hash_(vm: VM, value: Value, /) -> Value:
     value = vm.look(value)
@@ -134,11 +146,6 @@ def _attribute_name(vm: VM, name: Value) -> str:
 @TABLE.row(getattr)
 def getattr_(vm: VM, value: Value, name: Value, default: Value | None = None, /) -> Value:
     attribute = _attribute_name(vm, name)
-    base = vm.look(value)
-    if isinstance(base, Constant):
-        if default is not None and not hasattr(base.value, attribute):
-            return default
-        return constants.fold(vm, getattr, (base, Constant(attribute)))
     if default is None:
         return vm.attribute(value, attribute)
     return vm.attribute_or_none(value, attribute) or default
@@ -204,7 +211,9 @@ def _implicit_super(vm: VM) -> tuple[Value, Value]:
 
 
 @TABLE.row(iter)
-def iter_(vm: VM, value: Value, /) -> Value:
+def iter_(vm: VM, value: Value, sentinel: Value | None = None, /) -> Value:
+    if sentinel is not None:
+        return vm.call_object(call_until, value, sentinel)
     return vm.iterate(value)
 
 
@@ -218,9 +227,7 @@ def next_(vm: VM, iterator: Value, default: Value | None = None, /) -> Value:
         if default is not None:
             return default
         assert result is not None
-        if isinstance(result, Constant):
-            vm.raise_new(StopIteration, *([] if result.value is None else [result.value]))
-        vm.stop(reasons.RAISES, "StopIteration")
+        stop_iteration(vm, result)
     item = vm.advance(iterator)
     if item is None and default is None:
         vm.raise_new(StopIteration)
@@ -316,6 +323,25 @@ def _any_order(vm: VM, iterable: Value) -> Any:
 # Aggregation
 
 
+@TABLE.row(math.prod)
+def prod(vm: VM, iterable: Value, /, *, start: Value | None = None) -> Value:
+    items = Tuple(tuple(vm.unpack(iterable)))
+    first = Constant(1) if start is None else start
+    if constants.foldable(vm, (items, first), {}):
+        return constants.fold(vm, math.prod, (items,), {"start": first})
+    for item in items.items:
+        first = vm.binary("*", first, item)
+    return first
+
+
+@TABLE.row(math.fsum)
+def fsum(vm: VM, iterable: Value, /) -> Value:
+    items = Tuple(tuple(vm.unpack(iterable)))
+    if not constants.foldable(vm, (items,), {}):
+        vm.stop(reasons.DATA_VALUE, "math.fsum() of tensors")
+    return constants.fold(vm, math.fsum, (items,))
+
+
 @TABLE.row(sum)
 def sum_(vm: VM, iterable: Value, /, start: Value | None = None) -> Value:
     """Constants are added as `sum` adds them: floats are compensated from 3.12 on."""
@@ -329,23 +355,6 @@ def sum_(vm: VM, iterable: Value, /, start: Value | None = None) -> Value:
     for item in items[count:]:
         first = vm.binary("+", first, item)
     return first
-
-
-for _real, _polyfill in (
-    (any, polyfills.any_),
-    (all, polyfills.all_),
-    (min, polyfills.min_),
-    (max, polyfills.max_),
-    (functools.reduce, polyfills.reduce),
-):
-
-    def _by_polyfill(polyfill: Callable[..., Any]) -> Callable[..., Value]:
-        def row(vm: VM, *args: Value, **kwargs: Value) -> Value:
-            return vm.call(vm.trusted(polyfill), args, kwargs)
-
-        return row
-
-    TABLE.add(_real, _by_polyfill(_polyfill))
 
 
 # Numbers and text

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import collections
+import types
 from collections.abc import Callable
 from typing import Any
 
-from jitpkg.tracer import containers, reasons, subscripts
+from jitpkg.tracer import classes, containers, reasons, subscripts
 from jitpkg.tracer.heap import Entry
+from jitpkg.tracer.iterators import view_items
 from jitpkg.tracer.rows.conversions import pairs, update_mapping
 from jitpkg.tracer.rows.table import CallTable
 from jitpkg.tracer.values import (
@@ -25,6 +27,7 @@ from jitpkg.tracer.vm import VM
 
 TABLE = CallTable()
 OrderedDict = collections.OrderedDict
+Proxy = types.MappingProxyType
 
 
 def _dict(vm: VM, value: Value) -> Object:
@@ -34,8 +37,23 @@ def _dict(vm: VM, value: Value) -> Object:
     vm.stop(reasons.UNSUPPORTED, "a change of an attribute dictionary")
 
 
-def _find(vm: VM, target: Value, key: Value) -> Value | None:
+def _proxied(vm: VM, target: Value) -> Value:
+    """What a mapping proxy shows; anything else is itself."""
     target = vm.look(target)
+    if isinstance(target, Object) and target.cls is types.MappingProxyType:
+        content = vm.heap.read(target, "content")
+        assert content is not None
+        return vm.look(content)
+    return target
+
+
+def _find(vm: VM, target: Value, key: Value) -> Value | None:
+    target = _proxied(vm, target)
+    if isinstance(target, Known) and isinstance(target.obj, type):
+        name = vm.look(key)
+        if not isinstance(name, Constant) or not isinstance(name.value, str):
+            return None
+        return classes.own_member(vm, target.obj, name.value)
     if isinstance(target, InstanceDict):
         name = vm.look(key)
         if not isinstance(name, Constant) or not isinstance(name.value, str):
@@ -47,18 +65,23 @@ def _find(vm: VM, target: Value, key: Value) -> Value | None:
 # Reading
 
 
-@TABLE.row(dict.get)
+@TABLE.row(dict.get, Proxy.get)
 def get(vm: VM, target: Value, key: Value, default: Value = NONE, /) -> Value:
     found = _find(vm, target, key)
     return default if found is None else found
 
 
-@TABLE.row(dict.__getitem__)
+@TABLE.row(dict.__getitem__, Proxy.__getitem__)
 def getitem(vm: VM, target: Value, key: Value, /) -> Value:
-    value = vm.look(target)
+    value = _proxied(vm, target)
+    if isinstance(value, Known):
+        found = _find(vm, value, key)
+        if found is None:
+            vm.stop(reasons.RAISES, "KeyError")
+        return found
     if isinstance(value, InstanceDict):
         return subscripts.get(vm, value, key)
-    return subscripts.container_item(vm, _dict(vm, target), vm.look(key))
+    return subscripts.container_item(vm, _dict(vm, value), vm.look(key))
 
 
 @TABLE.row(collections.defaultdict.__missing__)
@@ -66,45 +89,45 @@ def missing(vm: VM, target: Value, key: Value, /) -> Value:
     return subscripts.missing_default(vm, _dict(vm, target), key)
 
 
-@TABLE.row(dict.__contains__)
+@TABLE.row(dict.__contains__, Proxy.__contains__)
 def contains(vm: VM, target: Value, key: Value, /) -> Value:
     return Constant(_find(vm, target, key) is not None)
 
 
-@TABLE.row(dict.__len__)
+@TABLE.row(dict.__len__, Proxy.__len__)
 def len_(vm: VM, target: Value, /) -> Value:
-    value = vm.look(target)
+    value = _proxied(vm, target)
     if isinstance(value, InstanceDict):
         return Constant(len(containers.instance_items(vm, value)))
-    return Constant(containers.length(vm, _dict(vm, target)))
+    return Constant(containers.length(vm, _dict(vm, value)))
 
 
-@TABLE.row(dict.__iter__, OrderedDict.__iter__)
+@TABLE.row(dict.__iter__, OrderedDict.__iter__, Proxy.__iter__)
 def iter_(vm: VM, target: Value, /) -> Value:
     return vm.iterate(keys(vm, target))
 
 
 def _of(vm: VM, target: Value) -> Object | InstanceDict:
-    target = vm.look(target)
+    target = _proxied(vm, target)
     return target if isinstance(target, InstanceDict) else _dict(vm, target)
 
 
-@TABLE.row(dict.keys, OrderedDict.keys)
+@TABLE.row(dict.keys, OrderedDict.keys, Proxy.keys)
 def keys(vm: VM, target: Value, /) -> Value:
     return DictView(_of(vm, target), "keys")
 
 
-@TABLE.row(dict.values, OrderedDict.values)
+@TABLE.row(dict.values, OrderedDict.values, Proxy.values)
 def values(vm: VM, target: Value, /) -> Value:
     return DictView(_of(vm, target), "values")
 
 
-@TABLE.row(dict.items, OrderedDict.items)
+@TABLE.row(dict.items, OrderedDict.items, Proxy.items)
 def items(vm: VM, target: Value, /) -> Value:
     return DictView(_of(vm, target), "items")
 
 
-@TABLE.row(dict.copy, OrderedDict.copy)
+@TABLE.row(dict.copy, OrderedDict.copy, Proxy.copy)
 def copy(vm: VM, target: Value, /) -> Value:
     value = _of(vm, target)
     cls = OrderedDict if isinstance(value, Object) and value.cls is OrderedDict else dict
@@ -157,30 +180,38 @@ def or_(vm: VM, a: Value, b: Value, /) -> Value:
 
 @TABLE.row(dict.__setitem__, OrderedDict.__setitem__)
 def setitem(vm: VM, target: Value, key: Value, value: Value, /) -> Value:
-    containers.set_item(vm, _dict(vm, target), key, value)
+    attributes = vm.look(target)
+    if isinstance(attributes, InstanceDict):
+        subscripts.set_(vm, attributes, key, value)
+    else:
+        containers.set_item(vm, _dict(vm, target), key, value)
     return NONE
 
 
 @TABLE.row(dict.__delitem__, OrderedDict.__delitem__)
 def delitem(vm: VM, target: Value, key: Value, /) -> Value:
-    subscripts.delete_container_item(vm, _dict(vm, target), key)
+    attributes = vm.look(target)
+    if isinstance(attributes, InstanceDict):
+        subscripts.delete(vm, attributes, key)
+    else:
+        subscripts.delete_container_item(vm, _dict(vm, target), vm.look(key))
     return NONE
 
 
 @TABLE.row(dict.setdefault, OrderedDict.setdefault)
 def setdefault(vm: VM, target: Value, key: Value, default: Value = NONE, /) -> Value:
-    found = containers.find(vm, _dict(vm, target), key)
+    found = _find(vm, target, key)
     if found is None:
-        containers.set_item(vm, _dict(vm, target), key, default)
+        setitem(vm, target, key, default)
         return default
     return found
 
 
 @TABLE.row(dict.pop, OrderedDict.pop)
 def pop(vm: VM, target: Value, key: Value, default: Value | None = None, /) -> Value:
-    found = containers.find(vm, _dict(vm, target), key)
+    found = _find(vm, target, key)
     if found is not None:
-        containers.delete_item(vm, _dict(vm, target), key)
+        delitem(vm, target, key)
         return found
     if default is None:
         vm.stop(reasons.RAISES, "KeyError")
@@ -232,6 +263,13 @@ def clear(vm: VM, target: Value, /) -> Value:
 
 @TABLE.row(dict.update, OrderedDict.update)
 def update(vm: VM, target: Value, /, *args: Value, **kwargs: Value) -> Value:
+    attributes = vm.look(target)
+    if isinstance(attributes, InstanceDict):
+        given = containers.new_dict(vm, ())
+        update_mapping(vm, given, args, kwargs)
+        for key, value in containers.dict_items(vm, given):
+            subscripts.set_(vm, attributes, key, value)
+        return NONE
     update_mapping(vm, _dict(vm, target), args, kwargs)
     return NONE
 
@@ -280,6 +318,11 @@ def _view_row(operation: Callable[[VM, DictView], Value]) -> Callable[..., Value
     return row
 
 
+@TABLE.row(dict.__dict__["__reversed__"])
+def reversed_(vm: VM, target: Value, /) -> Value:
+    return vm.call_object(reversed, keys(vm, target))
+
+
 _VIEWS: tuple[Any, ...] = (type({}.keys()), type({}.values()), type({}.items()))
 for _kind in _VIEWS:
     TABLE.add(_kind.__iter__, _view_row(lambda vm, view: vm.iterate(view)))
@@ -287,3 +330,43 @@ for _kind in _VIEWS:
         _kind.__len__,
         _view_row(lambda vm, view: Constant(len(containers.mapping_items(vm, view.of)))),
     )
+    TABLE.add(
+        _kind.__reversed__,
+        _view_row(lambda vm, view: vm.iterate(Tuple(tuple(view_items(vm, view))[::-1]))),
+    )
+
+
+def _contains(vm: VM, view: Value, item: Value, /) -> Value:
+    return Constant(containers.contains(vm, view, item))
+
+
+def _set_operation(special: str) -> Callable[..., Value]:
+    """A view of keys or items in a set operation gives a set."""
+
+    def row(vm: VM, a: Value, b: Value, /) -> Value:
+        left, right = (containers.new_set(vm, vm.unpack(side)) for side in (a, b))
+        return vm.call(vm.attribute(left, special), (right,))
+
+    return row
+
+
+for _kind in (_VIEWS[0], _VIEWS[2]):
+    TABLE.add(_kind.__contains__, _contains)
+    for _special in ("__and__", "__or__", "__sub__", "__xor__"):
+        TABLE.add(getattr(_kind, _special), _set_operation(_special))
+    TABLE.add(_kind.isdisjoint, _set_operation("isdisjoint"))
+
+
+def _view_comparison(special: str) -> Callable[..., Value]:
+    def row(vm: VM, a: Value, b: Value, /) -> Value:
+        other = vm.class_of(b)
+        if not issubclass(other, (set, frozenset, _VIEWS[0], _VIEWS[2])):
+            return Constant(NotImplemented)
+        return _set_operation(special)(vm, a, b)
+
+    return row
+
+
+for _kind in (_VIEWS[0], _VIEWS[2]):
+    for _special in ("__eq__", "__ne__", "__le__", "__lt__", "__ge__", "__gt__"):
+        TABLE.add(getattr(_kind, _special), _view_comparison(_special))

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import collections
+import sys
 import types
 
-from jitpkg.tracer import attributes, constants, exceptions, formatting, reasons
-from jitpkg.tracer.iterators import resume
+from jitpkg.tracer import (
+    assignments,
+    attributes,
+    constants,
+    exceptions,
+    formatting,
+    iterators,
+    reasons,
+)
 from jitpkg.tracer.rows.table import CallTable
 from jitpkg.tracer.values import NONE, Constant, Generator, Object, Tuple, Value
 from jitpkg.tracer.vm import VM
 
 TABLE = CallTable()
+
+
+def _slots(name: str) -> set[object]:
+    """A special method of `object`, and what classes have that fill the same slot with it."""
+    return {getattr(cls, name) for cls in (object, BaseException, types.SimpleNamespace)}
 
 
 def _name(vm: VM, name: Value) -> str:
@@ -28,7 +41,7 @@ def init(vm: VM, value: Value, /, *args: Value, **kwargs: Value) -> Value:
     return NONE
 
 
-@TABLE.row(object.__getattribute__)
+@TABLE.row(*_slots("__getattribute__"))
 def getattribute(vm: VM, value: Value, name: Value, /) -> Value:
     text = _name(vm, name)
     value = vm.look(value)
@@ -39,15 +52,15 @@ def getattribute(vm: VM, value: Value, name: Value, /) -> Value:
     return found
 
 
-@TABLE.row(object.__setattr__)
+@TABLE.row(*_slots("__setattr__"))
 def setattr_(vm: VM, value: Value, name: Value, new: Value, /) -> Value:
-    attributes.generic_set(vm, value, _name(vm, name), new)
+    assignments.generic_set(vm, value, _name(vm, name), new)
     return NONE
 
 
-@TABLE.row(object.__delattr__)
+@TABLE.row(*_slots("__delattr__"))
 def delattr_(vm: VM, value: Value, name: Value, /) -> Value:
-    attributes.generic_delete(vm, value, _name(vm, name))
+    assignments.generic_delete(vm, value, _name(vm, name))
     return NONE
 
 
@@ -58,7 +71,9 @@ def eq(vm: VM, a: Value, b: Value, /) -> Value:
 
 @TABLE.row(object.__ne__)
 def ne(vm: VM, a: Value, b: Value, /) -> Value:
-    equal = vm.look(vm.call(vm.attribute(a, "__eq__"), (b,)))
+    method = vm.method_of_class(a, "__eq__")
+    assert method is not None
+    equal = vm.look(vm.call(method, (b,)))
     if isinstance(equal, Constant) and equal.value is NotImplemented:
         return equal
     return Constant(not vm.truth(equal))
@@ -120,23 +135,64 @@ def exception_repr(vm: VM, value: Value, /) -> Value:
     return Constant(name + (f"({shown[1:-2]})" if len(args.items) == 1 else shown))
 
 
+@TABLE.row(BaseException.with_traceback)
+def with_traceback(vm: VM, value: Value, traceback: Value, /) -> Value:
+    vm.set_attribute(value, "__traceback__", traceback)
+    return value
+
+
+@TABLE.row(sys.exception)
+def exception(vm: VM) -> Value:
+    return exceptions.handled(vm)
+
+
+@TABLE.row(sys.exc_info)
+def exc_info(vm: VM) -> Value:
+    current = exceptions.handled(vm)
+    if not isinstance(current, Object):
+        return Tuple((NONE, NONE, NONE))
+    cls = vm.trusted(vm.class_of(current))
+    return Tuple((cls, current, exceptions.traceback_of(vm, current)))
+
+
 # Generators
+
+
+def _generator(vm: VM, value: Value) -> Generator:
+    value = vm.look(value)
+    if not isinstance(value, Generator):
+        vm.stop(reasons.OPAQUE, "a generator that exists already")
+    return value
 
 
 @TABLE.row(types.GeneratorType.send)
 def send(vm: VM, generator: Value, sent: Value, /) -> Value:
-    generator = vm.look(generator)
-    if not isinstance(generator, Generator):
-        vm.stop(reasons.OPAQUE, "a generator that exists already")
-    yielded, _ = resume(vm, generator, sent)
+    yielded, result = iterators.resume(vm, _generator(vm, generator), sent)
     if yielded is None:
-        vm.stop(reasons.RAISES, "StopIteration")
+        assert result is not None
+        iterators.stop_iteration(vm, result)
     return yielded
 
 
 @TABLE.row(types.GeneratorType.__next__)
 def generator_next(vm: VM, generator: Value, /) -> Value:
     return send(vm, generator, NONE)
+
+
+@TABLE.row(types.GeneratorType.throw)
+def throw(vm: VM, generator: Value, exception: Value, *details: Value) -> Value:
+    """The form with a class, too, where the value that comes with it is the exception."""
+    target = _generator(vm, generator)
+    for thrown in (vm.look(value) for value in (exception, *details[:1])):
+        if isinstance(thrown, Object) and issubclass(thrown.cls, BaseException):
+            return iterators.throw(vm, target, thrown)
+    return iterators.throw(vm, target, exceptions.instance(vm, exception))
+
+
+@TABLE.row(types.GeneratorType.close)
+def close(vm: VM, generator: Value, /) -> Value:
+    iterators.close(vm, _generator(vm, generator))
+    return NONE
 
 
 @TABLE.row(types.GeneratorType.__iter__)

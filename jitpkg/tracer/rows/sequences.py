@@ -235,17 +235,23 @@ def _same_kind(vm: VM, a: Value, b: Value) -> bool:
 def add(vm: VM, a: Value, b: Value, /) -> Value:
     if not _same_kind(vm, a, b):
         vm.stop(reasons.RAISES, "a concatenation with something else")
+    a, b = vm.look(a), vm.look(b)
     items = (*_items(vm, a), *_items(vm, b))
-    if isinstance(vm.look(a), Tuple):
+    if isinstance(a, Tuple) and isinstance(b, Tuple):
+        for whole, nothing in ((a, b), (b, a)):  # adding () gives the very tuple
+            if not nothing.items and whole.cls is tuple:
+                return whole
         return Tuple(items)
     return containers.new_list(vm, items)
 
 
 @TABLE.row(list.__mul__, list.__rmul__, tuple.__mul__, tuple.__rmul__)
 def mul(vm: VM, a: Value, times: Value, /) -> Value:
-    items = _items(vm, a) * subscripts.constant_index(vm, times)
-    if isinstance(vm.look(a), Tuple):
-        return Tuple(items)
+    count = subscripts.constant_index(vm, times)
+    items = _items(vm, a) * count
+    a = vm.look(a)
+    if isinstance(a, Tuple):
+        return a if count == 1 and a.cls is tuple else Tuple(items)
     return containers.new_list(vm, items)
 
 

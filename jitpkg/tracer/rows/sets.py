@@ -183,3 +183,64 @@ for _cls in (set, frozenset):
     TABLE.add(_cls.issubset, _test(lambda a, b: a <= b))
     TABLE.add(_cls.issuperset, _test(lambda a, b: a >= b))
     TABLE.add(_cls.isdisjoint, _test(lambda a, b: a.isdisjoint(b)))
+
+
+# Changing by algebra
+
+
+def _keep(vm: VM, target: Value, kept: list[Value]) -> Value:
+    """Take everything else out of a set."""
+    keys = _keys(vm, kept)
+    for member in _members(vm, target):
+        if containers.key_of(vm, member) not in keys:
+            containers.remove(vm, _set(vm, target), member, set.discard)
+    return NONE
+
+
+@TABLE.row(set.difference_update)
+def difference_update(vm: VM, target: Value, /, *others: Value) -> Value:
+    for other in others:
+        _keep(vm, target, _difference(vm, _members(vm, target), _members(vm, other)))
+    return NONE
+
+
+@TABLE.row(set.intersection_update)
+def intersection_update(vm: VM, target: Value, /, *others: Value) -> Value:
+    for other in others:
+        _keep(vm, target, _intersection(vm, _members(vm, target), _members(vm, other)))
+    return NONE
+
+
+@TABLE.row(set.symmetric_difference_update)
+def symmetric_difference_update(vm: VM, target: Value, other: Value, /) -> Value:
+    members = containers.new_list(vm, _members(vm, other))
+    new = _difference(vm, _members(vm, members), _members(vm, target))
+    difference_update(vm, target, members)
+    return update(vm, target, containers.new_list(vm, new))
+
+
+def _in_place(method: Callable[..., Value]) -> Callable[..., Value]:
+    def row(vm: VM, target: Value, other: Value, /) -> Value:
+        if not issubclass(vm.class_of(other), set | frozenset):
+            return Constant(NotImplemented)
+        method(vm, target, other)
+        return target
+
+    return row
+
+
+TABLE.add(set.__ior__, _in_place(update))
+TABLE.add(set.__iand__, _in_place(intersection_update))
+TABLE.add(set.__isub__, _in_place(difference_update))
+TABLE.add(set.__ixor__, _in_place(symmetric_difference_update))
+
+
+@TABLE.row(set.pop)
+def pop(vm: VM, target: Value, /) -> Value:
+    members = _members(vm, target)
+    if not members:
+        vm.raise_new(KeyError, "pop from an empty set")
+    if len(members) > 1:
+        vm.stop(reasons.UNORDERED, "set.pop()")
+    containers.remove(vm, _set(vm, target), members[0], set.discard)
+    return members[0]

@@ -1,0 +1,65 @@
+"""What a call does to tensors: asked of rows first, and of FakeTensor where no row is sure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from jitpkg.facts import meta
+from jitpkg.facts.meta_rows import Unsure
+from jitpkg.facts.outcome import Outcome
+from jitpkg.facts.tensor import TensorFacts
+
+
+class Facts:
+    """Answers for calls. Not safe for threads: the caller holds a lock."""
+
+    def __init__(self) -> None:
+        self._fake: Any = None
+
+    def of_call(self, name: str, call: Callable[..., Any], args: Any, kwargs: Any) -> Outcome:
+        """The outcome of `call(*args, **kwargs)`, with `TensorFacts` in place of tensors.
+
+        The same facts object in two places stands for one tensor.
+
+        Grad mode, autocast and default dtype are the process's at the moment.
+
+        Args:
+            name: of the function or method, by which rows know it.
+
+        Raises:
+            DataDependent: the result depends on the data of a tensor.
+            WouldRaise: the call raises on such arguments.
+            NoFacts: there is no way to tell.
+        """
+        if _on_cpu(args) and _on_cpu(kwargs):
+            try:
+                return meta.of_call(name, call, args, kwargs)
+            except Unsure:
+                pass
+        return self._by_fake_tensors(call, args, kwargs)
+
+    def _by_fake_tensors(self, call: Callable[..., Any], args: Any, kwargs: Any) -> Outcome:
+        if self._fake is None:
+            from jitpkg.facts.fake import FakeFacts  # it imports torch's compiler: a second
+
+            self._fake = FakeFacts()
+        outcome: Outcome = self._fake.of_call(call, args, kwargs)
+        return outcome
+
+
+def _on_cpu(value: Any) -> bool:
+    """Whether all tensors among nested arguments are in main memory."""
+    match value:
+        case TensorFacts():
+            return value.device.type == "cpu"
+        case torch.device():
+            return value.type == "cpu"
+        case tuple() | list():
+            return all(map(_on_cpu, value))
+        case dict():
+            return all(map(_on_cpu, value.values()))
+        case _:
+            return True

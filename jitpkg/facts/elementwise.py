@@ -1,0 +1,140 @@
+"""Sizes and strides of elementwise results: what ATen's TensorIterator does, step by step.
+
+Follows `compute_shape`, `fast_set_up` and `reorder_dimensions` of aten/src/ATen/TensorIterator.cpp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jitpkg.facts.tensor import contiguous_stride
+
+Sizes = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """Sizes and strides of an input; those of a number are empty."""
+
+    size: Sizes
+    stride: Sizes
+
+
+def broadcast(sizes: Sequence[Sizes]) -> Sizes | None:
+    """The size of what comes of inputs of these sizes; None where they do not go together."""
+    found: list[int] = []
+    for k in range(1, max(map(len, sizes), default=0) + 1):
+        lengths = {size[-k] for size in sizes if len(size) >= k} - {1}
+        if len(lengths) > 1:
+            return None
+        found.append(lengths.pop() if lengths else 1)
+    return tuple(reversed(found))
+
+
+def strides(size: Sizes, operands: Sequence[Operand]) -> Sizes:
+    """The strides of a result of this size that is allocated for these inputs."""
+    if all(operand.size == size for operand in operands):
+        quick = _strides_of_equals(size, operands)
+        if quick is not None:
+            return quick
+    order = _order(size, [_expanded(operand, size) for operand in operands])
+    if order == list(reversed(range(len(size)))):
+        return contiguous_stride(size)
+    found = [0] * len(size)
+    step = 1
+    for dim in order:
+        found[dim] = step
+        step *= size[dim]
+    return tuple(found)
+
+
+def _strides_of_equals(size: Sizes, operands: Sequence[Operand]) -> Sizes | None:
+    """The strides where all inputs have one layout that the result can have, too."""
+    if all(is_contiguous(size, operand.stride) for operand in operands):
+        return contiguous_stride(size)
+    if all(is_channels_last(size, operand.stride) for operand in operands):
+        return channels_last_stride(size)
+    first = operands[0].stride
+    if all(operand.stride == first for operand in operands) and is_dense(size, first):
+        return first
+    return None
+
+
+def is_contiguous(size: Sizes, stride: Sizes) -> bool:
+    """Whether elements lie in order without gaps; strides of dims of length 1 do not matter."""
+    step = 1
+    for length, stepped in zip(reversed(size), reversed(stride), strict=True):
+        if length != 1 and stepped != step and 0 not in size:
+            return False
+        step *= length
+    return True
+
+
+def is_channels_last(size: Sizes, stride: Sizes) -> bool:
+    """Whether a batch of images lies in memory with the channels innermost."""
+    if len(size) != 4:
+        return False
+    step = 1
+    for dim in (1, 3, 2, 0):
+        if size[dim] != 1:
+            if stride[dim] != step:
+                return False
+            step *= size[dim]
+    return True
+
+
+def channels_last_stride(size: Sizes) -> Sizes:
+    """Strides of a batch of images with the channels innermost."""
+    batch, channels, height, width = (max(length, 1) for length in size)
+    del batch
+    return (height * width * channels, 1, width * channels, channels)
+
+
+def is_dense(size: Sizes, stride: Sizes) -> bool:
+    """Whether elements lie without gaps or overlaps, in whatever order of dims."""
+    step = 1
+    dims = [k for k in range(len(size)) if size[k] != 1]
+    if any(size[k] == 0 for k in dims):
+        return True
+    for dim in sorted(dims, key=lambda k: stride[k]):
+        if stride[dim] != step:
+            return False
+        step *= size[dim]
+    return True
+
+
+def _expanded(operand: Operand, size: Sizes) -> Sizes:
+    """Strides at which an input is walked: 0 where it is repeated."""
+    missing = len(size) - len(operand.size)
+    own = (
+        0 if length == 1 and size[missing + k] != 1 else operand.stride[k]
+        for k, length in enumerate(operand.size)
+    )
+    return (*(0,) * missing, *own)
+
+
+def _order(size: Sizes, walked: Sequence[Sizes]) -> list[int]:
+    """The dims, innermost first: an insertion sort in which a comparison may be undecided."""
+    order = list(reversed(range(len(size))))
+    for i in range(1, len(size)):
+        at = i
+        for before in range(i - 1, -1, -1):
+            relation = _compared(order[before], order[at], size, walked)
+            if relation > 0:
+                order[before], order[at] = order[at], order[before]
+                at = before
+            elif relation < 0:
+                break
+    return order
+
+
+def _compared(a: int, b: int, size: Sizes, walked: Sequence[Sizes]) -> int:
+    for stride in walked:
+        if stride[a] == 0 or stride[b] == 0:
+            continue
+        if stride[a] != stride[b]:
+            return -1 if stride[a] < stride[b] else 1
+        if size[a] > size[b]:
+            return 1
+    return 0

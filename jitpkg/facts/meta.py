@@ -1,0 +1,127 @@
+"""A call's facts by rows: the call runs on meta tensors, and each ATen op that it comes to is
+answered by a row.
+
+30-60 µs an op. What ATen ops a function comes to depends on nothing but facts for the functions
+that are named here; others, such as attention, choose by device, and FakeTensor is asked for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from jitpkg.facts.meta_rows import ROWS, Unsure
+from jitpkg.facts.outcome import HIDDEN_WRITES, Outcome, StandIns
+from jitpkg.facts.tensor import TensorFacts, facts_of, why_not_plain
+
+FUNCTIONS = frozenset(
+    """
+    T abs abs_ absolute acos adaptive_avg_pool2d add add_ addcdiv addcdiv_ addcmul addcmul_
+    addmm all amax amin and_ any arange argmax argmin asin atan atan2 avg_pool2d batch_norm bmm
+    cat ceil chunk clamp clamp_ clamp_max clamp_max_ clamp_min clamp_min_ clone concat
+    concatenate contiguous conv1d conv2d copy_ cos cos_ cosh cross_entropy cumprod cumsum detach
+    diagonal div div_ divide dot double dropout einsum elu embedding empty empty_like eq erf
+    erfc exp exp2 exp_ expand expand_as expm1 fill_ flatten flip float floor fmod frac full
+    full_like gather ge gelu getitem greater greater_equal group_norm gt half hardsigmoid
+    hardswish hardtanh huber_loss iadd imul index_select int invert isinf isnan isub itruediv
+    l1_loss layer_norm le leaky_relu lerp less less_equal linear log log10 log1p log2 log_
+    log_softmax logical_and logical_not logical_or logical_xor logit long lt mT masked_fill
+    masked_fill_ matmul max max_pool2d maximum mean min minimum mish mm movedim mse_loss mul
+    mul_ multiply mv narrow ne neg neg_ negative new_empty new_full new_ones new_zeros nll_loss
+    not_equal ones ones_like or_ permute pow pow_ prod rand rand_like ravel reciprocal
+    reciprocal_ relu relu6 relu_ remainder repeat reshape reshape_as rms_norm round rsqrt rsqrt_
+    rsub select sigmoid sigmoid_ sign silu sin sin_ sinh smooth_l1_loss softmax softmin softplus
+    split split_with_sizes sqrt sqrt_ square squeeze stack std sub sub_ subtract sum swapaxes
+    swapdims t tan tanh tanh_ tanhshrink to topk transpose true_divide truediv trunc type_as
+    unbind unflatten unsqueeze var view view_as where xor zero_ zeros zeros_like
+    """.split()
+)
+"""Functions and methods of tensors, by name."""
+
+_CPU = torch.device("cpu")
+_META = torch.device("meta")
+
+
+class _Rows(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Answers every ATen op by its row."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.random = False
+        self.written: set[int] = set()
+        """Identities of tensors that were written to without a trace in their version."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Otherwise torch imports its compiler, to keep it from tracing what follows."""
+        return False
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        name = func._schema.name
+        row = ROWS.get(name)
+        if kwargs and "out" in kwargs:
+            raise Unsure(name)
+        if row is None:
+            return self._of_parts(func, args, kwargs or {})
+        if torch.Tag.nondeterministic_seeded in func.tags:
+            self.random = True
+        training = HIDDEN_WRITES.get(name)
+        if training is not None and args[training]:
+            self.written.update(id(statistic) for statistic in args[3:5])
+        return row(func, args, kwargs or {})
+
+    def _of_parts(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """A composite op, which comes here in inference mode only."""
+        with self:
+            result = func.decompose(*args, **kwargs)
+        if result is NotImplemented:
+            raise Unsure(func._schema.name)
+        return result
+
+
+def of_call(name: str, call: Callable[..., Any], args: Any, kwargs: Any) -> Outcome:
+    """See `jitpkg.facts.answers.Facts.of_call`.
+
+    Raises:
+        Unsure: no row says what the call does, or it may raise.
+    """
+    if name not in FUNCTIONS or not _is_usual_state():
+        raise Unsure(name)
+    stand_ins = StandIns(args, kwargs, _META)
+    rows = _Rows()
+    try:
+        with rows:
+            result = stand_ins.call(call)
+    except Exception as error:
+        raise Unsure(str(error)) from None
+    return stand_ins.outcome(result, _facts, written=frozenset(rows.written), random=rows.random)
+
+
+def _is_usual_state() -> bool:
+    """Whether nothing changes what ops do that rows do not know of."""
+    return not torch._C._is_any_autocast_enabled()
+
+
+def _facts(made: torch.Tensor) -> TensorFacts:
+    if why_not_plain(made) is not None or made.device != _META:
+        raise Unsure
+    facts = facts_of(made)
+    return TensorFacts(
+        cls=facts.cls,
+        dtype=facts.dtype,
+        device=_CPU,
+        size=facts.size,
+        stride=facts.stride,
+        requires_grad=facts.requires_grad,
+        is_leaf=facts.is_leaf,
+        is_inference=facts.is_inference,
+    )

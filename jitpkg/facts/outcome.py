@@ -1,0 +1,149 @@
+"""What a call does to tensors, described by facts; or why that cannot be told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from jitpkg.facts.tensor import TensorFacts
+
+
+class DataDependent(Exception):
+    """A result's shape or value depends on the data of a tensor."""
+
+
+class NoFacts(Exception):
+    """There is no way to say what an op returns."""
+
+
+class WouldRaise(Exception):
+    """The op raises on tensors like these.
+
+    Attributes:
+        error: what it raised.
+    """
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+@dataclass(frozen=True, slots=True)
+class TheArgument:
+    """A result that is an argument itself, as an in-place op's is."""
+
+    index: int
+    """Among the distinct tensor arguments, in the order in which pytree walks them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a call returns and what it does to its arguments."""
+
+    result: Any
+    """The result's structure, with `TensorFacts` or `TheArgument` where it has tensors."""
+    shares: tuple[int | None, ...]
+    """For each tensor of the result, the first tensor argument whose memory it shares."""
+    arguments: tuple[TensorFacts, ...]
+    """The facts of the tensor arguments after the call."""
+    mutated: frozenset[int]
+    """The tensor arguments that were written to."""
+    random: bool
+    """Whether the call draws from a random stream."""
+
+
+class StandIns:
+    """Tensors without data that stand for the tensor arguments of one call."""
+
+    def __init__(self, args: Any, kwargs: Any, device: torch.device | None = None) -> None:
+        """Make one for each distinct `TensorFacts`, on `device` or else on its own."""
+        leaves, self._spec = pytree.tree_flatten((args, kwargs), is_leaf=_is_facts)
+        made = {id(f): _stand_in(f, device) for f in leaves if isinstance(f, TensorFacts)}
+        self.tensors = list(made.values())
+        self._leaves = [made.get(id(leaf), leaf) for leaf in leaves]
+        self._versions = [_version(tensor) for tensor in self.tensors]
+
+    def call(self, function: Callable[..., Any]) -> Any:
+        args, kwargs = pytree.tree_unflatten(self._leaves, self._spec)
+        return function(*args, **kwargs)
+
+    def outcome(
+        self,
+        result: Any,
+        facts: Callable[[torch.Tensor], TensorFacts],
+        *,
+        written: frozenset[int],
+        random: bool,
+    ) -> Outcome:
+        """What a call did that returned `result`.
+
+        Args:
+            facts: reads the facts of a stand-in or of a tensor that the call made.
+            written: identities of tensors that were written to without a trace in their version.
+            random: whether the call draws from a random stream.
+        """
+        by_identity = {id(tensor): k for k, tensor in enumerate(self.tensors)}
+        by_storage: dict[int, int] = {}
+        for k, tensor in enumerate(self.tensors):
+            by_storage.setdefault(tensor.untyped_storage()._cdata, k)
+        leaves, spec = pytree.tree_flatten(result)
+        described: list[object] = []
+        shares: list[int | None] = []
+        for leaf in leaves:
+            if not isinstance(leaf, torch.Tensor):
+                described.append(leaf)
+                continue
+            index = by_identity.get(id(leaf))
+            described.append(facts(leaf) if index is None else TheArgument(index))
+            shares.append(by_storage.get(leaf.untyped_storage()._cdata))
+        mutated = frozenset(
+            k
+            for k, tensor in enumerate(self.tensors)
+            if _version(tensor) != self._versions[k] or id(tensor) in written
+        )
+        return Outcome(
+            pytree.tree_unflatten(described, spec),
+            tuple(shares),
+            tuple(map(facts, self.tensors)),
+            mutated,
+            random,
+        )
+
+
+def _is_facts(leaf: object) -> bool:
+    return isinstance(leaf, TensorFacts)
+
+
+def _stand_in(facts: TensorFacts, device: torch.device | None) -> torch.Tensor:
+    with torch.inference_mode(facts.is_inference):
+        tensor = _values(facts, device or facts.device)
+    if facts.cls is not torch.Tensor:
+        return torch.nn.Parameter(tensor, requires_grad=facts.requires_grad)
+    return tensor
+
+
+def _values(facts: TensorFacts, device: torch.device) -> torch.Tensor:
+    if facts.is_leaf or not facts.requires_grad or facts.cls is not torch.Tensor:
+        made = torch.empty_strided(facts.size, facts.stride, dtype=facts.dtype, device=device)
+        return made.requires_grad_(facts.requires_grad and facts.cls is torch.Tensor)
+    reach = sum((n - 1) * step for n, step in zip(facts.size, facts.stride, strict=True)) + 1
+    memory = torch.empty(max(reach, 1), dtype=facts.dtype, device=device, requires_grad=True)
+    with torch.enable_grad():
+        return memory.clone().as_strided(facts.size, facts.stride)
+
+
+def _version(tensor: torch.Tensor) -> int:
+    return 0 if tensor.is_inference() else tensor._version
+
+
+HIDDEN_WRITES = {
+    "aten::native_batch_norm": 5,
+    "aten::cudnn_batch_norm": 5,
+    "aten::miopen_batch_norm": 5,
+}
+"""Ops that write running statistics (arguments 3 and 4) although their schema does not say so, and
+the position of the argument `training`."""

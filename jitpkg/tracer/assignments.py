@@ -1,0 +1,174 @@
+"""Assigning and deleting attributes by CPython's rules, on traced values."""
+
+from __future__ import annotations
+
+import types
+
+from jitpkg.guards.kinds import ABSENT
+from jitpkg.guards.sources import Attr
+from jitpkg.tracer import classes, exceptions, reasons
+from jitpkg.tracer.attributes import (
+    existing,
+    has_dict,
+    instance_attribute,
+    is_data_descriptor,
+    method_of_class,
+    of_slot,
+    own_dictionary,
+)
+from jitpkg.tracer.effects import DeleteAttribute, SetAttribute
+from jitpkg.tracer.values import (
+    UNBOUND,
+    Constant,
+    Function,
+    Known,
+    Object,
+    Opaque,
+    Tensor,
+    Value,
+)
+from jitpkg.tracer.vm import VM
+
+
+def set_attribute(vm: VM, value: Value, name: str, new: Value) -> None:
+    """`value.name = new`"""
+    value = vm.look(value)
+    if isinstance(value, Opaque):
+        vm.stop(reasons.OPAQUE, value.why)
+    if isinstance(value, Tensor):
+        vm.stop(reasons.TENSOR_USE, f"assignment to .{name} of a tensor")
+    cls = classes.class_of(vm, value)
+    if classes.lookup(vm, cls, "__setattr__") is not object.__setattr__:
+        method = method_of_class(vm, value, "__setattr__")
+        if method is None or isinstance(value, Known):
+            vm.stop(reasons.MUTATION, f"assignment to .{name} of a {cls.__qualname__}")
+        vm.call(method, (Constant(name), new))
+        return
+    generic_set(vm, value, name, new)
+
+
+def generic_set(vm: VM, value: Value, name: str, new: Value) -> None:
+    """`object.__setattr__(value, name, new)`"""
+    value = vm.look(value)
+    cls = classes.class_of(vm, value)
+    found = classes.lookup(vm, cls, name)
+    if found is not ABSENT and is_data_descriptor(vm, found):
+        _set_by_descriptor(vm, value, cls, name, found, new)
+        return
+    if not _takes_attributes(value):
+        vm.stop(reasons.MUTATION, f"assignment to .{name} of a {cls.__qualname__}")
+    write(vm, value, name, new)
+
+
+def _takes_attributes(value: Value) -> bool:
+    match value:
+        case Object(cls):
+            return has_dict(cls)
+        case Known(types.FunctionType()) | Function():
+            return True
+        case _:
+            return False
+
+
+def _set_by_descriptor(
+    vm: VM, value: Value, cls: type, name: str, descriptor: object, new: Value
+) -> None:
+    if isinstance(descriptor, types.MemberDescriptorType) and isinstance(value, Object):
+        write(vm, value, name, new)
+        return
+    if type(descriptor) is property:
+        if descriptor.fset is None:
+            vm.stop(reasons.RAISES, f"{cls.__qualname__}.{name} cannot be set")
+        setter = Attr(classes.source_of_attribute(cls, name), "fset")
+        vm.call(vm.wrap(descriptor.fset, setter), (value, new))
+        return
+    if isinstance(value, Object) and issubclass(value.cls, BaseException) and value.source is None:
+        exceptions.set_attribute(vm, value, name, new)
+        return
+    member = classes.member(vm, cls, name)
+    assert member is not None
+    set_ = method_of_class(vm, member, "__set__")
+    if set_ is None or isinstance(descriptor, types.GetSetDescriptorType):
+        vm.stop(reasons.MUTATION, f"assignment to {cls.__qualname__}.{name}")
+    vm.call(set_, (value, new))
+
+
+def write(vm: VM, value: Value, name: str, new: Value) -> None:
+    """Note an attribute in the instance's dictionary or slot."""
+    written = dict(vm.heap.read(value, "attributes") or {})
+    if written.get(name) is UNBOUND:
+        del written[name]  # it comes last now
+    written[name] = new
+    vm.heap.write(value, "attributes", written)
+    if existing(value)[0] is not None:
+        if has_dict(type(existing(value)[1])):
+            own_dictionary(vm, value)
+        vm.effect(SetAttribute(value, name, new))
+
+
+def set_in_dictionary(vm: VM, value: Object, name: str, new: Value) -> None:
+    """`value.__dict__[name] = new`"""
+    _check_dictionary(vm, value, name)
+    write(vm, value, name, new)
+
+
+def delete_from_dictionary(vm: VM, value: Object, name: str) -> None:
+    """`del value.__dict__[name]`"""
+    _check_dictionary(vm, value, name)
+    if instance_attribute(vm, value, name) is None:
+        vm.raise_new(KeyError, name)
+    _remove(vm, value, name)
+
+
+def _check_dictionary(vm: VM, value: Object, name: str) -> None:
+    """What the trace writes to a dictionary is replayed as an assignment to the attribute."""
+    found = classes.lookup(vm, value.cls, name)
+    if found is not ABSENT and is_data_descriptor(vm, found):
+        vm.stop(reasons.UNSUPPORTED, "an attribute dictionary with a data descriptor's name")
+
+
+def delete_attribute(vm: VM, value: Value, name: str) -> None:
+    """`del value.name`"""
+    value = vm.look(value)
+    cls = classes.class_of(vm, value)
+    if classes.lookup(vm, cls, "__delattr__") is not object.__delattr__:
+        method = method_of_class(vm, value, "__delattr__")
+        if method is None or isinstance(value, Known | Tensor):
+            vm.stop(reasons.MUTATION, f"del .{name} of a {cls.__qualname__}")
+        vm.call(method, (Constant(name),))
+        return
+    generic_delete(vm, value, name)
+
+
+def generic_delete(vm: VM, value: Value, name: str) -> None:
+    """`object.__delattr__(value, name)`"""
+    value = vm.look(value)
+    cls = classes.class_of(vm, value)
+    found = classes.lookup(vm, cls, name)
+    is_slot = isinstance(found, types.MemberDescriptorType)
+    if type(found) is property and found.fdel is not None:
+        deleter = Attr(classes.source_of_attribute(cls, name), "fdel")
+        vm.call(vm.wrap(found.fdel, deleter), (value,))
+        return
+    if found is not ABSENT and not is_slot and is_data_descriptor(vm, found):
+        vm.stop(reasons.MUTATION, f"del {cls.__qualname__}.{name}")
+    if not isinstance(value, Object):
+        vm.stop(reasons.MUTATION, f"del .{name} of a {cls.__qualname__}")
+    present = (
+        of_slot(vm, value, name, found)
+        if isinstance(found, types.MemberDescriptorType)
+        else instance_attribute(vm, value, name)
+    )
+    if present is None:
+        vm.stop(reasons.RAISES, f"there is no attribute {name}")
+    _remove(vm, value, name)
+
+
+def _remove(vm: VM, value: Object, name: str) -> None:
+    written = dict(vm.heap.read(value, "attributes") or {})
+    if value.source is None:
+        written.pop(name)
+    else:
+        written[name] = UNBOUND
+        vm.effect(DeleteAttribute(value, name))
+    vm.heap.write(value, "attributes", written)
