@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from jitpkg.facts import meta
-from jitpkg.facts.meta_rows import Unsure
 from jitpkg.facts.outcome import Outcome
+from jitpkg.facts.rows.common import Unsure
 from jitpkg.facts.tensor import TensorFacts
 
 

@@ -13,8 +13,9 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from jitpkg.facts.meta_rows import ROWS, Unsure
 from jitpkg.facts.outcome import HIDDEN_WRITES, Outcome, StandIns
+from jitpkg.facts.rows import ROWS
+from jitpkg.facts.rows.common import Unsure
 from jitpkg.facts.tensor import TensorFacts, facts_of, why_not_plain
 
 FUNCTIONS = frozenset(
@@ -24,7 +25,7 @@ FUNCTIONS = frozenset(
     cat ceil chunk clamp clamp_ clamp_max clamp_max_ clamp_min clamp_min_ clone concat
     concatenate contiguous conv1d conv2d copy_ cos cos_ cosh cross_entropy cumprod cumsum detach
     diagonal div div_ divide dot double dropout einsum elu embedding empty empty_like eq erf
-    erfc exp exp2 exp_ expand expand_as expm1 fill_ flatten flip float floor fmod frac full
+    erfc exp exp2 exp_ expand expand_as expm1 fill_ flatten float floor fmod frac full
     full_like gather ge gelu getitem greater greater_equal group_norm gt half hardsigmoid
     hardswish hardtanh huber_loss iadd imul index_select int invert isinf isnan isub itruediv
     l1_loss layer_norm le leaky_relu lerp less less_equal linear log log10 log1p log2 log_
@@ -32,7 +33,7 @@ FUNCTIONS = frozenset(
     masked_fill_ matmul max max_pool2d maximum mean min minimum mish mm movedim mse_loss mul
     mul_ multiply mv narrow ne neg neg_ negative new_empty new_full new_ones new_zeros nll_loss
     not_equal ones ones_like or_ permute pow pow_ prod rand rand_like ravel reciprocal
-    reciprocal_ relu relu6 relu_ remainder repeat reshape reshape_as rms_norm round rsqrt rsqrt_
+    reciprocal_ relu relu6 relu_ remainder reshape reshape_as rms_norm round rsqrt rsqrt_
     rsub select sigmoid sigmoid_ sign silu sin sin_ sinh smooth_l1_loss softmax softmin softplus
     split split_with_sizes sqrt sqrt_ square squeeze stack std sub sub_ subtract sum swapaxes
     swapdims t tan tanh tanh_ tanhshrink to topk transpose true_divide truediv trunc type_as

@@ -238,6 +238,19 @@ class Has:
 
 
 @dataclass(frozen=True, slots=True)
+class Exists:
+    """A path leads somewhere: to read it raises nothing."""
+
+    at: Source
+
+    def test(self, names: Names) -> str:
+        return f"({names.of(self.at)},)"
+
+    def why(self, now: object) -> str:
+        return f"{described(self.at)} is not there any more"
+
+
+@dataclass(frozen=True, slots=True)
 class Empty:
     """A container is empty, or is not."""
 
@@ -467,6 +480,7 @@ class TensorIs:
         tests = [
             f"type({x}) is {names.hold(facts.cls, facts.cls.__name__)}",
             f"{x}.dtype is {names.hold(facts.dtype, str(facts.dtype).rpartition('.')[2])}",
+            f"{x}.layout is {names.hold(torch.strided, 'strided')} and not {x}.is_nested",
             f"{x}.shape == {facts.size}",
             f"{x}.stride() == {facts.stride}",
             f"{x}.requires_grad is {facts.requires_grad}",
@@ -474,7 +488,6 @@ class TensorIs:
             f"not {x}.is_conj()",
             f"not {x}.is_neg()",
             f"{x}.is_inference() is {facts.is_inference}",
-            f"{x}.layout is {names.hold(torch.strided, 'strided')}",
         ]
         return " and ".join(tests)
 
@@ -486,6 +499,8 @@ def tensor_difference(path: str, now: object, facts: TensorFacts) -> str:
     """The first fact in which a tensor differs, as a sentence."""
     if type(now) is not facts.cls or not isinstance(now, torch.Tensor):
         return f"{path} is a {type(now).__qualname__}; built for {facts.cls.__qualname__}"
+    if now.layout is not torch.strided or now.is_nested:
+        return f"{path} is a {'nested' if now.is_nested else now.layout} tensor"
     if now.ndim != len(facts.size):
         return f"{path} has {now.ndim} dims; built for {len(facts.size)}"
     for dim, (size, expected) in enumerate(zip(now.shape, facts.size, strict=True)):
@@ -528,6 +543,7 @@ Guard = (
     | LengthIs
     | KeysAre
     | Has
+    | Exists
     | Empty
     | SetIs
     | Same

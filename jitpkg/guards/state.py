@@ -52,7 +52,7 @@ def state_guards(*, has_tensors: bool) -> Iterator[StateIs]:
         yield StateIs(
             "the saved-tensor hooks", "{saved_hooks}(True) is None", (("saved_hooks", hooks),)
         )
-    if not has_tensors:
+    if not (has_tensors and leaves.TENSOR_CHECK_WORKS):
         yield from _dispatch_state()
 
 
@@ -70,6 +70,11 @@ def _dispatch_state() -> Iterator[StateIs]:
         "the stack of function transforms",
         "{transforms}() is None",
         (("transforms", torch._C._functorch.peek_interpreter_stack),),
+    )
+    yield StateIs(
+        "the tracing state of torch.jit",
+        "{tracing}() is None",
+        (("tracing", torch._C._get_tracing_state),),
     )
     yield StateIs(
         "the level of forward-mode differentiation",

@@ -12,7 +12,7 @@ from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, Modul
 import torch
 
 from jitpkg.guards import leaves
-from jitpkg.guards.kinds import Guard, StateIs, TensorIs, sources_of
+from jitpkg.guards.kinds import Exists, Guard, StateIs, TensorIs, sources_of
 from jitpkg.guards.sources import (
     Attr,
     BaseItem,
@@ -209,7 +209,9 @@ def write_tests(
     """
     tensors = [guard for guard in guards if isinstance(guard, TensorIs)]
     for guard in guards:
-        if not isinstance(guard, TensorIs):
+        if isinstance(guard, Exists):
+            text.read(guard.at)
+        elif not isinstance(guard, TensorIs):
             text.line(f"if not ({guard.test(text)}): {otherwise}")
     if not tensors:
         return

@@ -77,7 +77,7 @@ class Region:
     def rest(self, *arguments: object) -> Result:
         """Nothing is to be gained for these arguments; if that stays so, the hook goes."""
         self.rests += 1
-        if self.rests == _RESTS and not self.has_graph:
+        if self.rests == _RESTS and all(entry.graph is None for entry in self.entries):
             self.dispatcher.drop(self)
         return self.native(arguments)
 
@@ -122,7 +122,7 @@ class Region:
     @property
     def idle(self) -> bool:
         """Whether traces have shown that there is nothing to gain here."""
-        if self.has_graph:
+        if any(entry.exit is not None for entry in self.entries):
             return False
         return len(self.entries) >= _IDLE_ENTRIES or any(e.is_unconditional for e in self.entries)
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 import builtins
 import dataclasses
 import linecache
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
 from torch import fx
 
-from jitpkg.guards.kinds import Guard, LineageIs, Same, StateIs, TensorIs
-from jitpkg.guards.sources import Source
+from jitpkg.guards.kinds import Exists, Guard, Is, LineageIs, Same, StateIs, TensorIs, sources_of
+from jitpkg.guards.sources import Held, Source, base_of
 from jitpkg.guards.state import state_guards
 from jitpkg.guards.text import Text, order, write_tests
 from jitpkg.rewriter.compiler import Compiler, Middle
@@ -134,7 +134,9 @@ def write_entry(
     rebuilder.make(outputs.values)
     values = [rebuilder.expression(value) for value in outputs.values]
     if outputs.called is not None:
-        values[outputs.called] = f"{text.hold(compiler.twin, 'twin')}({values[outputs.called]})"
+        values[outputs.called] = _twin_of(
+            text, values[outputs.called], compiler.twin, trace, interface
+        )
     middles = _middles(trace, compiler)
     if middles and not trace.op_count:
         text.line(f"{text.hold(interface.probe, 'probe')}()")
@@ -152,14 +154,30 @@ def _middles(trace: Trace, compiler: Compiler) -> tuple[Middle, ...]:
     return tuple(compiler.middle(c.code, c.code.co_qualname) for c in trace.exit.continuations())
 
 
+def _twin_of(
+    text: Text, callee: str, twin: Callable[[Any], Any], trace: Trace, interface: Interface
+) -> str:
+    """The compiled twin of what is called next. It is all there is to gain without a graph."""
+    original, compiled = text.variable("callee"), text.variable("twin_of_callee")
+    text.line(f"{original} = {callee}")
+    text.line(f"{compiled} = {text.hold(twin, 'twin')}({original})")
+    if not trace.op_count and not trace.effects:
+        rest = f"{text.hold(interface.rest, 'original_code')}({_arguments(interface)})"
+        text.line(f"if {compiled} is {original}: return {rest}")
+    return compiled
+
+
+def _arguments(interface: Interface) -> str:
+    return ", ".join(interface.parameters.values())
+
+
 def write_idle_entry(
     name: str, guards: Sequence[Guard], trace: Trace, interface: Interface
 ) -> Entry:
     """Generate an entry that knows of nothing to gain, and lets the original code run."""
     text = _begin(interface)
     _write_guards(text, guards, [], trace, interface)
-    arguments = ", ".join(interface.parameters.values())
-    text.line(f"return {text.hold(interface.rest, 'original_code')}({arguments})")
+    text.line(f"return {text.hold(interface.rest, 'original_code')}({_arguments(interface)})")
     run, source = _compiled(name, text, interface)
     return Entry(name, run, source, tuple(guards), None, 0, None)
 
@@ -169,13 +187,26 @@ def complete_guards(trace: Trace, interface: Interface) -> list[Guard]:
     lineages: dict[type, dict[str, object]] = {}
     others: list[Guard] = []
     for guard in (*interface.guards, *trace.guards):
+        if isinstance(guard, Is) and guard.at == Held(guard.obj):
+            continue
         if isinstance(guard, LineageIs):
             lineages.setdefault(guard.cls, {}).update(guard.found)
         else:
             others.append(guard)
+    read = {at for guard in others if not isinstance(guard, Exists) for at in _steps(guard)}
+    others = [g for g in others if not (isinstance(g, Exists) and g.at in read)]
     has_tensors = any(isinstance(guard, TensorIs) for guard in others)
     merged = [LineageIs(cls, tuple(found.items())) for cls, found in lineages.items()]
     return order([*others, *merged, *state_guards(has_tensors=has_tensors)])
+
+
+def _steps(guard: Guard) -> Iterator[Source]:
+    """Every path that a guard reads, and those that lead to it."""
+    for source in sources_of(guard):
+        at: Source | None = source
+        while at is not None:
+            yield at
+            at = base_of(at)
 
 
 def _begin(interface: Interface) -> Text:

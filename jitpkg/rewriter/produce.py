@@ -79,10 +79,11 @@ def produce(
     try:
         traced = _traced(name, handover, arguments, compiler, options)
         guards = complete_guards(traced, interface)
-        if _is_idle(traced, options):
+        outputs = _outputs(traced, handover)
+        if _is_idle(traced, outputs, options):
             idle = write_idle_entry(name, guards, traced, interface)
             return _produced(idle, traced, handover, compiler)
-        return _compiled(name, traced, guards, handover, interface, compiler)
+        return _compiled(name, traced, guards, outputs, handover, interface, compiler)
     finally:
         _TRACING.lock.release()
 
@@ -125,11 +126,11 @@ def _can_enter(compiler: Compiler, code: CodeType, p: int) -> bool:
     return compiler.middle(code, code.co_qualname).points.enter_refusal(p) is None
 
 
-def _is_idle(traced: Trace, options: Options) -> bool:
-    """Without a graph, the original code is as good."""
+def _is_idle(traced: Trace, outputs: Outputs, options: Options) -> bool:
+    """Without a graph, the original code is as good, unless what it calls may have one."""
     forced = options.break_anywhere or options.break_before is not None
     goes_on = isinstance(traced.exit, Left) and any(traced.exit.continuations())
-    return not (traced.op_count or forced or goes_on)
+    return not (traced.op_count or forced or goes_on or outputs.called is not None)
 
 
 def _hooks(traced: Trace, handover: Handover, compiler: Compiler) -> tuple[int, ...]:
@@ -165,11 +166,11 @@ def _compiled(
     name: str,
     traced: Trace,
     guards: list[Guard],
+    outputs: Outputs,
     handover: Handover,
     interface: Interface,
     compiler: Compiler,
 ) -> Produced:
-    outputs = _outputs(traced, handover)
     module = _module(name, traced, outputs)
     graph = _compile_graph(name, traced, module, compiler)
     entry = write_entry(name, traced, guards, outputs, interface, graph, module, compiler)

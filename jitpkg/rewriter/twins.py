@@ -28,18 +28,22 @@ class Twins:
         self._codes.clear()
 
     def of(self, callee: Any, compiler: Compiler) -> Any:
-        """A twin of a function, method or callable object; anything else is its own."""
+        """A twin of a function, method or callable object.
+
+        Anything else is its own, and so is a function that has turned out to give no graph.
+        """
         if type(callee) is FunctionType:
             return self._function(callee, compiler)
         if type(callee) is MethodType:
-            function = callee.__func__
-            if type(function) is FunctionType:
-                return MethodType(self._function(function, compiler), callee.__self__)
+            function: object = callee.__func__
+            receiver = callee.__self__
+        else:
+            function = static_lookup(type(callee), "__call__")
+            receiver = callee
+        if type(function) is not FunctionType:
             return callee
-        call = static_lookup(type(callee), "__call__")
-        if type(call) is FunctionType:
-            return MethodType(self._function(call, compiler), callee)
-        return callee
+        twin = self._function(function, compiler)
+        return callee if twin is function else MethodType(twin, receiver)
 
     def middle(self, code: CodeType, name: str, compiler: Compiler) -> Dispatcher:
         """What stands behind functions with this code, which may have no hooks yet."""
@@ -59,7 +63,7 @@ class Twins:
             self._dispatchers[id(code)] = self._dispatcher(function, compiler)
             self._codes.append(code)
         dispatcher = self._dispatchers[id(code)]
-        if dispatcher is None:
+        if dispatcher is None or not dispatcher.regions:
             return function
         if id(code) in self._in_the_middle:
             self._in_the_middle.discard(id(code))

@@ -48,7 +48,7 @@ def attribute(vm: VM, value: Value, name: str) -> Value:
             return _of_module(vm, module, name)
         case Known(enum.Enum() as enum_member) if name in ("value", "name"):
             return _of_enum_member(vm, value, enum_member, name)
-        case Known() if name in _FIXED_NAMES and isinstance(value.obj, _FIXED):
+        case Known() if name in _NAMES and isinstance(value.obj, _FIXED):
             return Constant(getattr(value.obj, name))
         case Method():
             return _of_method(vm, value, name)
@@ -197,7 +197,7 @@ def of_slot(vm: VM, value: Value, name: str, descriptor: types.MemberDescriptorT
         found = descriptor.__get__(value.obj, value.cls)
     except AttributeError:
         vm.stop(reasons.RAISES, f"the slot {name} is empty")
-    return vm.wrap(found, SlotOf(value.source, Held(descriptor)))
+    return vm.present(found, SlotOf(value.source, Held(descriptor)))
 
 
 def _position(cls: type, descriptor: types.MemberDescriptorType) -> int:
@@ -210,7 +210,7 @@ def _position(cls: type, descriptor: types.MemberDescriptorType) -> int:
 def _of_getset(
     vm: VM, value: Value, cls: type, name: str, descriptor: types.GetSetDescriptorType
 ) -> Value:
-    if name == "__dict__" and isinstance(value, Object):
+    if name == "__dict__" and isinstance(value, Object | Function):
         return InstanceDict(value)
     if name == "__class__":
         return vm.trusted(cls)
@@ -235,7 +235,8 @@ def _of_function(vm: VM, value: Known, function: types.FunctionType, name: str) 
         return written
     vm.identify(value)
     if name == "__dict__":
-        vm.stop(reasons.ATTRIBUTE, "the __dict__ of a function")
+        own_dictionary(vm, value)
+        return InstanceDict(value)
     return vm.wrap(getattr(function, name), Attr(value.source, name))
 
 
@@ -257,6 +258,10 @@ def _of_new_function(vm: VM, value: Function, name: str) -> Value:
             return value.defaults or Constant(None)
         case "__kwdefaults__":
             return value.keyword_defaults or Constant(None)
+        case "__type_params__":
+            return Tuple(())
+        case "__annotations__" if not isinstance(value.annotations, Tuple):
+            return containers.new_dict(vm, ())
     vm.stop(reasons.ATTRIBUTE, f"{name} of a function made in the trace")
 
 
@@ -277,7 +282,7 @@ def instance_attribute(vm: VM, value: Value, name: str) -> Value | None:
     if name not in own:
         vm.guard(Has(dictionary, name, present=False))
         return None
-    return vm.wrap(own[name], Item(dictionary, name))
+    return vm.present(own[name], Item(dictionary, name))
 
 
 def own_dictionary(vm: VM, value: Value) -> dict[str, object]:
@@ -285,6 +290,8 @@ def own_dictionary(vm: VM, value: Value) -> dict[str, object]:
     if isinstance(value, Known) and isinstance(value.obj, types.FunctionType):
         vm.identify(value)
     own: dict[str, object] = object.__getattribute__(existing(value)[1], "__dict__")
+    if type(own) is not dict:
+        vm.stop(reasons.UNSUPPORTED, "attributes in a dictionary of a class of its own")
     if vm.owners.setdefault(id(own), value) is not value or id(own) in vm.seen:
         vm.stop(reasons.UNSUPPORTED, "two objects that share one dictionary of attributes")
     return own
@@ -391,10 +398,17 @@ def _of_class(vm: VM, value: Known, cls: type, name: str) -> Value:
 
 
 def _class_data(vm: VM, value: Known, cls: type, name: str, descriptor: object) -> Value:
-    if name in ("__name__", "__qualname__", "__module__") and descriptor is vars(type)[name]:
+    if name in _NAMES_OF_CLASSES and descriptor is vars(type)[name]:
         if classes.is_mutable(cls):
             return vm.wrap(getattr(cls, name), Attr(value.source, name))
         return Constant(getattr(cls, name))
+    if name == "__annotations__" and name in classes.namespace(cls):
+        return classes.own_member(vm, cls, name) or Constant(None)
+    if name == "__doc__" and isinstance(classes.namespace(cls).get(name), str | None):
+        return classes.own_member(vm, cls, name) or Constant(None)
+    if name == "__bases__":
+        classes.bases(vm, cls)
+        return Tuple(tuple(vm.trusted(base) for base in cls.__bases__))
     if name == "__mro__":
         return Tuple(tuple(vm.trusted(base) for base in classes.bases(vm, cls)))
     if name == "__class__":
@@ -407,6 +421,9 @@ def _class_data(vm: VM, value: Known, cls: type, name: str, descriptor: object) 
         getter = Attr(classes.source_of_attribute(type(cls), name), "fget")
         return vm.call(vm.wrap(descriptor.fget, getter), (value,))
     vm.stop(reasons.ATTRIBUTE, f"{cls.__qualname__}.{name}")
+
+
+_NAMES_OF_CLASSES = ("__name__", "__qualname__", "__module__")
 
 
 def _class_member(vm: VM, member: Value, cls: type) -> Value:
@@ -450,7 +467,7 @@ def _of_module(vm: VM, module: types.ModuleType, name: str) -> Value:
         vm.stop(reasons.ATTRIBUTE, f"{module.__name__}.{name}")
     namespace = vars(module)
     if name in namespace:
-        return vm.wrap(namespace[name], Item(Held(namespace), name))
+        return vm.present(namespace[name], Item(Held(namespace), name))
     vm.guard(Has(Held(namespace), name, present=False))
     if "__getattr__" in namespace:
         fallback = vm.wrap(namespace["__getattr__"], Item(Held(namespace), "__getattr__"))
@@ -472,7 +489,7 @@ _FIXED = (
     types.MemberDescriptorType,
     types.MethodWrapperType,
 )
-_FIXED_NAMES = ("__name__", "__qualname__", "__doc__", "__module__")
+_NAMES = ("__name__", "__qualname__", "__doc__", "__module__")
 """Attributes that these never change."""
 
 

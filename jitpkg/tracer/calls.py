@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import operator
+import reprlib
 import types
 import weakref
 from collections.abc import Callable, Mapping
@@ -21,6 +23,7 @@ from jitpkg.tracer import (
     constants,
     construction,
     libraries,
+    namespaces,
     reasons,
     tensors,
     torch_calls,
@@ -136,6 +139,23 @@ def _call_descriptor(
 # Python functions
 
 
+def _plain_repr(obj: object) -> str:
+    return ""
+
+
+_GUARDED_REPRS = frozenset(
+    {
+        reprlib.recursive_repr()(_plain_repr).__code__,
+        *(
+            getattr(dataclasses, name)(_plain_repr).__code__
+            for name in ("_recursive_repr",)
+            if hasattr(dataclasses, name)
+        ),
+    }
+)
+"""What guards a `__repr__` against recursion, by identities; a trace is stopped by its depth."""
+
+
 def _call_existing(
     vm: VM,
     known: Known,
@@ -157,10 +177,14 @@ def _call_existing(
     code = vm.original_code(function.__code__)
     if not trusted:
         vm.guard(CodeIs(known.source, code, vm.original_code))
+    if code in _GUARDED_REPRS:
+        cells = _existing_closure(vm, known.source, function)
+        inner = namespaces.cell_content(vm, cells[code.co_freevars.index("user_function")])
+        return call(vm, inner, args, kwargs)
     signature = Signature(
         function.__name__,
         _existing_defaults(vm, known.source, function, trusted=trusted),
-        _existing_keyword_defaults(vm, known.source, function),
+        _existing_keyword_defaults(vm, known.source, function, trusted=trusted),
         _existing_closure(vm, known.source, function),
     )
     slots = bind(vm, code, signature, args, kwargs)
@@ -197,9 +221,11 @@ def _existing_defaults(
 
 
 def _existing_keyword_defaults(
-    vm: VM, source: Source, function: types.FunctionType
+    vm: VM, source: Source, function: types.FunctionType, *, trusted: bool
 ) -> dict[str, Value]:
     """Which parameters have one counts even where the body reads none: a call may lack them."""
+    if trusted:
+        return {k: vm.trusted(v) for k, v in (function.__kwdefaults__ or {}).items()}
     if not function.__code__.co_kwonlyargcount:
         return {}
     defaults = Attr(source, "__kwdefaults__")

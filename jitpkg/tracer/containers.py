@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import collections
 import enum
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from types import FunctionType, MappingProxyType, MethodDescriptorType, WrapperDescriptorType
 from typing import Any
 
-from jitpkg.guards.kinds import Has, KeysAre, LengthIs
+from jitpkg.guards.kinds import Has, Is, KeysAre, LengthIs
 from jitpkg.guards.sources import Attr, BaseItem, Held, Item, Source
 from jitpkg.guards.special import special
 from jitpkg.tracer import classes, reasons
@@ -23,6 +23,7 @@ from jitpkg.tracer.values import (
     UNBOUND,
     Constant,
     DictView,
+    Function,
     InstanceDict,
     Known,
     Object,
@@ -188,7 +189,10 @@ def key_of(vm: VM, value: Value) -> Key:
             if isinstance(obj, _IDENTITY_CLASSES) or _hashes_by_identity(vm, type(obj)):
                 return _ByIdentity(id(obj))
         case Object(cls) if _hashes_by_identity(vm, cls):
-            return _ByIdentity(id(value))
+            if value.source is None:
+                return _ByIdentity(id(value))
+            vm.guard(Is(value.source, value.obj))
+            return _ByIdentity(id(value.obj))
         case Tensor():
             return _ByIdentity(id(value))
     kind = vm.class_of(value)
@@ -221,6 +225,8 @@ def _source_key(vm: VM, key: Value) -> object:
         case Constant(value):
             return value
         case Known(obj):
+            return Held(obj)
+        case Object(_, source, obj) if source is not None:
             return Held(obj)
         case Tuple(items):
             parts = [_source_key(vm, item) for item in items]
@@ -288,7 +294,7 @@ def _existing_key(vm: VM, key: object) -> Value:
     if type(key) in _CONSTANT_KEYS:
         return Constant(key, Held(key))
     if isinstance(key, _IDENTITY_CLASSES) or _hashes_by_identity(vm, type(key)):
-        return vm.trusted(key)
+        return vm.look(vm.wrap(key, Held(key)))
     vm.stop(reasons.UNSUPPORTED, f"a dict with a {type(key).__qualname__} as a key")
 
 
@@ -366,7 +372,7 @@ def _forget(vm: VM, value: Object, key: Value) -> None:
     if state.unread:
         vm.heap.write(value, "entries", state.with_entry(name, Entry(key, UNBOUND)))
     else:
-        vm.heap.write(value, "entries", state.without(name))
+        vm.heap.write(value, "entries", replace(state.without(name), added=False))
 
 
 def add(vm: VM, value: Object, item: Value) -> None:
@@ -418,18 +424,35 @@ def elements(vm: VM, value: Object) -> list[Value]:
     return _walked(vm, entries)
 
 
+def mark_reordered(vm: VM, value: Object) -> Object:
+    """Note that a new set was not made by adding its elements one after the other."""
+    vm.heap.write(value, "entries", replace(entries_of(vm, value), added=False))
+    return value
+
+
 def _walked(vm: VM, entries: Entries) -> list[Value]:
-    """A new set of constants is walked as a real one, made in the same order, would be."""
+    """A new set of constants is walked as a real one, made in the same way, would be."""
     by_constant: dict[object, Value] = {}
     for entry in entries.entries.values():
         key = vm.look(entry.key)
         if not isinstance(key, Constant):
             vm.stop(reasons.UNORDERED, "the order of a set of objects")
         by_constant[key.value] = entry.key
-    real: set[object] = set()
-    for constant in by_constant:
+    order = _order(by_constant)
+    if not entries.added:
+        backwards = dict.fromkeys(reversed(by_constant))
+        if order != _order(backwards) or order != _order(by_constant, spare=len(order) * 8):
+            vm.stop(reasons.UNORDERED, "the order of a set that was made from others")
+    return [by_constant[constant] for constant in order]
+
+
+def _order(constants: Iterable[object], spare: int = 0) -> list[object]:
+    """How a set is walked to which these were added, in a table that had room for some more."""
+    real: set[object] = {("spare", k) for k in range(spare)}
+    real.difference_update(tuple(real))
+    for constant in constants:
         real.add(constant)
-    return [by_constant[constant] for constant in real]
+    return list(real)
 
 
 # What several kinds have in common
@@ -460,7 +483,7 @@ def instance_items(vm: VM, value: InstanceDict) -> list[tuple[Value, Value]]:
     of = value.of
     written = dict(vm.heap.read(of, "attributes") or {})
     found: dict[str, Value] = {}
-    if of.source is not None:
+    if not isinstance(of, Function) and of.source is not None:
         real: dict[str, object] = vars(of.obj)
         dictionary = Attr(of.source, "__dict__")
         vm.guard(KeysAre(dictionary, tuple(real)))
@@ -478,7 +501,7 @@ def contains(vm: VM, container: Value, item: Value) -> bool:
         case Object(cls) if issubclass(cls, dict | set | frozenset) and _contains_plainly(vm, cls):
             return has_key(vm, container, item)
         case InstanceDict():
-            return any(vm.equal(key, item) for key, _ in instance_items(vm, container))
+            return _has_attribute(vm, container, item)
         case DictView(of, "keys") if isinstance(of, Object):
             return has_key(vm, of, item)
         case DictView(of, "items") if isinstance(of, Object):
@@ -507,6 +530,14 @@ def contains(vm: VM, container: Value, item: Value) -> bool:
         if vm.equal(member_, item):
             return True
     return False
+
+
+def _has_attribute(vm: VM, container: InstanceDict, item: Value) -> bool:
+    """`name in vars(o)`: asks for this name only."""
+    name = vm.look(item)
+    if not isinstance(name, Constant) or type(name.value) is not str:
+        return any(vm.equal(key, item) for key, _ in instance_items(vm, container))
+    return vm.instance_attribute(container.of, name.value) is not None
 
 
 def _is_listlike(cls: type) -> bool:

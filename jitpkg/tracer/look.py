@@ -6,7 +6,6 @@ import collections
 import enum
 import functools
 import operator
-import random
 import types
 import weakref
 from collections.abc import Callable, Mapping
@@ -16,7 +15,7 @@ import torch
 
 from jitpkg.guards.kinds import ConstantIs, Is, LengthIs, Same, TypeIs
 from jitpkg.guards.sources import Attr, BaseItem, Globals, Held, Item, Proxied, Source, proxied
-from jitpkg.tracer import namespaces, reasons, tensors
+from jitpkg.tracer import classes, namespaces, reasons, tensors
 from jitpkg.tracer.values import (
     Cell,
     Constant,
@@ -76,9 +75,6 @@ KNOWN: tuple[type, ...] = (
 CONTAINERS: tuple[type, ...] = (list, dict, set, frozenset, collections.deque)
 PLAIN_BASES: tuple[type, ...] = (*CONTAINERS, BaseException, object)
 """Builtin classes whose subclasses tracing understands."""
-
-_UNKNOWN: tuple[type, ...] = (random.Random,)
-"""Classes with a Python part and a C part of which tracing knows nothing."""
 
 
 def look(vm: VM, lazy: Lazy) -> Value:
@@ -222,8 +218,6 @@ def _instance(vm: VM, obj: object, source: Source) -> Value:
 
 def why_not_plain_class(cls: type) -> str | None:
     """Why instances of a class are not understood, or None where they are."""
-    if issubclass(cls, _UNKNOWN):
-        return f"an instance of {cls.__qualname__}"
     for base in cls.__mro__:
         if base in PLAIN_BASES:
             continue
@@ -231,12 +225,22 @@ def why_not_plain_class(cls: type) -> str | None:
             continue
         if base in EXTRA_BASES:
             continue
-        if not base.__flags__ & _HEAP_TYPE:
+        if not base.__flags__ & _HEAP_TYPE or _has_c_methods(base):
             return f"an instance of {base.__qualname__}, which is not written in Python"
         if "__del__" in base.__dict__:
             return f"an instance of {base.__qualname__}, which has a finaliser"
     return None
 
+
+def _has_c_methods(cls: type) -> bool:
+    """Whether a class that looks like one of Python's was made in C, as `threading.local` is."""
+    return any(
+        type(member) in _C_METHODS and member.__objclass__ is cls
+        for member in classes.namespace(cls).values()
+    )
+
+
+_C_METHODS = (types.MethodDescriptorType, types.WrapperDescriptorType)
 
 EXTRA_BASES = frozenset(
     {

@@ -6,12 +6,12 @@ import builtins
 import sys
 from types import CellType, ModuleType
 
-from jitpkg.guards.kinds import CellIsEmpty, Has, Is, Same
+from jitpkg.guards.kinds import CellIsEmpty, Exists, Has, Is, Same
 from jitpkg.guards.sources import Attr, Globals, Held, Item
 from jitpkg.tracer import reasons
 from jitpkg.tracer.effects import SetCell
 from jitpkg.tracer.frames import Frame
-from jitpkg.tracer.values import UNBOUND, Cell, Constant, Object, Tuple, Value
+from jitpkg.tracer.values import UNBOUND, Cell, Constant, Lazy, Object, Tuple, Value
 from jitpkg.tracer.vm import VM
 
 _BUILTINS = Held(builtins.__dict__)
@@ -20,6 +20,8 @@ _BUILTINS = Held(builtins.__dict__)
 def cell_content(vm: VM, cell: Cell) -> Value:
     """What a cell holds, or UNBOUND."""
     content = vm.heap.read(cell, "content")
+    if isinstance(content, Lazy):
+        vm.guard(Exists(content.source))
     return UNBOUND if content is None else content
 
 
@@ -68,7 +70,7 @@ def load_global(vm: VM, frame: Frame, name: str) -> Value:
         if entry is not None:
             return entry.value
     if name in namespace:
-        return vm.wrap(namespace[name], Item(frame.globals, name))
+        return vm.present(namespace[name], Item(frame.globals, name))
     return _load_builtin(vm, frame, name)
 
 
@@ -86,7 +88,7 @@ def _load_builtin(vm: VM, frame: Frame, name: str) -> Value:
     if name not in builtins.__dict__:
         vm.guard(Has(_BUILTINS, name, present=False))
         vm.raise_new(NameError, f"name '{name}' is not defined")
-    return vm.wrap(builtins.__dict__[name], Item(_BUILTINS, name))
+    return vm.present(builtins.__dict__[name], Item(_BUILTINS, name))
 
 
 def store_global(vm: VM, frame: Frame, name: str, value: Value) -> None:
@@ -114,4 +116,4 @@ def imported(vm: VM, frame: Frame, name: str, level: int, names: Value) -> Value
     if not takes_names and not level:
         name = name.partition(".")[0]
         module = sys.modules[name]
-    return vm.wrap(module, Item(Held(sys.modules), name))
+    return vm.present(module, Item(Held(sys.modules), name))

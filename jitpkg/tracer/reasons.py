@@ -169,13 +169,13 @@ RANDOM_STATE = Reason(
     "Move it out of the compiled function.",
 )
 
-FRAME_LIBRARIES = ("inspect.", "logging.", "traceback.", "warnings.")
+FRAME_LIBRARIES = ("_warnings.", "inspect.", "logging.", "traceback.", "warnings.")
 """Libraries whose functions look at the frames of their callers."""
 
 
 def looks_at_frames(graph_break: Break) -> bool:
     """Whether what breaks the graph would notice a frame more than the program has."""
-    if graph_break.reason is LIBRARY:
+    if graph_break.reason in (LIBRARY, FOREIGN_CALL):
         return graph_break.detail.startswith(FRAME_LIBRARIES)
     return graph_break.reason is FRAMES
 

@@ -51,12 +51,24 @@ DEVICE_TYPES = ("cpu", "cuda")
 
 @contextmanager
 def preserved() -> Iterator[None]:
-    """Put torch's thread-local state back at the end: a trace changes nothing."""
+    """Put torch's thread-local state back at the end: a trace changes nothing.
+
+    The user's hooks for saved tensors see none of the tensors that a trace asks about.
+    """
     restore = snapshot()
+    hooked = torch._C._autograd._top_saved_tensors_default_hooks(True) is not None
+    if hooked:
+        torch._C._autograd._push_saved_tensors_default_hooks(_itself, _itself)
     try:
         yield
     finally:
+        if hooked:
+            torch._C._autograd._pop_saved_tensors_default_hooks()
         restore()
+
+
+def _itself(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor
 
 
 def snapshot() -> Callable[[], None]:

@@ -38,10 +38,7 @@ def get(vm: VM, container: Value, key: Value) -> Value:
             return Constant(sequence[constant_slice(vm, key)])
         case InstanceDict():
             name = _name(vm, key)
-            found = next(
-                (v for k, v in containers.instance_items(vm, container) if _is(k, name)), None
-            )
-            return found or vm.raise_new(KeyError, name)
+            return vm.instance_attribute(container.of, name) or vm.raise_new(KeyError, name)
         case Known(type() as cls):
             return _class_item(vm, container, cls, key)
     method = vm.method_of_class(container, "__getitem__")
@@ -67,10 +64,6 @@ def _name(vm: VM, key: Value) -> str:
     vm.stop(reasons.UNSUPPORTED, "an attribute dictionary with a key that is no string")
 
 
-def _is(key: Value, name: str) -> bool:
-    return isinstance(key, Constant) and key.value == name
-
-
 def _class_item(vm: VM, container: Value, cls: type, key: Value) -> Value:
     """`list[int]`, or a metaclass's `__getitem__`."""
     method = vm.method_of_class(container, "__getitem__")
@@ -89,16 +82,14 @@ def container_item(vm: VM, container: Object, key: Value) -> Value:
     missing = vm.method_of_class(container, "__missing__")
     if missing is not None:
         return vm.call(missing, (key,))
-    if isinstance(key, Constant):
-        vm.raise_new(KeyError, key.value)
-    vm.stop(reasons.RAISES, "KeyError")
+    vm.raise_new(KeyError, key)
 
 
 def missing_default(vm: VM, container: Object, key: Value) -> Value:
     """`defaultdict.__missing__`"""
     factory = containers.entries_of(vm, container).factory
     if factory is None or vm.same(factory, Constant(None)):
-        vm.stop(reasons.RAISES, "KeyError")
+        vm.raise_new(KeyError, key)
     value = vm.call(factory, ())
     containers.set_item(vm, container, key, value)
     return value
@@ -211,7 +202,7 @@ def delete_container_item(vm: VM, container: Object, key: Value) -> None:
     """Delete an item of a list, deque or dict, by the builtin class's rules."""
     if issubclass(container.cls, dict):
         if containers.find(vm, container, key) is None:
-            vm.stop(reasons.RAISES, "KeyError")
+            vm.raise_new(KeyError, key)
         containers.delete_item(vm, container, key)
         return
     items = list(containers.list_items(vm, container))

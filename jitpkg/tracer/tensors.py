@@ -423,4 +423,4 @@ def own_attribute(vm: VM, tensor: Tensor, name: str) -> Value | None:
     if name not in real.__dict__:
         vm.guard(Has(dictionary, name, present=False))
         return None
-    return vm.wrap(real.__dict__[name], Item(dictionary, name))
+    return vm.present(real.__dict__[name], Item(dictionary, name))

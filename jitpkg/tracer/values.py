@@ -94,9 +94,9 @@ class Object:
 
 @dataclass(eq=False, slots=True)
 class InstanceDict:
-    """`vars(of)`: the attribute dictionary of an object."""
+    """`vars(of)`: the attribute dictionary of an object or function."""
 
-    of: Object
+    of: Object | Known | Function
 
 
 @dataclass(eq=False, slots=True)

@@ -15,7 +15,7 @@ from jitpkg.config import Options
 from jitpkg.errors import Break, Reason
 from jitpkg.facts.answers import Facts
 from jitpkg.facts.tensor import TensorFacts
-from jitpkg.guards.kinds import Guard
+from jitpkg.guards.kinds import Exists, Guard
 from jitpkg.guards.sources import Source
 from jitpkg.tracer.effects import Effect
 from jitpkg.tracer.frames import Finished, Frame
@@ -172,6 +172,11 @@ class VM(ABC):
     def wrap(self, obj: object, source: Source) -> Value:
         """An existing object that nobody has looked at."""
 
+    def present(self, obj: object, source: Source) -> Value:
+        """An existing object whose path may lead nowhere on another call."""
+        self.guard(Exists(source))
+        return self.wrap(obj, source)
+
     @abstractmethod
     def trusted(self, obj: object) -> Value:
         """An object of jitpkg's own, which never changes."""
@@ -258,7 +263,7 @@ class VM(ABC):
 
     @abstractmethod
     def raise_new(self, cls: type[BaseException], *args: object) -> NoReturn:
-        """Raise a traced exception with constant arguments."""
+        """Raise a traced exception; its arguments are values, or constants."""
 
     @abstractmethod
     def resume_frame(self, frame: Frame, raising: Object | None = None) -> Finished:

@@ -21,9 +21,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jitpkg.facts import meta
-from jitpkg.facts.elementwise import Operand, broadcast, strides
-from jitpkg.facts.meta_rows import ROWS, Unsure
+from jitpkg.facts.layout import Operand, broadcast, strides
 from jitpkg.facts.outcome import Outcome, StandIns
+from jitpkg.facts.rows import ROWS
+from jitpkg.facts.rows.common import Unsure
 from jitpkg.facts.tensor import TensorFacts, facts_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*degrees of freedom")
@@ -47,6 +48,13 @@ LAYOUTS: dict[str, Callable[[], torch.Tensor]] = {
 
 FLOATS = (torch.float32, torch.float64, torch.bfloat16)
 DTYPES = (*FLOATS, torch.int64, torch.int32, torch.bool)
+
+
+EXAMPLES = [
+    *((layout, torch.float32, grad) for layout in LAYOUTS for grad in (False, True)),
+    *((layout, dtype, False) for layout in ("matrix", "number") for dtype in DTYPES),
+]
+"""Layouts, dtypes, and whether a gradient is required."""
 
 
 def facts(layout: str = "matrix", dtype: torch.dtype = torch.float32, grad: bool = False) -> Any:
@@ -130,24 +138,14 @@ NUMBERS = (2, 0.5, True)
 
 @pytest.mark.parametrize("name", UNARY)
 def test_unary(name: str) -> None:
-    answered = [
-        agree(name, method(name), facts(layout, dtype, grad))
-        for layout in LAYOUTS
-        for dtype in DTYPES
-        for grad in (False, dtype.is_floating_point)
-    ]
+    answered = [agree(name, method(name), facts(*example)) for example in EXAMPLES]
     assert any(answered)
 
 
 @pytest.mark.parametrize("name", ACTIVATIONS)
 def test_activation(name: str) -> None:
     function = getattr(F, name)
-    answered = [
-        agree(name, function, facts(layout, dtype, grad))
-        for layout in LAYOUTS
-        for dtype in (*FLOATS, torch.int64)
-        for grad in (False, dtype.is_floating_point)
-    ]
+    answered = [agree(name, function, facts(*example)) for example in EXAMPLES]
     assert any(answered)
 
 
@@ -164,13 +162,12 @@ def test_binary(name: str) -> None:
     answered = [agree(name, call, facts(a), facts(b, grad=True)) for a, b in pairs(name)]
     answered += [
         agree(name, call, facts(layout, a), facts("row", b))
-        for layout in ("matrix", "number", "transposed")
+        for layout in ("matrix", "number")
         for a, b in itertools.product(DTYPES, repeat=2)
     ]
     answered += [
         agree(name, call, facts(layout, dtype), number)
-        for layout in LAYOUTS
-        for dtype in DTYPES
+        for layout, dtype, _ in EXAMPLES
         for number in NUMBERS
     ]
     if name in OPERATORS:
@@ -220,7 +217,6 @@ CASES = [
             ("split_with_sizes", ([1, 2], 1)),
             ("unbind", (1,)),
             ("diagonal", ()),
-            ("flip", (0,)),
             ("unflatten", (0, (-1, 1))),
             ("sum", (-1,)),
             ("sum", (-1, True)),
@@ -260,7 +256,6 @@ CASES = [
     case("expand_as", facts("row"), M),
     case("view_as", M, facts("transposed")),
     case("reshape_as", M, facts("transposed")),
-    case("repeat", M, 2, 1, 3),
     case("T", facts(grad=True), "T", call=getattr),
     case("mT", facts("turned cube"), "mT", call=getattr),
     *(
@@ -514,8 +509,8 @@ def test_strides_are_those_of_tensor_iterator(layouts: list[Any]) -> None:
     assert strides(size, operands) == real.stride()
 
 
-def test_rows_do_not_import_the_compiler_of_torch() -> None:
-    """What would cost a second: see that the cases, run in a new process, do not."""
+def test_rows_make_torch_import_nothing() -> None:
+    """Its compiler would cost a second, sympy a half."""
     program = """
 import sys
 sys.path[:0] = ["."]
@@ -526,10 +521,10 @@ for name in t.UNARY:
     t.by_rows(name, t.method(name), (t.M,), {})
 for name in t.BINARY:
     t.by_rows(name, t.method(name), (t.M, t.M), {})
-assert "torch._dynamo" not in sys.modules
+print(sorted({"torch._dynamo", "sympy"} & sys.modules.keys()))
 """
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
+    assert run.stdout == "[]\n", run.stdout + run.stderr
 
 
 def test_every_row_is_used() -> None:

@@ -41,6 +41,24 @@ def test_cell_emptied_and_filled(C):
     yield f(X)
 
 
+@entries(None)
+def test_cell_read_and_not_used(C):
+    k = 2
+
+    def ignore(v, k):
+        return v + 1
+
+    def f(x):
+        return ignore(x, k)
+
+    cell = f.__closure__[f.__code__.co_freevars.index("k")]
+    f = C(f)
+    yield f(X)
+    del cell.cell_contents
+    yield outcome(f, X)
+    cell.cell_contents = 2
+
+
 @seen_and_back
 def test_empty_cell_filled_later(C):
     def f(x):

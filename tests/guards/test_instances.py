@@ -1,11 +1,22 @@
 """Instances: their dictionaries and slots, fall-backs, and special methods."""
 
+import collections
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from tests.guards.support import WAYS, Compiler, Way, X, check, entries, outcome, seen_and_back
+from tests.guards.support import (
+    WAYS,
+    Compiler,
+    Way,
+    X,
+    check,
+    entries,
+    outcome,
+    seen_and_back,
+    unnoticed,
+)
 
 # Dictionaries, slots, fall-backs
 
@@ -104,6 +115,87 @@ def test_hasattr_toggles(C):
     yield f(X, o)
     del o.k
     yield f(X, o)
+
+
+@seen_and_back
+def test_hasattr_toggles_from_present(C):
+    class Local:
+        pass
+
+    f, o = C(lambda x, o: x + (1 if hasattr(o, "k") else 2)), Local()
+    o.k = 1
+    yield f(X, o)
+    del o.k
+    yield f(X, o)
+    o.k = 2
+    yield f(X, o)
+
+
+@entries(None)
+def test_hasattr_of_a_slot(C):
+    class Local:
+        __slots__ = ("k",)
+
+    f, o = C(lambda x, o: x.sin() + (1 if hasattr(o, "k") else 2)), Local()
+    o.k = 1
+    yield f(X, o)
+    del o.k
+    yield f(X, o)
+    o.k = 2
+    yield f(X, o)
+
+
+@seen_and_back
+def test_membership_in_the_dictionary(C):
+    class Local:
+        pass
+
+    f, o = C(lambda x, o: x + (1 if "k" in o.__dict__ else 2)), Local()
+    o.k = 1
+    yield f(X, o)
+    del o.k
+    yield f(X, o)
+    o.k = 2
+    yield f(X, o)
+
+
+@unnoticed
+def test_other_names_in_the_dictionary(C):
+    class Local:
+        pass
+
+    f, o = C(lambda x, o: x + ("k" in o.__dict__) + o.__dict__["k"]), Local()
+    o.k = 1
+    yield f(X, o)
+    o.other = 5
+    yield f(X, o)
+
+
+@entries(None)
+def test_attribute_read_and_not_used(C):
+    class Local:
+        pass
+
+    def ignore(v, k):
+        return v + 1
+
+    f, o = C(lambda x, o: ignore(x, o.k)), Local()
+    o.k = 1
+    yield f(X, o)
+    del o.k
+    yield outcome(f, X, o)
+
+
+@entries(None)
+def test_dictionary_of_a_class_of_its_own(C):
+    class Local:
+        pass
+
+    f, o = C(lambda x, o: x.sin() + getattr(o, "k", 5)), Local()
+    o.__dict__ = collections.defaultdict(int)
+    yield f(X, o), dict(o.__dict__)
+    o.k = 3
+    yield f(X, o), dict(o.__dict__)
 
 
 @seen_and_back

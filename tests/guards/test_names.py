@@ -84,6 +84,26 @@ def test_global_deleted_and_set_again(C):
     yield f(X)
 
 
+@entries(None)
+def test_global_read_and_not_used(C):
+    m = module()
+    m.__dict__["ignore"] = lambda v, k: v + 1
+    exec("def f(x): return ignore(x, K)", vars(m))
+    f = C(m.f)
+    yield f(X)
+    del m.K
+    yield outcome(f, X)
+
+
+@entries(None)
+def test_module_attribute_read_and_not_used(C):
+    m = module()
+    f = C(lambda x: (m.K, x + 1)[1])
+    yield f(X)
+    del m.K
+    yield outcome(f, X)
+
+
 @entries(1, 1, 1)
 def test_global_rebound_to_an_equal_constant(C):
     m = module()

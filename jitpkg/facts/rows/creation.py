@@ -1,0 +1,97 @@
+"""Tensors made of nothing, of the layout of others, or as views of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from jitpkg.facts.layout import strides
+from jitpkg.facts.rows.common import META, empty, operand, rows, sure
+
+
+def as_it_is(func: Any, args: Any, kwargs: Any) -> Any:
+    """torch's own meta kernel, where it is not written in Python."""
+    return func(*args, **kwargs)
+
+
+def _plain(kwargs: Any) -> None:
+    """What is made lies in main memory, in the usual way."""
+    device = kwargs.get("device")
+    sure(device is None or torch.device(device).type in ("cpu", "meta"))
+    sure(kwargs.get("layout") in (None, torch.strided) and not kwargs.get("pin_memory"))
+    sure(kwargs.get("memory_format") in (None, torch.preserve_format))
+
+
+def factory(func: Any, args: Any, kwargs: Any) -> Any:
+    """What makes a tensor of nothing."""
+    _plain(kwargs)
+    dtype = kwargs.get("dtype") or torch.get_default_dtype()
+    return empty(args[0], dtype)
+
+
+def full(func: Any, args: Any, kwargs: Any) -> Any:
+    _plain(kwargs)
+    dtype = kwargs.get("dtype") or _DTYPES.get(type(args[1]))
+    return empty(args[0], dtype or torch.get_default_dtype())
+
+
+_DTYPES = {int: torch.int64, bool: torch.bool}
+
+
+def scalar_tensor(func: Any, args: Any, kwargs: Any) -> Any:
+    return factory(func, ((),), kwargs)
+
+
+def like(func: Any, args: Any, kwargs: Any) -> Any:
+    """A tensor of the layout of another one."""
+    _plain(kwargs)
+    x = args[0]
+    layout = strides(tuple(x.shape), [operand(x)])
+    return empty(x.shape, kwargs.get("dtype") or x.dtype, layout)
+
+
+def new(func: Any, args: Any, kwargs: Any) -> Any:
+    """A tensor of the dtype of another one."""
+    _plain(kwargs)
+    return empty(args[1], kwargs.get("dtype") or args[0].dtype)
+
+
+def clone(func: Any, args: Any, kwargs: Any) -> Any:
+    x = args[0]
+    if kwargs.get("memory_format") is torch.contiguous_format:
+        return empty(x.shape, x.dtype)
+    return like(func, args, kwargs)
+
+
+def arange(func: Any, args: Any, kwargs: Any) -> Any:
+    """Of integers."""
+    sure(all(type(arg) is int for arg in args) and kwargs.get("dtype") in (None, torch.int64))
+    length = len(range(*args))
+    sure(length > 0)
+    return factory(func, ([length],), {**kwargs, "dtype": torch.int64})
+
+
+def converted(func: Any, args: Any, kwargs: Any) -> Any:
+    """A copy of another dtype. For another device it is one only if that is not the tensor's."""
+    sure(kwargs.get("device") in (None, META))
+    return like(func, args, {**kwargs, "device": None})
+
+
+ROWS = rows(
+    (
+        as_it_is,
+        """
+        view transpose permute t unsqueeze squeeze expand select slice split split_with_sizes
+        unbind detach alias diagonal copy_ _unsafe_view
+        """,
+    ),
+    (factory, "zeros ones empty rand"),
+    (full, "full"),
+    (scalar_tensor, "scalar_tensor"),
+    (like, "zeros_like ones_like empty_like full_like rand_like"),
+    (new, "new_zeros new_empty new_ones new_full"),
+    (clone, "clone"),
+    (arange, "arange"),
+    (converted, "_to_copy"),
+)

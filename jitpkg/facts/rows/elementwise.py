@@ -1,0 +1,183 @@
+"""Ops that go element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from jitpkg.facts.layout import broadcast, is_dense, strides
+from jitpkg.facts.rows.common import (
+    COMPLEX,
+    Unsure,
+    empty,
+    lies_in_order,
+    operand,
+    promoted,
+    rows,
+    sure,
+    tensors,
+)
+
+
+def _elementwise(operands: Sequence[Any], dtype: torch.dtype) -> Any:
+    shapes = [operand(value) for value in operands]
+    size = broadcast([shape.size for shape in shapes])
+    if size is None:
+        raise Unsure
+    return empty(size, dtype, strides(size, shapes))
+
+
+def _in_place(operands: Sequence[Any], dtype: torch.dtype) -> Any:
+    target = operands[0]
+    size = broadcast([operand(value).size for value in operands])
+    sure(size == tuple(target.shape) and torch.can_cast(dtype, target.dtype))
+    sure(is_dense(tuple(target.shape), target.stride()))
+    return target
+
+
+def _written(func: Any) -> Callable[[Sequence[Any], torch.dtype], Any]:
+    return _in_place if func._schema.name.endswith("_") else _elementwise
+
+
+def unary(func: Any, args: Any, kwargs: Any) -> Any:
+    """Of one floating tensor; numbers besides are parameters."""
+    x = args[0]
+    sure(x.is_floating_point() and not tensors(args[1:]) and not tensors(kwargs.values()))
+    return _written(func)([x], x.dtype)
+
+
+def unary_of_numbers(func: Any, args: Any, kwargs: Any) -> Any:
+    """Of one tensor of numbers."""
+    x = args[0]
+    sure(x.dtype not in (torch.bool, *COMPLEX) and len(args) == 1 and not kwargs)
+    return _written(func)([x], x.dtype)
+
+
+def unary_to_bool(func: Any, args: Any, kwargs: Any) -> Any:
+    sure(len(args) == 1 and not kwargs and args[0].dtype not in COMPLEX)
+    return _written(func)(args, torch.bool)
+
+
+def binary(func: Any, args: Any, kwargs: Any) -> Any:
+    """Of two tensors, or a tensor and a number; both are promoted."""
+    a, b = args
+    dtype = promoted(a, b)
+    alpha = kwargs.get("alpha", 1)
+    sure(kwargs.keys() <= {"alpha"} and type(alpha) in (int, float))
+    sure(dtype.is_floating_point or type(alpha) is int)
+    return _written(func)(args, dtype)
+
+
+def binary_of_numbers(func: Any, args: Any, kwargs: Any) -> Any:
+    """As `binary`, where neither is of booleans."""
+    sure(not any(getattr(value, "dtype", type(value)) in (torch.bool, bool) for value in args))
+    return binary(func, args, kwargs)
+
+
+def division(func: Any, args: Any, kwargs: Any) -> Any:
+    """Of integers it is a floating number, unless it is rounded."""
+    a, b = args
+    dtype = promoted(a, b)
+    if kwargs.get("rounding_mode") is None and not dtype.is_floating_point:
+        dtype = torch.get_default_dtype()
+    return _written(func)(args, dtype)
+
+
+def power(func: Any, args: Any, kwargs: Any) -> Any:
+    """A number as the exponent is a parameter."""
+    base, exponent = args
+    dtype = promoted(base, exponent)
+    sure(dtype.is_floating_point)
+    operands = [base] if isinstance(base, torch.Tensor) else []
+    if isinstance(exponent, torch.Tensor):
+        operands.append(exponent)
+    return _written(func)(operands, dtype)
+
+
+def comparison(func: Any, args: Any, kwargs: Any) -> Any:
+    a, b = args
+    promoted(a, b)
+    return _written(func)(args, torch.bool)
+
+
+def bitwise(func: Any, args: Any, kwargs: Any) -> Any:
+    dtype = promoted(*args) if len(args) == 2 else args[0].dtype
+    sure(not dtype.is_floating_point and dtype not in COMPLEX and not kwargs)
+    return _written(func)(args, dtype)
+
+
+def clamp(func: Any, args: Any, kwargs: Any) -> Any:
+    """With numbers as bounds."""
+    x, *bounds = args
+    bounds = [b for b in (*bounds, *kwargs.values()) if b is not None]
+    sure(x.is_floating_point() and all(type(b) in (int, float) for b in bounds))
+    return _written(func)([x], x.dtype)
+
+
+def where(func: Any, args: Any, kwargs: Any) -> Any:
+    condition, a, b = args
+    sure(condition.dtype is torch.bool)
+    return _elementwise([condition, a, b], promoted(a, b))
+
+
+def masked_fill(func: Any, args: Any, kwargs: Any) -> Any:
+    x, mask, value = args
+    sure(mask.dtype is torch.bool and not isinstance(value, torch.Tensor))
+    sure(type(value) in (int, float) and x.is_floating_point())
+    if func._schema.name.endswith("_"):
+        return _in_place([x, mask], x.dtype)
+    sure(broadcast([tuple(x.shape), tuple(mask.shape)]) == tuple(x.shape) and lies_in_order(x))
+    return empty(x.shape, x.dtype)
+
+
+def of_three(func: Any, args: Any, kwargs: Any) -> Any:
+    """`lerp`, `addcmul`, `addcdiv`: tensors of one floating type."""
+    given = tensors(args)
+    dtype = given[0].dtype
+    sure(dtype.is_floating_point and all(t.dtype is dtype for t in given))
+    return _written(func)(given, dtype)
+
+
+def filled(func: Any, args: Any, kwargs: Any) -> Any:
+    """What writes to all of a tensor."""
+    sure(not tensors(args[1:]))
+    return _in_place(args[:1], args[0].dtype)
+
+
+def elementwise_loss(func: Any, args: Any, kwargs: Any) -> Any:
+    """`mse_loss` and its like."""
+    x, target, *rest = args
+    reduction = rest[0] if rest else kwargs.get("reduction", 1)
+    dtype = promoted(x, target)
+    sure(dtype.is_floating_point)
+    result = _elementwise([x, target], dtype)
+    return empty((), dtype) if reduction else result
+
+
+ROWS = rows(
+    (
+        unary,
+        """
+        exp exp_ exp2 expm1 log log_ log2 log10 log1p sin sin_ cos cos_ tan tanh tanh_ asin acos
+        atan sinh cosh sigmoid sigmoid_ sqrt sqrt_ rsqrt rsqrt_ reciprocal reciprocal_ erf erfc
+        gelu silu softplus leaky_relu elu hardtanh hardswish hardsigmoid mish logit floor ceil
+        round trunc frac
+        """,
+    ),
+    (unary_of_numbers, "abs abs_ neg neg_ relu relu_ sign"),
+    (unary_to_bool, "isnan isinf logical_not"),
+    (binary, "add add_ mul mul_ maximum minimum"),
+    (binary_of_numbers, "sub sub_ rsub fmod remainder"),
+    (division, "div div_ atan2"),
+    (power, "pow pow_"),
+    (comparison, "lt le gt ge eq ne logical_and logical_or logical_xor"),
+    (bitwise, "bitwise_and bitwise_or bitwise_xor bitwise_not"),
+    (clamp, "clamp clamp_ clamp_min clamp_min_ clamp_max clamp_max_"),
+    (where, "where"),
+    (masked_fill, "masked_fill masked_fill_"),
+    (of_three, "lerp addcmul addcmul_ addcdiv addcdiv_"),
+    (filled, "bernoulli_ zero_ fill_"),
+    (elementwise_loss, "mse_loss smooth_l1_loss huber_loss"),
+)

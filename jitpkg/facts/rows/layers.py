@@ -1,0 +1,163 @@
+"""Products of matrices, windows over images, normalisation, losses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from jitpkg.facts.layout import broadcast
+from jitpkg.facts.rows.common import (
+    empty,
+    lies_in_order,
+    rows,
+    sure,
+    tensors,
+)
+
+
+def matrix_product(func: Any, args: Any, kwargs: Any) -> Any:
+    """`mm`, and `addmm`, which adds something to it."""
+    *added, a, b = args
+    sure(not kwargs and a.dtype is b.dtype and a.is_floating_point())
+    sure(a.dim() == b.dim() == 2 and a.shape[1] == b.shape[0])
+    size = (a.shape[0], b.shape[1])
+    for t in added:
+        sure(t.dtype is a.dtype and broadcast([tuple(t.shape), size]) == size)
+    return empty(size, a.dtype)
+
+
+def batches_of_products(func: Any, args: Any, kwargs: Any) -> Any:
+    """`bmm`."""
+    a, b = args
+    sure(a.dtype is b.dtype and a.is_floating_point() and a.dim() == b.dim() == 3)
+    sure(a.shape[0] == b.shape[0] and a.shape[2] == b.shape[1])
+    return empty((a.shape[0], a.shape[1], b.shape[2]), a.dtype)
+
+
+def vector_products(func: Any, args: Any, kwargs: Any) -> Any:
+    """`mv` and `dot`."""
+    a, b = args
+    sure(a.dtype is b.dtype and a.is_floating_point() and b.dim() == 1)
+    sure(a.dim() in (1, 2) and a.shape[-1] == b.shape[0])
+    return empty(a.shape[:-1], a.dtype)
+
+
+# Windows over images
+
+
+def _windows(length: int, kernel: int, stride: int, padding: int, dilation: int) -> int:
+    """How many windows there are along a dim."""
+    count = (length + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
+    sure(count > 0)
+    return count
+
+
+def convolution(func: Any, args: Any, kwargs: Any) -> Any:
+    x, weight, bias, stride, padding, dilation, transposed, _, groups = args
+    sure(not transposed and x.dtype is weight.dtype and x.is_floating_point())
+    sure(lies_in_order(x) and lies_in_order(weight) and x.dim() == weight.dim() > 2)
+    sure(x.numel() > 0 and x.shape[1] == weight.shape[1] * groups)
+    sure(weight.shape[0] % groups == 0)
+    sure(bias is None or (bias.dtype is x.dtype and tuple(bias.shape) == (weight.shape[0],)))
+    lengths = x.shape[2:]
+    sure(all(len(given) == len(lengths) for given in (stride, padding, dilation)))
+    over = zip(lengths, weight.shape[2:], stride, padding, dilation, strict=True)
+    size = (x.shape[0], weight.shape[0], *(_windows(*each) for each in over))
+    return empty(size, x.dtype)
+
+
+def max_pool(func: Any, args: Any, kwargs: Any) -> Any:
+    x, kernel, *rest = args
+    stride, padding, dilation, ceil_mode = _with_defaults(rest, (), [0, 0], [1, 1], False)
+    size = _pooled(x, kernel, stride or kernel, padding, dilation, ceil_mode)
+    return empty(size, x.dtype), empty(size, torch.int64)
+
+
+def average_pool(func: Any, args: Any, kwargs: Any) -> Any:
+    x, kernel, *rest = args
+    stride, padding, ceil_mode = _with_defaults(rest[:3], (), [0, 0], False)
+    return empty(_pooled(x, kernel, stride or kernel, padding, [1, 1], ceil_mode), x.dtype)
+
+
+def _with_defaults(given: Any, *defaults: Any) -> Any:
+    return (*given, *defaults[len(given) :])
+
+
+def _pooled(
+    x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
+) -> tuple[int, ...]:
+    """Of the last two dims; each setting has two numbers, or one for both."""
+    both = [list(n) * 2 if len(n) == 1 else list(n) for n in (kernel, stride, padding, dilation)]
+    sure(not ceil_mode and x.dim() in (3, 4) and x.is_floating_point())
+    sure(lies_in_order(x) and x.numel() > 0)
+    sure(all(2 * both[2][k] <= both[0][k] for k in range(2)))
+    ends = (_windows(x.shape[k - 2], *(setting[k] for setting in both)) for k in range(2))
+    return (*x.shape[:-2], *ends)
+
+
+def adaptive_pool(func: Any, args: Any, kwargs: Any) -> Any:
+    x, size = args
+    sure(x.is_floating_point() and x.dim() in (3, 4) and lies_in_order(x) and x.numel() > 0)
+    return empty((*x.shape[:-2], *size), x.dtype)
+
+
+# Normalisation, losses
+
+
+def layer_norm(func: Any, args: Any, kwargs: Any) -> Any:
+    x, normalized, weight, bias, _ = args
+    sure(x.dtype in _FULL and lies_in_order(x))
+    lead = x.dim() - len(normalized)
+    sure(lead >= 0 and list(x.shape[lead:]) == list(normalized))
+    for t in tensors((weight, bias)):
+        sure(t.dtype is x.dtype and list(t.shape) == list(normalized))
+    statistic = (*x.shape[:lead], *(1 for _ in normalized))
+    return empty(x.shape, x.dtype), empty(statistic, x.dtype), empty(statistic, x.dtype)
+
+
+def batch_norm(func: Any, args: Any, kwargs: Any) -> Any:
+    x, *parameters = args[:5]
+    training = args[5]
+    sure(x.dtype in _FULL and x.dim() >= 2 and lies_in_order(x) and x.numel() > 0)
+    for t in tensors(parameters):
+        sure(t.dtype is x.dtype and tuple(t.shape) == (x.shape[1],))
+    saved = (x.shape[1],) if training else (0,)
+    return empty(x.shape, x.dtype), empty(saved, x.dtype), empty(saved, x.dtype)
+
+
+def group_norm(func: Any, args: Any, kwargs: Any) -> Any:
+    x, weight, bias, batch, channels, _, groups, _ = args
+    sure(x.dtype in _FULL and lies_in_order(x) and x.numel() > 0)
+    for t in tensors((weight, bias)):
+        sure(t.dtype is x.dtype and tuple(t.shape) == (channels,))
+    sure(channels % groups == 0)
+    saved = (batch, groups)
+    return empty(x.shape, x.dtype), empty(saved, x.dtype), empty(saved, x.dtype)
+
+
+_FULL = (torch.float32, torch.float64)
+
+
+def nll_loss(func: Any, args: Any, kwargs: Any) -> Any:
+    x, target, weight, reduction, _ = args
+    sure(x.dtype in _FULL and x.dim() == 2 and target.dtype is torch.int64)
+    sure(tuple(target.shape) == (x.shape[0],))
+    sure(weight is None or (weight.dtype is x.dtype and tuple(weight.shape) == (x.shape[1],)))
+    size = () if reduction else (x.shape[0],)
+    return empty(size, x.dtype), empty((), x.dtype)
+
+
+ROWS = rows(
+    (matrix_product, "mm addmm"),
+    (batches_of_products, "bmm"),
+    (vector_products, "mv dot"),
+    (convolution, "convolution"),
+    (max_pool, "max_pool2d_with_indices"),
+    (average_pool, "avg_pool2d"),
+    (adaptive_pool, "_adaptive_avg_pool2d"),
+    (layer_norm, "native_layer_norm"),
+    (batch_norm, "native_batch_norm"),
+    (group_norm, "native_group_norm"),
+    (nll_loss, "nll_loss_forward"),
+)
