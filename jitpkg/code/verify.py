@@ -14,12 +14,11 @@ from jitpkg.code.effects import (
     MAYBE_NULL,
     NULL,
     SAVED_EXCEPTION,
-    Inconsistent,
     State,
     accesses,
     taken,
 )
-from jitpkg.code.instructions import Instruction
+from jitpkg.code.instructions import Inconsistent, Instruction
 from jitpkg.code.versions import LOAD_CHECKED, NULL_BELOW_CALLABLE
 
 

@@ -11,7 +11,9 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from jitpkg import config, events
-from jitpkg.code.analysis import is_generator
+from jitpkg.code.analysis import is_function, is_generator
+from jitpkg.code.instructions import Inconsistent
+from jitpkg.code.verify import Unverified
 from jitpkg.errors import GraphBreak, InternalError
 from jitpkg.guards import state as global_state
 from jitpkg.guards.explain import FirstFailure, first_failure
@@ -176,7 +178,11 @@ class Dispatcher:
         self._owners.update(functions)
         if first not in self.regions:
             self.regions[first] = Region(self, first)
-        self._emit()
+        try:
+            self._emit()
+        except Unverified as error:
+            self._failed(error, config.current())
+            return False
         return True
 
     def uninstall(self) -> None:
@@ -401,3 +407,14 @@ class Dispatcher:
             f" jitpkg, please report it ({type(error).__name__}: {error}).",
             stacklevel=4,
         )
+
+
+def dispatcher_for(code: CodeType, compiler: Compiler, name: str) -> Dispatcher | None:
+    """A dispatcher; None for code that is no function's or that is not understood."""
+    if not is_function(code):
+        return None
+    try:
+        return Dispatcher(code, compiler, name)
+    except Inconsistent as error:
+        events.STREAM.emit(events.FellBack(name, error))
+        return None

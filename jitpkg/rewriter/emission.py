@@ -10,7 +10,7 @@ from functools import cached_property
 from types import CodeType
 from typing import NamedTuple
 
-from jitpkg.code.analysis import is_generator, slot_names
+from jitpkg.code.analysis import is_generator, own_cell_slots, slot_names
 from jitpkg.code.effects import (
     BOUND,
     CELL_VALUE,
@@ -92,9 +92,7 @@ class Emission(Writer):
         self.entry = entry
         self.first_temp = points.slot_count
         self.temps = self._temps()
-        self.own_cells = {
-            ins.arg for ins in points.instructions[: points.start] if ins.opname == "MAKE_CELL"
-        }
+        self.own_cells = own_cell_slots(points.instructions)
         count = len(points.instructions)
         self.at_point = [Label() for _ in range(count)]
         """Where ways to the point lead: to its hook, if it has one."""

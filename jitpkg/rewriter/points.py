@@ -21,7 +21,7 @@ from jitpkg.code.effects import (
     UNBOUND_SLOT,
     VALUE,
 )
-from jitpkg.code.versions import END_FOR_POPS_ONE, FOR_ITER_SKIPS_END, THROW_BACKS_UP_TO_SEND
+from jitpkg.code.versions import END_FOR_POPS_ONE, FOR_ITER_SKIPS_END
 
 _USES_GLOBALS = frozenset(
     {
@@ -34,6 +34,7 @@ _USES_GLOBALS = frozenset(
         "IMPORT_NAME",
     }
 )
+_DELEGATING = frozenset({"SEND", "JUMP_BACKWARD_NO_INTERRUPT"})
 _REBUILDABLE = frozenset({VALUE, NULL, MAYBE_NULL, LASTI})
 """Kinds that an exit can put on the stack; a lasti above the kept part is only ever dropped."""
 
@@ -163,8 +164,8 @@ class Points:
             return "END_FOR, which FOR_ITER skips"
         if END_FOR_POPS_ONE and before.opname == "END_FOR":
             return "POP_TOP behind END_FOR, which FOR_ITER skips"
-        if THROW_BACKS_UP_TO_SEND and before.opname == "SEND":
-            return "behind SEND, where the interpreter expects it"
+        if ins.opname in _DELEGATING or before.opname == "SEND":
+            return "inside yield from or await, where no signal is handled"
         stack = self.analysis.stack(i)
         if MIXED in stack:
             return "the stack differs between two ways here"

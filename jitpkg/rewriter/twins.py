@@ -5,10 +5,9 @@ from __future__ import annotations
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
-from jitpkg.code.analysis import is_function
 from jitpkg.guards.kinds import static_lookup
 from jitpkg.rewriter.compiler import Compiler
-from jitpkg.rewriter.dispatch import Dispatcher
+from jitpkg.rewriter.dispatch import Dispatcher, dispatcher_for
 from jitpkg.rewriter.originals import ORIGINALS
 from jitpkg.tracer.libraries import refusal
 
@@ -71,11 +70,8 @@ class Twins:
         return twin_function(function, dispatcher.code)
 
     def _dispatcher(self, function: FunctionType, compiler: Compiler) -> Dispatcher | None:
-        code = function.__code__
-        if not is_function(code):
-            return None
-        dispatcher = Dispatcher(code, compiler, function.__qualname__)
-        return dispatcher if dispatcher.install() else None
+        dispatcher = dispatcher_for(function.__code__, compiler, function.__qualname__)
+        return dispatcher if dispatcher is not None and dispatcher.install() else None
 
 
 def twin_function(function: FunctionType, code: CodeType) -> FunctionType:
