@@ -76,6 +76,12 @@ def _set_by_descriptor(
     if isinstance(descriptor, types.MemberDescriptorType) and isinstance(value, Object):
         write(vm, value, name, new)
         return
+    if name in _OF_FUNCTIONS and (
+        isinstance(value, Function)
+        or (isinstance(value, Known) and isinstance(value.obj, types.FunctionType))
+    ):
+        write(vm, value, name, new)
+        return
     if type(descriptor) is property:
         if descriptor.fset is None:
             vm.stop(reasons.RAISES, f"{cls.__qualname__}.{name} cannot be set")
@@ -93,6 +99,17 @@ def _set_by_descriptor(
     vm.call(set_, (value, new))
 
 
+_OF_FUNCTIONS = (
+    "__name__",
+    "__qualname__",
+    "__doc__",
+    "__module__",
+    "__annotations__",
+    "__type_params__",
+)
+"""Attributes of functions that mean nothing to a call."""
+
+
 def write(vm: VM, value: Value, name: str, new: Value) -> None:
     """Note an attribute in the instance's dictionary or slot."""
     written = dict(vm.heap.read(value, "attributes") or {})
@@ -106,13 +123,13 @@ def write(vm: VM, value: Value, name: str, new: Value) -> None:
         vm.effect(SetAttribute(value, name, new))
 
 
-def set_in_dictionary(vm: VM, value: Object, name: str, new: Value) -> None:
+def set_in_dictionary(vm: VM, value: Object | Known | Function, name: str, new: Value) -> None:
     """`value.__dict__[name] = new`"""
     _check_dictionary(vm, value, name)
     write(vm, value, name, new)
 
 
-def delete_from_dictionary(vm: VM, value: Object, name: str) -> None:
+def delete_from_dictionary(vm: VM, value: Object | Known | Function, name: str) -> None:
     """`del value.__dict__[name]`"""
     _check_dictionary(vm, value, name)
     if instance_attribute(vm, value, name) is None:
@@ -120,9 +137,9 @@ def delete_from_dictionary(vm: VM, value: Object, name: str) -> None:
     _remove(vm, value, name)
 
 
-def _check_dictionary(vm: VM, value: Object, name: str) -> None:
+def _check_dictionary(vm: VM, value: Object | Known | Function, name: str) -> None:
     """What the trace writes to a dictionary is replayed as an assignment to the attribute."""
-    found = classes.lookup(vm, value.cls, name)
+    found = classes.lookup(vm, classes.class_of(vm, value), name)
     if found is not ABSENT and is_data_descriptor(vm, found):
         vm.stop(reasons.UNSUPPORTED, "an attribute dictionary with a data descriptor's name")
 
@@ -164,9 +181,9 @@ def generic_delete(vm: VM, value: Value, name: str) -> None:
     _remove(vm, value, name)
 
 
-def _remove(vm: VM, value: Object, name: str) -> None:
+def _remove(vm: VM, value: Object | Known | Function, name: str) -> None:
     written = dict(vm.heap.read(value, "attributes") or {})
-    if value.source is None:
+    if isinstance(value, Function) or value.source is None:
         written.pop(name)
     else:
         written[name] = UNBOUND

@@ -210,7 +210,7 @@ def _position(cls: type, descriptor: types.MemberDescriptorType) -> int:
 def _of_getset(
     vm: VM, value: Value, cls: type, name: str, descriptor: types.GetSetDescriptorType
 ) -> Value:
-    if name == "__dict__" and isinstance(value, Object):
+    if name == "__dict__" and isinstance(value, Object | Function):
         return InstanceDict(value)
     if name == "__class__":
         return vm.trusted(cls)
@@ -235,7 +235,8 @@ def _of_function(vm: VM, value: Known, function: types.FunctionType, name: str) 
         return written
     vm.identify(value)
     if name == "__dict__":
-        vm.stop(reasons.ATTRIBUTE, "the __dict__ of a function")
+        own_dictionary(vm, value)
+        return InstanceDict(value)
     return vm.wrap(getattr(function, name), Attr(value.source, name))
 
 
@@ -257,6 +258,10 @@ def _of_new_function(vm: VM, value: Function, name: str) -> Value:
             return value.defaults or Constant(None)
         case "__kwdefaults__":
             return value.keyword_defaults or Constant(None)
+        case "__type_params__":
+            return Tuple(())
+        case "__annotations__" if not isinstance(value.annotations, Tuple):
+            return containers.new_dict(vm, ())
     vm.stop(reasons.ATTRIBUTE, f"{name} of a function made in the trace")
 
 
@@ -397,6 +402,13 @@ def _class_data(vm: VM, value: Known, cls: type, name: str, descriptor: object) 
         if classes.is_mutable(cls):
             return vm.wrap(getattr(cls, name), Attr(value.source, name))
         return Constant(getattr(cls, name))
+    if name == "__annotations__" and name in classes.namespace(cls):
+        return classes.own_member(vm, cls, name) or Constant(None)
+    if name == "__doc__" and isinstance(classes.namespace(cls).get(name), str | None):
+        return classes.own_member(vm, cls, name) or Constant(None)
+    if name == "__bases__":
+        classes.bases(vm, cls)
+        return Tuple(tuple(vm.trusted(base) for base in cls.__bases__))
     if name == "__mro__":
         return Tuple(tuple(vm.trusted(base) for base in classes.bases(vm, cls)))
     if name == "__class__":

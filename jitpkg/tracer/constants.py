@@ -8,7 +8,12 @@ import math
 import operator
 import string
 from collections.abc import Callable, Sequence
-from types import BuiltinFunctionType, MethodDescriptorType, WrapperDescriptorType
+from types import (
+    BuiltinFunctionType,
+    ClassMethodDescriptorType,
+    MethodDescriptorType,
+    WrapperDescriptorType,
+)
 from typing import Any
 
 import torch
@@ -40,8 +45,8 @@ PURE: frozenset[object] = frozenset(
         ),
         *(
             f
-            for name, f in vars(operator).items()
-            if isinstance(f, BuiltinFunctionType) and name not in _CHANGING
+            for f in vars(operator).values()
+            if isinstance(f, BuiltinFunctionType) and f.__name__ not in _CHANGING
         ),
         int.from_bytes,
         str.maketrans,
@@ -50,19 +55,22 @@ PURE: frozenset[object] = frozenset(
         bytes.fromhex,
         torch.finfo,
         torch.iinfo,
+        torch.device,
     }
     - {hash}
 )
 """Functions that depend on nothing but their arguments and change nothing."""
 
-_METHOD_OWNERS = (int, float, complex, str, bytes, bool, range, type(None), torch.Size)
+_METHOD_OWNERS = (int, float, complex, str, bytes, bool, range, type(None), slice, torch.Size)
 _LARGEST = 1 << 20
 """Longer results than this are left to Python."""
 
 
 def is_pure(function: object) -> bool:
     """Whether a function may be called on constants while tracing."""
-    if isinstance(function, MethodDescriptorType | WrapperDescriptorType):
+    if isinstance(
+        function, MethodDescriptorType | WrapperDescriptorType | ClassMethodDescriptorType
+    ):
         return function.__objclass__ in _METHOD_OWNERS
     try:
         return function in PURE
@@ -86,6 +94,8 @@ def is_constant(vm: VM, value: Value, depth: int = 0) -> bool:
                 return False
         case Known(enum.Enum() as member):
             return isinstance(member, int | float | str)
+        case Known(type() as owner):
+            return owner in _METHOD_OWNERS
         case Object(cls=cls):
             if cls not in (list, dict):
                 return False
@@ -134,6 +144,8 @@ def python_value(vm: VM, value: Value) -> Any:
 def fold(vm: VM, function: Callable[..., Any], values: Args, kwargs: Kwargs | None = None) -> Value:
     """Call a pure function on constants; what it raises is raised in the traced program."""
     args = [python_value(vm, value) for value in values]
+    if isinstance(function, ClassMethodDescriptorType):  # the class is the first argument
+        function = function.__get__(None, args.pop(0))
     named = {name: python_value(vm, value) for name, value in (kwargs or {}).items()}
     if _is_large(function, args):
         vm.stop(reasons.TOO_LONG, "a very large constant")
@@ -148,7 +160,8 @@ def _is_large(function: object, args: list[Any]) -> bool:
     numbers = [a for a in args if isinstance(a, int)]
     if function in (operator.mul, operator.imul):
         return any(hasattr(a, "__len__") and len(a) * max([*numbers, 1]) > _LARGEST for a in args)
-    if function in (operator.lshift, operator.pow, pow) and len(numbers) >= 2:
+    shifts = (operator.lshift, operator.ilshift, operator.pow, operator.ipow, pow)
+    if function in shifts and len(numbers) >= 2:
         return numbers[1] * max(1, abs(numbers[0]).bit_length()) > _LARGEST
     return False
 

@@ -98,9 +98,16 @@ def from_arguments(vm: VM, cls: type, args: Args, kwargs: Kwargs) -> Object:
     """An instance of a class in `FROM_ARGUMENTS`: its content is the arguments."""
     if not args:
         vm.stop(reasons.RAISES, f"{cls.__qualname__}() without arguments")
+    first, others = vm.look(args[0]), args[1:]
+    if cls is functools.partial and isinstance(first, Object) and first.cls is functools.partial:
+        if first.source is not None and vars(first.obj):
+            vm.stop(reasons.UNSUPPORTED, "a partial of a partial with attributes")
+        first, inner, inner_named = arguments_of(vm, first)
+        others = (*vm.unpack(inner), *others)
+        kwargs = {**dict(keyword_items(vm, inner_named)), **kwargs}
     named = containers.new_dict(vm, [(Constant(k), v) for k, v in kwargs.items()])
     made = Object(cls)
-    vm.heap.write(made, "content", Tuple((args[0], Tuple(args[1:]), named)))
+    vm.heap.write(made, "content", Tuple((first, Tuple(others), named)))
     return made
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import collections
 import enum
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from types import FunctionType, MappingProxyType, MethodDescriptorType, WrapperDescriptorType
 from typing import Any
@@ -23,6 +23,7 @@ from jitpkg.tracer.values import (
     UNBOUND,
     Constant,
     DictView,
+    Function,
     InstanceDict,
     Known,
     Object,
@@ -371,7 +372,7 @@ def _forget(vm: VM, value: Object, key: Value) -> None:
     if state.unread:
         vm.heap.write(value, "entries", state.with_entry(name, Entry(key, UNBOUND)))
     else:
-        vm.heap.write(value, "entries", state.without(name))
+        vm.heap.write(value, "entries", replace(state.without(name), added=False))
 
 
 def add(vm: VM, value: Object, item: Value) -> None:
@@ -423,18 +424,35 @@ def elements(vm: VM, value: Object) -> list[Value]:
     return _walked(vm, entries)
 
 
+def mark_reordered(vm: VM, value: Object) -> Object:
+    """Note that a new set was not made by adding its elements one after the other."""
+    vm.heap.write(value, "entries", replace(entries_of(vm, value), added=False))
+    return value
+
+
 def _walked(vm: VM, entries: Entries) -> list[Value]:
-    """A new set of constants is walked as a real one, made in the same order, would be."""
+    """A new set of constants is walked as a real one, made in the same way, would be."""
     by_constant: dict[object, Value] = {}
     for entry in entries.entries.values():
         key = vm.look(entry.key)
         if not isinstance(key, Constant):
             vm.stop(reasons.UNORDERED, "the order of a set of objects")
         by_constant[key.value] = entry.key
-    real: set[object] = set()
-    for constant in by_constant:
+    order = _order(by_constant)
+    if not entries.added:
+        backwards = dict.fromkeys(reversed(by_constant))
+        if order != _order(backwards) or order != _order(by_constant, spare=len(order) * 8):
+            vm.stop(reasons.UNORDERED, "the order of a set that was made from others")
+    return [by_constant[constant] for constant in order]
+
+
+def _order(constants: Iterable[object], spare: int = 0) -> list[object]:
+    """How a set is walked to which these were added, in a table that had room for some more."""
+    real: set[object] = {("spare", k) for k in range(spare)}
+    real.difference_update(tuple(real))
+    for constant in constants:
         real.add(constant)
-    return [by_constant[constant] for constant in real]
+    return list(real)
 
 
 # What several kinds have in common
@@ -465,7 +483,7 @@ def instance_items(vm: VM, value: InstanceDict) -> list[tuple[Value, Value]]:
     of = value.of
     written = dict(vm.heap.read(of, "attributes") or {})
     found: dict[str, Value] = {}
-    if of.source is not None:
+    if not isinstance(of, Function) and of.source is not None:
         real: dict[str, object] = vars(of.obj)
         dictionary = Attr(of.source, "__dict__")
         vm.guard(KeysAre(dictionary, tuple(real)))

@@ -73,10 +73,10 @@ def initialise(vm: VM, value: Object, args: Args, kwargs: Kwargs) -> None:
 
 
 def raise_new(vm: VM, cls: type[BaseException], *args: object) -> NoReturn:
-    """Raise what the interpreter itself would raise here."""
+    """Raise what the interpreter itself would raise here; arguments are values or constants."""
     if cls not in SIMPLE:
         vm.stop(reasons.RAISES, f"{cls.__name__}: {args}")
-    exception = new(vm, cls, tuple(vm.trusted(arg) for arg in args))
+    exception = new(vm, cls, tuple(a if isinstance(a, Value) else vm.trusted(a) for a in args))
     _set_context(vm, exception, _current(vm))
     raise Raised(exception)
 

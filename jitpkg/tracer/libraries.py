@@ -47,6 +47,9 @@ SKIPPED_PARTS = (
 )
 """Parts of torch that are called for real."""
 
+REAL = frozenset({"torch.autograd.grad", "torch.autograd.backward"})
+"""Functions that are called for real though their neighbours are traced."""
+
 OWN = "jitpkg.tracer.polyfills"
 
 _FRAMES = frozenset({"currentframe", "stack", "trace"})
@@ -67,6 +70,8 @@ def refusal(function: FunctionType) -> tuple[Reason, str] | None:
         return reasons.FRAMES, name
     if module.partition(".")[0] in SKIPPED or _is_in(module, SKIPPED_PARTS):
         return reasons.LIBRARY, name
+    if name in REAL:
+        return reasons.TENSOR_USE, name
     if module == "jitpkg" or (module.startswith("jitpkg.") and not module.startswith(OWN)):
         return reasons.LIBRARY, name
     return None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import collections
 import operator
 from collections.abc import Callable, Mapping
-from types import FunctionType, MappingProxyType
+from types import FunctionType, MappingProxyType, WrapperDescriptorType
 from typing import Any
 
 import torch
@@ -95,14 +96,22 @@ def binary(vm: VM, name: str, a: Value, b: Value, *, in_place: bool = False) -> 
     if isinstance(a, Tensor) or isinstance(b, Tensor):
         return _tensor_binary(vm, in_place_function if in_place else function, stem, a, b)
     if isinstance(a, Constant) and isinstance(b, Constant):
-        return constants.fold(vm, function, (a, b))
+        return constants.fold(vm, in_place_function if in_place else function, (a, b))
     if in_place:
-        method = vm.method_of_class(a, f"__i{stem}__")
-        if method is not None:
-            result = vm.call(method, (b,))
-            if not _is_not_implemented(vm, result):
-                return result
-    return _by_methods(vm, name, stem, a, b)
+        result = _in_place(vm, stem, a, b)
+        if result is not None:
+            return result
+    shown = f"{name}=" if in_place else "** or pow()" if name == "**" else name
+    return _by_methods(vm, shown, stem, a, b)
+
+
+def _in_place(vm: VM, stem: str, a: Value, b: Value) -> Value | None:
+    """By `a`'s in-place method; a sequence's comes behind the number method of the other."""
+    special = f"__i{stem}__"
+    tries = [(a, special, b)]
+    if _is_of_sequence(vm, a, special) and not _is_of_sequence(vm, b, f"__r{stem}__"):
+        tries.insert(0, (b, f"__r{stem}__", a))
+    return _first_result(vm, tries)
 
 
 def _tensor_binary(
@@ -149,24 +158,46 @@ def _by_methods(vm: VM, name: str, stem: str, a: Value, b: Value) -> Value:
         order.pop()
     elif classes.derives(vm, class_b, class_a) and _overrides(vm, class_b, class_a, reflected):
         order.reverse()
-    for receiver, special, argument in order:
-        method = vm.method_of_class(receiver, special)
-        if method is None or _is_foreign_to_number(vm, receiver, argument):
-            continue
-        result = vm.call(method, (argument,))
-        if not _is_not_implemented(vm, result):
-            return result
+    order.sort(key=lambda attempt: _is_of_sequence(vm, attempt[0], attempt[1]))
+    result = _first_result(vm, order)
+    if result is not None:
+        return result
     vm.raise_new(
         TypeError,
         f"unsupported operand type(s) for {name}: '{class_a.__name__}' and '{class_b.__name__}'",
     )
 
 
+def _first_result(vm: VM, attempts: list[tuple[Value, str, Value]]) -> Value | None:
+    """What the first of these methods gives that does not say NotImplemented."""
+    for receiver, special, argument in attempts:
+        method = vm.method_of_class(receiver, special)
+        if method is None or _is_foreign_to_number(vm, receiver, argument):
+            continue
+        result = vm.call(method, (argument,))
+        if not _is_not_implemented(vm, result):
+            return result
+    return None
+
+
+_OF_SEQUENCES = frozenset(
+    vars(cls)[name]
+    for cls in (list, tuple, str, bytes, collections.deque)
+    for name in ("__add__", "__iadd__", "__mul__", "__rmul__", "__imul__")
+    if name in vars(cls)
+)
+"""Methods that concatenate and repeat: the interpreter asks them last."""
+
+
+def _is_of_sequence(vm: VM, value: Value, special: str) -> bool:
+    found = classes.lookup(vm, vm.class_of(value), special)
+    return isinstance(found, WrapperDescriptorType) and found in _OF_SEQUENCES
+
+
 def _is_foreign_to_number(vm: VM, receiver: Value, argument: Value) -> bool:
     """Whether a number's own method says NotImplemented to another class's object."""
-    if not isinstance(receiver, Constant) or not isinstance(receiver.value, int | float | complex):
-        return False
-    return isinstance(argument, Object) and not issubclass(argument.cls, int | float | complex)
+    is_number = isinstance(receiver, Constant) and isinstance(receiver.value, int | float | complex)
+    return is_number and _is_foreign_to_constant(vm, receiver, argument)
 
 
 def _overrides(vm: VM, derived: type, base: type, name: str) -> bool:
@@ -211,8 +242,20 @@ def _rich_compare(vm: VM, receiver: Value, name: str, argument: Value) -> Value 
     names = (name, "__eq__") if name == "__ne__" else (name,)  # object's != asks ==
     if classes.inherits(vm, vm.class_of(receiver), object, *names):
         return None
+    if _is_foreign_to_constant(vm, receiver, argument):
+        return None
     method = vm.method_of_class(receiver, name)
     return None if method is None else vm.call(method, (argument,))
+
+
+def _is_foreign_to_constant(vm: VM, receiver: Value, argument: Value) -> bool:
+    """Whether a constant's own method says NotImplemented to an object of another class."""
+    if not isinstance(receiver, Constant) or isinstance(argument, Constant):
+        return False
+    own = type(receiver.value)
+    numbers = (int, float, complex)
+    others = numbers if issubclass(own, numbers) else own
+    return not issubclass(vm.class_of(argument), others)
 
 
 def _tensor_compare(

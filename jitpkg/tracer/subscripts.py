@@ -82,16 +82,14 @@ def container_item(vm: VM, container: Object, key: Value) -> Value:
     missing = vm.method_of_class(container, "__missing__")
     if missing is not None:
         return vm.call(missing, (key,))
-    if isinstance(key, Constant):
-        vm.raise_new(KeyError, key.value)
-    vm.stop(reasons.RAISES, "KeyError")
+    vm.raise_new(KeyError, key)
 
 
 def missing_default(vm: VM, container: Object, key: Value) -> Value:
     """`defaultdict.__missing__`"""
     factory = containers.entries_of(vm, container).factory
     if factory is None or vm.same(factory, Constant(None)):
-        vm.stop(reasons.RAISES, "KeyError")
+        vm.raise_new(KeyError, key)
     value = vm.call(factory, ())
     containers.set_item(vm, container, key, value)
     return value
@@ -204,7 +202,7 @@ def delete_container_item(vm: VM, container: Object, key: Value) -> None:
     """Delete an item of a list, deque or dict, by the builtin class's rules."""
     if issubclass(container.cls, dict):
         if containers.find(vm, container, key) is None:
-            vm.stop(reasons.RAISES, "KeyError")
+            vm.raise_new(KeyError, key)
         containers.delete_item(vm, container, key)
         return
     items = list(containers.list_items(vm, container))

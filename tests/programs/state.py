@@ -141,8 +141,11 @@ class State:
                 for k, (key, value) in enumerate(obj.items()):
                     self.add(f"{path} key {k}", key)
                     self.add(f"{path}[{_name(key, k)}]", value)
-            case list() | tuple() | set() | frozenset() | collections.deque():
+            case list() | tuple() | collections.deque():
                 for k, item in enumerate(list(obj)):
+                    self.add(f"{path}[{k}]", item)
+            case set() | frozenset():  # in any order
+                for k, item in enumerate(sorted(obj, key=_order)):
                     self.add(f"{path}[{k}]", item)
             case Iterator():
                 for k in range(_DRAINED):
@@ -176,6 +179,10 @@ class State:
                     except AttributeError:
                         continue
                     self.add(f"{path}.{name}", value)
+
+
+def _order(item: object) -> tuple[str, str]:
+    return type(item).__qualname__, repr(item) if isinstance(item, _ATOMS) else ""
 
 
 def _name(key: object, k: int) -> str:

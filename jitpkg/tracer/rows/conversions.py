@@ -110,7 +110,7 @@ def list_(vm: VM, iterable: Value | None = None, /) -> Value:
 
 @TABLE.row(set)
 def set_(vm: VM, iterable: Value | None = None, /) -> Value:
-    return containers.new_set(vm, _unordered(vm, iterable))
+    return _new_set(vm, iterable, set)
 
 
 @TABLE.row(frozenset)
@@ -118,13 +118,17 @@ def frozenset_(vm: VM, iterable: Value | None = None, /) -> Value:
     value = None if iterable is None else vm.look(iterable)
     if isinstance(value, Object) and value.cls is frozenset:
         return value
-    return containers.new_set(vm, _unordered(vm, value), frozenset)
+    return _new_set(vm, value, frozenset)
 
 
-def _unordered(vm: VM, iterable: Value | None) -> tuple[Value, ...]:
+def _new_set(vm: VM, iterable: Value | None, cls: type) -> Value:
     if iterable is None:
-        return ()
-    return tuple(vm.unpack(iterable))
+        return containers.new_set(vm, (), cls)
+    given = vm.look(iterable)
+    if isinstance(given, Object) and issubclass(given.cls, set | frozenset):
+        members = [entry.key for entry in containers.all_entries(vm, given).entries.values()]
+        return containers.mark_reordered(vm, containers.new_set(vm, members, cls))
+    return containers.new_set(vm, vm.unpack(given), cls)
 
 
 @TABLE.row(dict)

@@ -395,9 +395,44 @@ def _by_method(vm: VM, function: Callable[..., Any], name: str, *args: Value) ->
     return vm.call(method, args[1:])
 
 
-@TABLE.row(repr, ascii)
+@TABLE.row(repr)
 def repr_(vm: VM, value: Value, /) -> Value:
     return formatting.representation(vm, value)
+
+
+@TABLE.row(ascii)
+def ascii_(vm: VM, value: Value, /) -> Value:
+    text = constants.python_value(vm, formatting.representation(vm, value))
+    return Constant(text.encode("ascii", "backslashreplace").decode("ascii"))
+
+
+@TABLE.row(bytes)
+def bytes_(vm: VM, *args: Value, **kwargs: Value) -> Value:
+    if constants.foldable(vm, args, kwargs):
+        return constants.fold(vm, bytes, args, kwargs)
+    method = vm.method_of_class(args[0], "__bytes__")
+    if method is not None and len(args) == 1:
+        return vm.call(method, ())
+    vm.stop(reasons.UNSUPPORTED, "bytes() of an object")
+
+
+def _rounded(function: Callable[..., Any], special: str) -> Callable[..., Value]:
+    def row(vm: VM, value: Value, /) -> Value:
+        if constants.foldable(vm, (value,), {}):
+            return constants.fold(vm, function, (value,))
+        method = vm.method_of_class(value, special)
+        if method is not None and not isinstance(vm.look(value), Tensor):
+            return vm.call(method, ())
+        if isinstance(vm.look(value), Tensor):
+            vm.stop(reasons.DATA_VALUE, f"math.{function.__name__}() of a tensor")
+        return constants.fold(vm, function, (vm.call_object(float, value),))
+
+    return row
+
+
+TABLE.add(math.ceil, _rounded(math.ceil, "__ceil__"))
+TABLE.add(math.floor, _rounded(math.floor, "__floor__"))
+TABLE.add(math.trunc, _rounded(math.trunc, "__trunc__"))
 
 
 @TABLE.row(format)

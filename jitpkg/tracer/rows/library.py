@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import collections
+import copy
+import copyreg
 import functools
+import importlib
 import itertools
 import operator
 import types
@@ -10,10 +14,16 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from jitpkg.tracer import construction, reasons
-from jitpkg.tracer.polyfills import builtin_functions, itertools_functions, operator_functions
+from jitpkg.tracer import classes, construction, containers, reasons
+from jitpkg.tracer.polyfills import (
+    builtin_functions,
+    copying,
+    itertools_functions,
+    operator_functions,
+    pure,
+)
 from jitpkg.tracer.rows.table import CallTable
-from jitpkg.tracer.values import Function, Generator, Known, Method, Object, Value
+from jitpkg.tracer.values import NONE, Function, Generator, Known, Method, Object, Tuple, Value
 from jitpkg.tracer.vm import VM
 
 TABLE = CallTable()
@@ -31,6 +41,16 @@ def by_polyfill(real: object, polyfill: Callable[..., Any]) -> None:
     TABLE.add(real, row)
 
 
+def _accelerated(module: str, accelerator: str) -> Mapping[object, Callable[..., Any]]:
+    """Functions in C, and those in Python that a module has in their place where C is missing."""
+    in_python = pure.functions(module, accelerator)
+    return {
+        function: in_python[name]
+        for name, function in vars(importlib.import_module(accelerator)).items()
+        if isinstance(function, types.BuiltinFunctionType) and name in in_python
+    }
+
+
 POLYFILLS: Mapping[object, Callable[..., Any]] = MappingProxyType(
     {
         any: builtin_functions.any_,
@@ -41,6 +61,10 @@ POLYFILLS: Mapping[object, Callable[..., Any]] = MappingProxyType(
         vars(itertools.chain)["from_iterable"]: itertools_functions.from_iterable,
         functools.cached_property.__get__: operator_functions.cached_property_get,
         functools.cmp_to_key: operator_functions.cmp_to_key,
+        copy.deepcopy: copying.deepcopy,
+        collections._count_elements: copying.count_elements,  # type: ignore[attr-defined]
+        **_accelerated("heapq", "_heapq"),
+        **_accelerated("bisect", "_bisect"),
         **{
             getattr(itertools, name): getattr(itertools_functions, name)
             for name in """
@@ -99,6 +123,36 @@ def simple_namespace(vm: VM, *args: Value, **kwargs: Value) -> Value:
     made = Object(types.SimpleNamespace)
     vm.heap.write(made, "attributes", dict(kwargs))
     return made
+
+
+@TABLE.row(copying.real_deepcopy)
+def real_deepcopy(vm: VM, value: Value, memo: Value, /) -> Value:
+    vm.stop(reasons.FOREIGN_CALL, f"copy.deepcopy() of a {vm.class_of(value).__qualname__}")
+
+
+@TABLE.row(object.__reduce_ex__)
+def reduce_ex(vm: VM, value: Value, protocol: Value, /) -> Value:
+    """Of an object whose state is its dictionary."""
+    value = vm.look(value)
+    cls = vm.class_of(value)
+    plain = isinstance(value, Object) and containers.base_class(cls) is None
+    special = ("__reduce__", "__getstate__", "__getnewargs__", "__getnewargs_ex__")
+    if not plain or issubclass(cls, BaseException) or not cls.__dictoffset__:
+        vm.stop(reasons.UNSUPPORTED, f"a copy of a {cls.__qualname__}")
+    if not classes.inherits(vm, cls, object, *special) or _has_slots(cls):
+        vm.stop(reasons.UNSUPPORTED, f"a copy of a {cls.__qualname__}")
+    state = containers.mapping_items(vm, vm.attribute(value, "__dict__"))
+    made = vm.new_dict(state) if state else NONE
+    return Tuple((vm.trusted(copyreg.__newobj__), Tuple((vm.trusted(cls),)), made, NONE, NONE))  # type: ignore[attr-defined]
+
+
+def _has_slots(cls: type) -> bool:
+    return any(classes.namespace(base).get("__slots__") for base in classes.mro(cls))
+
+
+@TABLE.row(copyreg.__newobj__)  # type: ignore[attr-defined]
+def newobj(vm: VM, cls: Value, /, *args: Value) -> Value:
+    return vm.call(vm.attribute(cls, "__new__"), (cls, *args))
 
 
 @TABLE.row(operator.length_hint)

@@ -77,7 +77,7 @@ def getitem(vm: VM, target: Value, key: Value, /) -> Value:
     if isinstance(value, Known):
         found = _find(vm, value, key)
         if found is None:
-            vm.stop(reasons.RAISES, "KeyError")
+            vm.raise_new(KeyError, key)
         return found
     if isinstance(value, InstanceDict):
         return subscripts.get(vm, value, key)
@@ -214,7 +214,7 @@ def pop(vm: VM, target: Value, key: Value, default: Value | None = None, /) -> V
         delitem(vm, target, key)
         return found
     if default is None:
-        vm.stop(reasons.RAISES, "KeyError")
+        vm.raise_new(KeyError, key)
     return default
 
 
@@ -245,7 +245,7 @@ def move_to_end(vm: VM, target: Value, key: Value, last: Value = TRUE) -> Value:
     name = containers.key_of(vm, key)
     moved = [e for e in entries if containers.key_of(vm, e.key) == name]
     if not moved:
-        vm.stop(reasons.RAISES, "KeyError")
+        vm.raise_new(KeyError, key)
     others = [e for e in entries if e is not moved[0]]
     changed = [*others, *moved] if vm.truth(last) else [*moved, *others]
     containers.replace_entries(
@@ -318,7 +318,7 @@ def _view_row(operation: Callable[[VM, DictView], Value]) -> Callable[..., Value
     return row
 
 
-@TABLE.row(dict.__dict__["__reversed__"])
+@TABLE.row(dict.__dict__["__reversed__"], OrderedDict.__reversed__)
 def reversed_(vm: VM, target: Value, /) -> Value:
     return vm.call_object(reversed, keys(vm, target))
 

@@ -105,7 +105,7 @@ for _cls in exceptions.SIMPLE:
         TABLE.add(vars(_cls)["__init__"], exception_init)
 
 
-@TABLE.row(BaseException.__str__)
+@TABLE.row(BaseException.__str__, AttributeError.__str__, NameError.__str__)
 def exception_str(vm: VM, value: Value, /) -> Value:
     args = vm.look(vm.attribute(value, "args"))
     assert isinstance(args, Tuple)

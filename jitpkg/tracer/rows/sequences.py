@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 from jitpkg.tracer import constants, containers, reasons, subscripts
 from jitpkg.tracer.rows.functions import sorted_items
@@ -28,6 +29,15 @@ def _items(vm: VM, value: Value) -> tuple[Value, ...]:
     return containers.list_items(vm, _list(vm, value))
 
 
+def _raise_not_found(vm: VM, method: str, target: Value, item: Value) -> Value:
+    """Raise what the method raises for an item that is not there; Pythons word it differently."""
+    real = getattr(containers.base_class(_list(vm, target).cls), method)
+    nothing = containers.new_list(vm, ())
+    if real.__objclass__ is list and constants.is_constant(vm, item):
+        return constants.fold(vm, real, (nothing, item))
+    vm.stop(reasons.RAISES, "ValueError: an item is not there")
+
+
 # Changing
 
 
@@ -44,7 +54,7 @@ def extend(vm: VM, target: Value, iterable: Value, /) -> Value:
     return NONE
 
 
-@TABLE.row(list.__iadd__)
+@TABLE.row(list.__iadd__, collections.deque.__iadd__)
 def iadd(vm: VM, target: Value, iterable: Value, /) -> Value:
     extend(vm, target, iterable)
     return target
@@ -166,7 +176,60 @@ def rotate(vm: VM, target: Value, count: Value | None = None, /) -> Value:
     return NONE
 
 
+@TABLE.row(collections.deque.insert)
+def deque_insert(vm: VM, target: Value, index: Value, item: Value, /) -> Value:
+    limit = containers.limit(vm, _list(vm, target))
+    if limit is not None and len(_items(vm, target)) >= limit:
+        vm.raise_new(IndexError, "deque already at its maximum size")
+    return insert(vm, target, index, item)
+
+
+@TABLE.row(collections.deque.remove)
+def deque_remove(vm: VM, target: Value, item: Value, /) -> Value:
+    changed = list(_items(vm, target))
+    for at, member in enumerate(changed):
+        if vm.equal(member, item):
+            del changed[at]
+            containers.change_list(vm, _list(vm, target), changed, "__delitem__", Constant(at))
+            return NONE
+    return _raise_not_found(vm, "remove", target, item)
+
+
 # Reading
+
+
+def _deque_like(vm: VM, model: Value, items: Sequence[Value]) -> Value:
+    """A new deque with the `maxlen` of another."""
+    model = _list(vm, model)
+    if model.cls is not collections.deque:
+        vm.stop(reasons.UNSUPPORTED, "a copy of a subclass of deque")
+    limit = containers.limit(vm, model)
+    kept = tuple(items) if limit is None else tuple(items)[max(0, len(items) - limit) :]
+    made = containers.new_list(vm, kept, collections.deque)
+    containers.set_limit(vm, made, limit)
+    return made
+
+
+@TABLE.row(collections.deque.copy, collections.deque.__copy__)
+def deque_copy(vm: VM, target: Value, /) -> Value:
+    return _deque_like(vm, target, _items(vm, target))
+
+
+@TABLE.row(collections.deque.__add__)
+def deque_add(vm: VM, a: Value, b: Value, /) -> Value:
+    if not issubclass(vm.class_of(b), collections.deque):
+        _refuse_concatenation(vm, a, b)
+    return _deque_like(vm, a, (*_items(vm, a), *_items(vm, b)))
+
+
+@TABLE.row(collections.deque.__mul__, collections.deque.__rmul__)
+def deque_mul(vm: VM, a: Value, times: Value, /) -> Value:
+    return _deque_like(vm, a, _items(vm, a) * subscripts.constant_index(vm, times))
+
+
+@TABLE.row(collections.deque.__reversed__, list.__reversed__)
+def reversed_(vm: VM, target: Value, /) -> Value:
+    return vm.iterate(Tuple(_items(vm, target)[::-1]))
 
 
 @TABLE.row(list.copy)
@@ -174,7 +237,7 @@ def copy(vm: VM, target: Value, /) -> Value:
     return containers.new_list(vm, _items(vm, target))
 
 
-@TABLE.row(list.index, tuple.index)
+@TABLE.row(list.index, tuple.index, collections.deque.index)
 def index(
     vm: VM, target: Value, item: Value, start: Value | None = None, stop: Value | None = None, /
 ) -> Value:
@@ -186,7 +249,7 @@ def index(
             return Constant(at)
     if isinstance(vm.look(target), Tuple):
         vm.raise_new(ValueError, "tuple.index(x): x not in tuple")
-    vm.stop(reasons.RAISES, "ValueError: the item is not in the list")
+    return _raise_not_found(vm, "index", target, item)
 
 
 @TABLE.row(list.count, tuple.count, collections.deque.count)
@@ -227,14 +290,22 @@ def contains(vm: VM, target: Value, item: Value, /) -> Value:
 
 def _same_kind(vm: VM, a: Value, b: Value) -> bool:
     b = vm.look(b)
-    kind = tuple if isinstance(vm.look(a), Tuple) else list
+    own = vm.class_of(a)
+    kind = next(cls for cls in (tuple, list, collections.deque) if issubclass(own, cls))
     return issubclass(vm.class_of(b), kind)
+
+
+def _refuse_concatenation(vm: VM, a: Value, b: Value) -> NoReturn:
+    own = vm.class_of(a)
+    kind = next(cls for cls in (tuple, list, collections.deque) if issubclass(own, cls)).__name__
+    other = vm.class_of(b).__name__
+    vm.raise_new(TypeError, f'can only concatenate {kind} (not "{other}") to {kind}')
 
 
 @TABLE.row(list.__add__, tuple.__add__)
 def add(vm: VM, a: Value, b: Value, /) -> Value:
     if not _same_kind(vm, a, b):
-        vm.stop(reasons.RAISES, "a concatenation with something else")
+        _refuse_concatenation(vm, a, b)
     a, b = vm.look(a), vm.look(b)
     items = (*_items(vm, a), *_items(vm, b))
     if isinstance(a, Tuple) and isinstance(b, Tuple):
@@ -281,7 +352,7 @@ def _compare_row(name: str) -> Callable[..., Value]:
     return row
 
 
-for _cls in (list, tuple):
+for _cls in (list, tuple, collections.deque):
     for _name, _method in (
         ("==", "__eq__"),
         ("!=", "__ne__"),

@@ -44,7 +44,7 @@ def discard(vm: VM, target: Value, item: Value, /) -> Value:
 @TABLE.row(set.remove)
 def remove(vm: VM, target: Value, item: Value, /) -> Value:
     if not containers.has_key(vm, _set(vm, target), item):
-        vm.stop(reasons.RAISES, "KeyError")
+        vm.raise_new(KeyError, item)
     containers.remove(vm, _set(vm, target), item, set.remove)
     return NONE
 
@@ -61,6 +61,8 @@ def update(vm: VM, target: Value, /, *iterables: Value) -> Value:
     for iterable in iterables:
         for item in _members(vm, iterable):
             containers.add(vm, _set(vm, target), item)
+        if issubclass(vm.class_of(iterable), set | frozenset):
+            containers.mark_reordered(vm, _set(vm, target))
     return NONE
 
 
@@ -86,7 +88,7 @@ def copy(vm: VM, target: Value, /) -> Value:
     value = _set(vm, target)
     if value.cls is frozenset:
         return value
-    return containers.new_set(vm, _members(vm, value))
+    return containers.mark_reordered(vm, containers.new_set(vm, _members(vm, value)))
 
 
 @TABLE.row(set.__iter__, frozenset.__iter__)
@@ -131,7 +133,7 @@ def _method_row(operation: Operation) -> Callable[..., Value]:
         members = _members(vm, target)
         for other in others:
             members = operation(vm, members, _members(vm, other))
-        return containers.new_set(vm, members, _class(vm, target))
+        return containers.mark_reordered(vm, containers.new_set(vm, members, _class(vm, target)))
 
     return row
 
@@ -141,7 +143,7 @@ def _operator_row(operation: Operation) -> Callable[..., Value]:
         if not issubclass(vm.class_of(b), set | frozenset):
             return Constant(NotImplemented)
         members = operation(vm, _members(vm, a), _members(vm, b))
-        return containers.new_set(vm, members, _class(vm, a))
+        return containers.mark_reordered(vm, containers.new_set(vm, members, _class(vm, a)))
 
     return row
 
