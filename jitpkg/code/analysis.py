@@ -11,6 +11,7 @@ from types import CodeType
 from jitpkg.code.effects import (
     BOUND,
     CELL,
+    CELL_IN_CELL,
     FINAL,
     LASTI,
     QUIET,
@@ -212,7 +213,11 @@ def _at_entry(code: CodeType, cells: Collection[int]) -> State:
     parameters = parameter_count(code)
     arguments = "".join(CELL if slot in cells else BOUND for slot in range(parameters))
     others = len(slot_names(code)) - parameters - len(code.co_freevars)
-    return State("", arguments + UNBOUND_SLOT * others + CELL * len(code.co_freevars))
+    first = parameters + others
+    free = "".join(
+        CELL_IN_CELL if first + k in cells else CELL for k in range(len(code.co_freevars))
+    )
+    return State("", arguments + UNBOUND_SLOT * others + free)
 
 
 def stored_slots(analysis: Analysis) -> frozenset[int]:

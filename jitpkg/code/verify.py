@@ -35,7 +35,8 @@ class Unverified(Exception):
 def verify(code: CodeType, cells: Collection[int] = ()) -> Analysis:
     """Analyse `code`, and see that the interpreter can run it on any way through it.
 
-    `cells` are the parameters whose arguments are cells, as those of a resume function may be.
+    `cells` are the parameters whose arguments are cells, and the free variables that are cells in
+    cells, as those of a resume function may be.
 
     Constants, names and slots exist; the stack has the same depth on every way to an instruction,
     never overflows and never underflows; no unbound local is loaded unchecked, no NULL is taken
@@ -124,7 +125,11 @@ def _overflow(state: State, code: CodeType) -> str | None:
     return None
 
 
-_DEREF = {"LOAD_CLOSURE": CELL + BOUND, "LOAD_DEREF": CELL + CELL_IN_CELL}
+_DEREF = {
+    "LOAD_CLOSURE": CELL + BOUND,
+    "LOAD_DEREF": CELL + CELL_IN_CELL,
+    "DELETE_DEREF": CELL + CELL_IN_CELL,
+}
 """What a slot may hold, where it is not a cell only."""
 
 

@@ -18,9 +18,12 @@ class Twins:
     def __init__(self) -> None:
         self._dispatchers: dict[int, Dispatcher | None] = {}
         self._codes: list[CodeType] = []
+        self._in_the_middle: set[int] = set()
+        """Those of them that nobody has called from their beginning yet."""
 
     def clear(self) -> None:
         self._dispatchers.clear()
+        self._in_the_middle.clear()
         self._codes.clear()
 
     def of(self, callee: Any, compiler: Compiler) -> Any:
@@ -41,6 +44,16 @@ class Twins:
         twin = self._function(function, compiler)
         return callee if twin is function else MethodType(twin, receiver)
 
+    def middle(self, code: CodeType, name: str, compiler: Compiler) -> Dispatcher:
+        """What stands behind functions with this code, which may have no hooks yet."""
+        found = self._dispatchers.get(id(code))
+        if found is None:
+            found = Dispatcher(code, compiler, name)
+            self._dispatchers[id(code)] = found
+            self._in_the_middle.add(id(code))
+            self._codes.append(code)
+        return found
+
     def _function(self, function: FunctionType, compiler: Compiler) -> FunctionType:
         code = function.__code__
         if ORIGINALS.of(code) is not code or refusal(function) is not None:
@@ -51,6 +64,9 @@ class Twins:
         dispatcher = self._dispatchers[id(code)]
         if dispatcher is None or not dispatcher.regions:
             return function
+        if id(code) in self._in_the_middle:
+            self._in_the_middle.discard(id(code))
+            dispatcher.install()
         return twin_function(function, dispatcher.code)
 
     def _dispatcher(self, function: FunctionType, compiler: Compiler) -> Dispatcher | None:
