@@ -363,6 +363,7 @@ class Rewriter:
         )
         new.__kwdefaults__ = function.__kwdefaults__
         new.__qualname__ = function.__qualname__
+        new.__annotations__ = function.__annotations__
         return new
 
 
