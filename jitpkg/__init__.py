@@ -5,6 +5,7 @@ Everything is loaded when it is first used: `import jitpkg` loads neither torch 
 
 import gc
 import importlib
+import sys
 from typing import Any
 
 _HOMES = {
@@ -30,7 +31,7 @@ def __getattr__(name: str) -> Any:
         return _module(f"jitpkg.{name}")
     if name in _HOMES:
         value = getattr(_module(_HOMES[name]), name)
-        globals()[name] = value
+        _take_over()
         return value
     raise AttributeError(f"module 'jitpkg' has no attribute {name!r}")
 
@@ -44,6 +45,14 @@ def _module(name: str) -> Any:
     finally:
         if collects:
             gc.enable()
+
+
+def _take_over() -> None:
+    """Keep what has been loaded along: a program that is traced finds plain names."""
+    for name, home in _HOMES.items():
+        loaded = sys.modules.get(home)
+        if hasattr(loaded, name):
+            globals()[name] = getattr(loaded, name)
 
 
 def __dir__() -> list[str]:

@@ -33,7 +33,7 @@ from jitpkg.rewriter.entry import (
 )
 from jitpkg.rewriter.handover import Handover
 from jitpkg.rewriter.originals import ORIGINALS
-from jitpkg.rewriter.rebuild import can_rebuild, needed
+from jitpkg.rewriter.rebuild import can_rebuild, needed, reachable
 from jitpkg.tracer import reasons
 from jitpkg.tracer.trace import Left, Returned, Trace, trace
 from jitpkg.tracer.values import NULL
@@ -104,6 +104,7 @@ def _traced(
         _TRACING.facts,
         original_code=ORIGINALS.of,
         can_leave=lambda p: points.exit_refusal(h, p) is None,
+        reachable=reachable,
         can_rebuild=can_rebuild,
     )
     function = name.rpartition("#")[0]

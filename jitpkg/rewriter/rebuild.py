@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import collections
 import types
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import cast
 
 import torch
@@ -54,8 +54,8 @@ from jitpkg.tracer.values import (
 )
 
 
-def can_rebuild(heap: Heap, values: Sequence[Value]) -> bool:
-    """Whether all of these values, and what they refer to, can be made real."""
+def reachable(heap: Heap, values: Sequence[Value]) -> set[Value]:
+    """All of these values, and what they refer to."""
     seen: set[Value] = set()
     todo = list(values)
     while todo:
@@ -63,11 +63,16 @@ def can_rebuild(heap: Heap, values: Sequence[Value]) -> bool:
         if value in seen:
             continue
         seen.add(value)
-        if not _has_row(heap, value):
-            return False
         if source_of(value) is None or isinstance(value, Object):
             todo.extend(parts(heap, value))
-    return not any(isinstance(value, Iterator) and _holds_itself(heap, value) for value in seen)
+    return seen
+
+
+def can_rebuild(heap: Heap, values: Collection[Value]) -> bool:
+    """Whether all of these values can be made real."""
+    return all(_has_row(heap, value) for value in values) and not any(
+        isinstance(value, Iterator) and _holds_itself(heap, value) for value in values
+    )
 
 
 def _holds_itself(heap: Heap, iterator: Iterator) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import CellType, CodeType
@@ -17,14 +17,14 @@ from jitpkg.facts.answers import Facts
 from jitpkg.guards.kinds import Guard, Same, sources_of
 from jitpkg.guards.sources import Attr, Globals, Source, base_of
 from jitpkg.tracer import namespaces, reasons, state
-from jitpkg.tracer.effects import DeleteAttribute, Effect, SetAttribute, effect_operands
+from jitpkg.tracer.effects import DeleteAttribute, Effect, SetAttribute, SetCell, effect_operands
 from jitpkg.tracer.frames import Frame
 from jitpkg.tracer.graph import GraphInput
 from jitpkg.tracer.heap import Heap
 from jitpkg.tracer.iterators import must_finish
 from jitpkg.tracer.look import source_of
 from jitpkg.tracer.machine import Machine
-from jitpkg.tracer.values import Cell, Kept, Object, Tensor, Value
+from jitpkg.tracer.values import NONE, Cell, Kept, Object, Tensor, Value
 from jitpkg.tracer.vm import VM, Failure, Mark, Raised, Stopped
 
 
@@ -44,6 +44,8 @@ class Start:
     """What is known of the values already."""
     cells: tuple[tuple[Cell, object], ...]
     """The cells among the locals, and the real ones."""
+    private: frozenset[Cell] = frozenset()
+    """Those that the function has just made: nobody else has them."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -149,7 +151,8 @@ def trace(
     *,
     original_code: Callable[[CodeType], CodeType],
     can_leave: Callable[[int], bool],
-    can_rebuild: Callable[[Heap, Sequence[Value]], bool],
+    reachable: Callable[[Heap, Sequence[Value]], Collection[Value]],
+    can_rebuild: Callable[[Heap, Collection[Value]], bool],
 ) -> Trace:
     """Trace from `start` until the function returns or tracing cannot go on.
 
@@ -158,6 +161,7 @@ def trace(
     Args:
         original_code: from a hooked code object to the one that its author wrote.
         can_leave: whether a region that begins at `start` may end before an instruction.
+        reachable: these values, and all that they refer to.
         can_rebuild: whether all of these values can be made real.
     """
     program = translate(start.code)
@@ -182,13 +186,17 @@ def trace(
         try:
             finished = vm.resume_frame(frame)
             exit_: Exit = Returned(finished.value)
-            if must_finish(vm) or not can_rebuild(vm.heap, _alive(vm, (finished.value,))):
+            effects = _lasting(vm, finished.value, start.private, reachable)
+            alive = reachable(vm.heap, _alive(effects, (finished.value,)))
+            if must_finish(vm) or not can_rebuild(vm.heap, alive):
                 not_rebuilt = Break(reasons.NOT_REBUILT, "a result of the trace")
-                exit_ = _left(vm, region, not_rebuilt, can_rebuild)
+                exit_ = _left(vm, region, not_rebuilt, reachable, can_rebuild)
+            else:
+                vm.effects = effects
         except Stopped as stopped:
-            exit_ = _left(vm, region, stopped.graph_break, can_rebuild)
+            exit_ = _left(vm, region, stopped.graph_break, reachable, can_rebuild)
         except Raised as raised:
-            exit_ = _left(vm, region, _uncaught(vm, frame, raised), can_rebuild)
+            exit_ = _left(vm, region, _uncaught(vm, frame, raised), reachable, can_rebuild)
         finally:
             vm.checkpoint = None  # it refers to the trace, which holds the call's arguments
     vm.guards.extend(_distinct(vm))
@@ -204,6 +212,29 @@ def trace(
         failures=vm.failures,
         instructions=vm.steps,
     )
+
+
+def _lasting(
+    vm: VM,
+    result: Value,
+    private: frozenset[Cell],
+    reachable: Callable[[Heap, Sequence[Value]], Collection[Value]],
+) -> list[Effect]:
+    """The effects when the function has returned: nobody asks for the cells that only it had.
+
+    Each keeps its place, for failures know effects by their number.
+    """
+    own = [isinstance(effect, SetCell) and effect.target in private for effect in vm.effects]
+    if not any(own):
+        return vm.effects
+    others = [effect for effect, is_own in zip(vm.effects, own, strict=True) if not is_own]
+    reached = reachable(vm.heap, _alive(others, (result,)))
+    return [
+        SetCell(effect.target, NONE)
+        if isinstance(effect, SetCell) and is_own and effect.target not in reached
+        else effect
+        for effect, is_own in zip(vm.effects, own, strict=True)
+    ]
 
 
 @contextmanager
@@ -270,15 +301,16 @@ def _left(
     vm: VM,
     region: _Region,
     graph_break: Break,
-    can_rebuild: Callable[[Heap, Sequence[Value]], bool],
+    reachable: Callable[[Heap, Sequence[Value]], Collection[Value]],
+    can_rebuild: Callable[[Heap, Collection[Value]], bool],
 ) -> Left:
     """Go back to the last instruction before which everything can be handed to Python."""
     for snapshot in reversed(region.snapshots):
         vm.rollback(snapshot.mark)
         if must_finish(vm) or not _kept_in_place(snapshot, region.base):
             continue
-        values = _alive(vm, (*snapshot.locals, *snapshot.stack[region.base :]))
-        if can_rebuild(vm.heap, values):
+        values = _alive(vm.effects, (*snapshot.locals, *snapshot.stack[region.base :]))
+        if can_rebuild(vm.heap, reachable(vm.heap, values)):
             return Left(snapshot.point, snapshot.locals, snapshot.stack, graph_break)
     raise AssertionError("a region can always end where it begins")
 
@@ -293,9 +325,9 @@ def _kept_in_place(snapshot: _Snapshot, base: int) -> bool:
     return in_place and not any(isinstance(value, Kept) for value in others)
 
 
-def _alive(vm: VM, values: tuple[Value, ...]) -> list[Value]:
+def _alive(effects: Sequence[Effect], values: tuple[Value, ...]) -> list[Value]:
     """What has to be made real at an exit: values that live on, and those of effects."""
     alive = list(values)
-    for effect in vm.effects:
+    for effect in effects:
         alive.extend(effect_operands(effect))
     return alive
