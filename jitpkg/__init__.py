@@ -1,12 +1,13 @@
 """jitpkg: a just-in-time compiler for PyTorch in pure Python.
 
-Everything is loaded when it is first used: `import jitpkg` loads neither torch nor the compiler.
+What is large is loaded when it is first used: `import jitpkg` loads neither torch nor the compiler.
 """
 
 import gc
 import importlib
-import sys
 from typing import Any
+
+from jitpkg.marks import disable, graph_break, is_compiling
 
 _HOMES = {
     "jit": "jitpkg.api",
@@ -17,13 +18,10 @@ _HOMES = {
     "explain": "jitpkg.explanation",
     "Explanation": "jitpkg.explanation",
     "set_logs": "jitpkg.logs",
-    "disable": "jitpkg.marks",
-    "graph_break": "jitpkg.marks",
-    "is_compiling": "jitpkg.marks",
 }
 _MODULES = ("config", "errors", "events")
 
-__all__ = [*_HOMES, *_MODULES]  # noqa: PLE0604
+__all__ = ["disable", "graph_break", "is_compiling", *_HOMES, *_MODULES]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:
@@ -31,7 +29,7 @@ def __getattr__(name: str) -> Any:
         return _module(f"jitpkg.{name}")
     if name in _HOMES:
         value = getattr(_module(_HOMES[name]), name)
-        _take_over()
+        globals()[name] = value
         return value
     raise AttributeError(f"module 'jitpkg' has no attribute {name!r}")
 
@@ -45,14 +43,6 @@ def _module(name: str) -> Any:
     finally:
         if collects:
             gc.enable()
-
-
-def _take_over() -> None:
-    """Keep what has been loaded along: a program that is traced finds plain names."""
-    for name, home in _HOMES.items():
-        loaded = sys.modules.get(home)
-        if hasattr(loaded, name):
-            globals()[name] = getattr(loaded, name)
 
 
 def __dir__() -> list[str]:

@@ -10,13 +10,8 @@ from functools import lru_cache
 from opcode import opmap, stack_effect
 from typing import Literal, NamedTuple
 
-from jitpkg.code.instructions import Instruction
+from jitpkg.code.instructions import Inconsistent, Instruction
 from jitpkg.code.versions import ATTRIBUTE_LOADS_METHODS, HAS_ARGUMENT, NULL_BELOW_CALLABLE
-
-
-class Inconsistent(Exception):
-    """A code object's stack depths do not agree: it was not made by CPython's compiler."""
-
 
 # Kinds of stack values
 VALUE = "v"
@@ -52,6 +47,21 @@ FINAL = frozenset(
     }
 )
 """Opcodes that never continue with the next instruction."""
+
+QUIET = frozenset(
+    {
+        "COPY",
+        "END_FOR",
+        "LOAD_FAST_AND_CLEAR",
+        "MAKE_CELL",
+        "NOP",
+        "POP_TOP",
+        "STORE_FAST",
+        "STORE_FAST_STORE_FAST",
+        "SWAP",
+    }
+)
+"""Opcodes that raise nothing themselves; a trace function can, before any instruction."""
 
 DEREFS = frozenset(
     {

@@ -14,12 +14,11 @@ from jitpkg.code.effects import (
     MAYBE_NULL,
     NULL,
     SAVED_EXCEPTION,
-    Inconsistent,
     State,
     accesses,
     taken,
 )
-from jitpkg.code.instructions import Instruction
+from jitpkg.code.instructions import Inconsistent, Instruction
 from jitpkg.code.versions import LOAD_CHECKED, NULL_BELOW_CALLABLE
 
 
@@ -30,7 +29,8 @@ class Unverified(Exception):
 def verify(code: CodeType, cells: Collection[int] = ()) -> CodeType:
     """Return `code` if the interpreter can run it on any way through it.
 
-    `cells` are the parameters whose arguments are cells, as those of a resume function may be.
+    `cells` are the parameters whose arguments are cells, and the free variables that are cells in
+    cells, as those of a resume function may be.
 
     The stack has the same depth on every way to an instruction, never overflows and never
     underflows; no unbound local is loaded unchecked, no NULL is used as an object, cells are where
@@ -59,7 +59,11 @@ def _overflow(state: State, code: CodeType) -> str | None:
     return None
 
 
-_DEREF = {"LOAD_CLOSURE": CELL + BOUND, "LOAD_DEREF": CELL + CELL_IN_CELL}
+_DEREF = {
+    "LOAD_CLOSURE": CELL + BOUND,
+    "LOAD_DEREF": CELL + CELL_IN_CELL,
+    "DELETE_DEREF": CELL + CELL_IN_CELL,
+}
 """What a slot may hold, where it is not a cell only."""
 
 
