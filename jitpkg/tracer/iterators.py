@@ -213,7 +213,12 @@ def _dict(vm: VM, iterator: Iterator) -> Value | None:
 
 def view_items(vm: VM, view: DictView) -> list[Value]:
     """What walking a view of a dict gives."""
-    items = containers.mapping_items(vm, view.of)
+    of = vm.look(view.of)
+    items = (
+        containers.dict_items(vm, of)
+        if isinstance(of, Object)
+        else containers.mapping_items(vm, of)
+    )
     match view.kind:
         case "keys":
             return [key for key, _ in items]

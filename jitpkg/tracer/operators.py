@@ -93,8 +93,11 @@ def binary(vm: VM, name: str, a: Value, b: Value, *, in_place: bool = False) -> 
     """`a + b` and its like, or `a += b`."""
     a, b = vm.look(a), vm.look(b)
     function, in_place_function, stem = BINARY[name]
-    if isinstance(a, Tensor) or isinstance(b, Tensor):
+    if isinstance(a, Tensor) or (isinstance(b, Tensor) and not in_place):
         return _tensor_binary(vm, in_place_function if in_place else function, stem, a, b)
+    if isinstance(b, Tensor):
+        result = None if isinstance(a, Constant | Tuple) else _in_place(vm, stem, a, b)
+        return binary(vm, name, a, b) if result is None else result
     if isinstance(a, Constant) and isinstance(b, Constant):
         return constants.fold(vm, in_place_function if in_place else function, (a, b))
     if in_place:
