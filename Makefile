@@ -43,7 +43,7 @@ rules: setup
 	$(VENV_PYTHON) -m pytest -q tests/test_house_rules.py
 
 stdlib: $(STDLIB_VENV)/ready
-	PYTHONPATH=. $(STDLIB_VENV)/bin/python tests/stdlib/run.py $(ARGS)
+	$(STDLIB_VENV)/bin/python -m tests.stdlib.run $(ARGS)
 
 bench: setup
 	$(VENV_PYTHON) benchmarks/run.py $(ARGS)

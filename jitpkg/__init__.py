@@ -1,11 +1,13 @@
 """jitpkg: a just-in-time compiler for PyTorch in pure Python.
 
-Everything is loaded when it is first used: `import jitpkg` loads neither torch nor the compiler.
+What is large is loaded when it is first used: `import jitpkg` loads neither torch nor the compiler.
 """
 
 import gc
 import importlib
 from typing import Any
+
+from jitpkg.marks import disable, graph_break, is_compiling
 
 _HOMES = {
     "jit": "jitpkg.api",
@@ -16,13 +18,10 @@ _HOMES = {
     "explain": "jitpkg.explanation",
     "Explanation": "jitpkg.explanation",
     "set_logs": "jitpkg.logs",
-    "disable": "jitpkg.marks",
-    "graph_break": "jitpkg.marks",
-    "is_compiling": "jitpkg.marks",
 }
 _MODULES = ("config", "errors", "events")
 
-__all__ = [*_HOMES, *_MODULES]  # noqa: PLE0604
+__all__ = ["disable", "graph_break", "is_compiling", *_HOMES, *_MODULES]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:

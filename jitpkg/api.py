@@ -61,6 +61,7 @@ class Settings:
             fullgraph=self.fullgraph,
             dynamic=self.dynamic,
             twin=lambda callee: twins.of(callee, compiler),
+            middle=lambda code, name: twins.middle(code, name, compiler),
             reset=twins.clear,
         )
         return compiler

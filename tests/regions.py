@@ -118,6 +118,7 @@ class Walking:
         self.emitter = emitter
         self.codes: dict[int, CodeType] = {}
         self.moved: set[int] = set()
+        self.left = 0
 
     def reachable(self) -> list[int]:
         """Exits that a walk may come to."""
@@ -149,6 +150,7 @@ class Walking:
         self.moved.add(best[0])
         if self.emitter is None or is_generator(self.points.code):
             return best
+        self.left += 1
         return -2 - best[0], self.leave, best[2]
 
     def leave(
@@ -317,21 +319,23 @@ class Rewriter:
     def __init__(self, region_at: RegionAt) -> None:
         self.region_at = region_at
         self.regions: list[Region] = []
-        self.rewritten: dict[int, CodeType] = {}
-        self.originals: list[CodeType] = []
+        self.rewritten: dict[tuple[str, CodeType], CodeType] = {}
+        """By file and, since files are read again, by what they hold."""
+        self.done: dict[int, CodeType] = {}
 
     def code(self, code: CodeType) -> CodeType:
         """The rewritten code; what was rewritten before is given back as it is."""
-        if id(code) in self.rewritten:
-            return self.rewritten[id(code)]
+        key = code.co_filename, code
+        if id(code) in self.done or key in self.rewritten:
+            return self.rewritten.get(key, code)
         nested = tuple(self.code(c) if isinstance(c, CodeType) else c for c in code.co_consts)
         changed = any(a is not b for a, b in zip(nested, code.co_consts, strict=True))
         new = code.replace(co_consts=nested) if changed else code
         if is_function(code):
             points = Points.of(new)
-            new = Emitter(points, self.hooks(points)).hooked()
-        self.originals += [code, new]
-        self.rewritten[id(code)] = self.rewritten[id(new)] = new
+            if hooks := self.hooks(points):
+                new = Emitter(points, hooks).hooked()
+        self.rewritten[key] = self.done[id(new)] = new
         return new
 
     def hooks(self, points: Points, which: Iterable[int] | None = None) -> dict[int, Hook]:

@@ -11,17 +11,18 @@ from types import CodeType
 from jitpkg.code.effects import (
     BOUND,
     CELL,
+    CELL_IN_CELL,
     FINAL,
     LASTI,
+    QUIET,
     UNBOUND_SLOT,
     VALUE,
-    Inconsistent,
     State,
     accesses,
     after,
     join,
 )
-from jitpkg.code.instructions import Decoded, Instruction, decode
+from jitpkg.code.instructions import Decoded, Inconsistent, Instruction, decode
 
 GENERATOR_FLAGS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 FUNCTION_FLAGS = inspect.CO_OPTIMIZED | inspect.CO_NEWLOCALS
@@ -125,6 +126,7 @@ def analyse(code: CodeType, cells: Collection[int] = ()) -> Analysis:
         states[i] = new
         heappush(todo, rank[i])
 
+    own_cells = own_cell_slots(instructions)
     flow(0, _at_entry(code, cells))
     raised: set[tuple[int, str, str]] = set()  # most instructions under a handler are alike to it
     done = -1
@@ -143,17 +145,36 @@ def analyse(code: CodeType, cells: Collection[int] = ()) -> Analysis:
                     f"{code.co_qualname}, instruction {i} ({ins.opname}): "
                     f"stack {state.stack!r} is below the handler's depth {depth}"
                 )
-            kept = state.stack[:depth]
-            way = ins.covered.handler, kept, state.slots
+            kept, slots = state.stack[:depth], state.slots
+            if own_cells and ins.opname in QUIET:
+                slots = _given_back(slots, own_cells)
+            way = ins.covered.handler, kept, slots
             if way not in raised:
                 raised.add(way)
                 pushed = (LASTI if ins.covered.lasti else "") + VALUE
-                flow(ins.covered.handler, State(kept + pushed, state.slots))
+                flow(ins.covered.handler, State(kept + pushed, slots))
         if ins.target is not None:
             flow(ins.target, after(ins, state, jumps=True))
         if ins.opname not in FINAL:
             flow(i + 1, after(ins, state, jumps=False))
     return Analysis(code, decoded, tuple(states[:-1]))
+
+
+def own_cell_slots(instructions: Sequence[Instruction]) -> frozenset[int]:
+    """Slots that the prologue makes cells."""
+    found: set[int] = set()
+    for ins in instructions:
+        if ins.opname == "RESUME":
+            break
+        if ins.opname == "MAKE_CELL":
+            found.add(ins.arg)
+    return frozenset(found)
+
+
+def _given_back(slots: str, cells: frozenset[int]) -> str:
+    """The slots, without what comprehensions borrow: CPython relies on it that nothing raises
+    between the taking of a cell and the handler that gives it back, and neither behind that."""
+    return "".join(CELL if slot in cells else kind for slot, kind in enumerate(slots))
 
 
 def _ranks(instructions: Sequence[Instruction]) -> tuple[list[int], list[int]]:
@@ -192,7 +213,11 @@ def _at_entry(code: CodeType, cells: Collection[int]) -> State:
     parameters = parameter_count(code)
     arguments = "".join(CELL if slot in cells else BOUND for slot in range(parameters))
     others = len(slot_names(code)) - parameters - len(code.co_freevars)
-    return State("", arguments + UNBOUND_SLOT * others + CELL * len(code.co_freevars))
+    first = parameters + others
+    free = "".join(
+        CELL_IN_CELL if first + k in cells else CELL for k in range(len(code.co_freevars))
+    )
+    return State("", arguments + UNBOUND_SLOT * others + free)
 
 
 def stored_slots(analysis: Analysis) -> frozenset[int]:

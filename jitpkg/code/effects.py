@@ -10,13 +10,8 @@ from functools import lru_cache
 from opcode import opmap, stack_effect
 from typing import Literal, NamedTuple
 
-from jitpkg.code.instructions import Instruction
+from jitpkg.code.instructions import Inconsistent, Instruction
 from jitpkg.code.versions import ATTRIBUTE_LOADS_METHODS, HAS_ARGUMENT, NULL_BELOW_CALLABLE
-
-
-class Inconsistent(Exception):
-    """A code object's stack depths do not agree: it was not made by CPython's compiler."""
-
 
 # Kinds of stack values
 VALUE = "v"
@@ -52,6 +47,21 @@ FINAL = frozenset(
     }
 )
 """Opcodes that never continue with the next instruction."""
+
+QUIET = frozenset(
+    {
+        "COPY",
+        "END_FOR",
+        "LOAD_FAST_AND_CLEAR",
+        "MAKE_CELL",
+        "NOP",
+        "POP_TOP",
+        "STORE_FAST",
+        "STORE_FAST_STORE_FAST",
+        "SWAP",
+    }
+)
+"""Opcodes that raise nothing themselves; a trace function can, before any instruction."""
 
 DEREFS = frozenset(
     {
@@ -118,7 +128,7 @@ def after(ins: Instruction, state: State, *, jumps: bool) -> State:
             state = _after_access(access, slot, state)
         return state
     stack = state.stack
-    if ins.opname == "LOAD_DEREF" and state.slots[ins.arg] == CELL_IN_CELL:
+    if ins.opname == "LOAD_DEREF" and state.slots[ins.arg : ins.arg + 1] == CELL_IN_CELL:
         return State(stack + CELL_VALUE, state.slots)
     if ins.opname in ("COPY", "SWAP"):
         if ins.arg > len(stack):
@@ -147,6 +157,8 @@ _STORED = {NULL: UNBOUND_SLOT, MAYBE_NULL: MAYBE_BOUND, CELL_VALUE: CELL}
 
 
 def _after_access(access: Access, slot: int, state: State) -> State:
+    if slot >= len(state.slots):
+        raise Inconsistent(f"there is no slot {slot}")
     stack, before = state.stack, state.slots[slot]
     match access:
         case "load":

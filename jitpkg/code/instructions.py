@@ -10,6 +10,11 @@ from typing import NamedTuple
 
 from jitpkg.code.versions import CACHES
 
+
+class Inconsistent(Exception):
+    """A code object is not as CPython's compiler makes them, and is not understood."""
+
+
 Position = tuple[int | None, int | None, int | None, int | None]
 """First line, last line, first column, last column; None where the compiler gave none."""
 
@@ -63,7 +68,12 @@ class Decoded:
 
 
 def decode(code: CodeType) -> Decoded:
-    """Decode `code`; the inverse is `jitpkg.rewriter.assemble`."""
+    """Decode `code`; the inverse is `jitpkg.rewriter.assemble`.
+
+    Raises:
+        Inconsistent: a jump or an exception-table entry does not lead to an instruction, or two
+            entries cover the same one.
+    """
     raw = code.co_code
     positions = list(code.co_positions())
     found: list[tuple[str, int, int, int]] = []  # opname, argument, offset, end
@@ -79,24 +89,35 @@ def decode(code: CodeType) -> Decoded:
             start, argument = end, 0
         at = end
     index_of[len(raw)] = len(found)
+    try:
+        covered = _covered(code, index_of, len(found))
+        instructions = [
+            Instruction(
+                name,
+                arg,
+                positions[offset // 2],
+                _jump_target(name, arg, end, index_of) if name in _JUMPS else None,
+                covered[k],
+            )
+            for k, (name, arg, offset, end) in enumerate(found)
+        ]
+    except KeyError as error:
+        raise Inconsistent(f"{code.co_qualname}: there is no instruction at {error}") from None
+    return Decoded(tuple(instructions), tuple([offset for _, _, offset, _ in found]))
 
-    covered: list[Covered | None] = [None] * len(found)
+
+def _covered(code: CodeType, index_of: dict[int, int], count: int) -> list[Covered | None]:
+    """For each instruction, the entry that covers it."""
+    covered: list[Covered | None] = [None] * count
+    end = 0
     for first, stop, handler, depth, lasti in _exception_table(code.co_exceptiontable):
+        if first < end:
+            raise Inconsistent(f"{code.co_qualname}: two exception-table entries at {first}")
+        end = stop
         entry = Covered(index_of[handler], depth, lasti)
         for k in range(index_of[first], index_of[stop]):
             covered[k] = entry
-
-    instructions = [
-        Instruction(
-            name,
-            arg,
-            positions[offset // 2],
-            _jump_target(name, arg, end, index_of) if name in _JUMPS else None,
-            covered[k],
-        )
-        for k, (name, arg, offset, end) in enumerate(found)
-    ]
-    return Decoded(tuple(instructions), tuple([offset for _, _, offset, _ in found]))
+    return covered
 
 
 def _jump_target(name: str, arg: int, end: int, index_of: dict[int, int]) -> int:

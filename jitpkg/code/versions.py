@@ -51,9 +51,6 @@ COMPARE_EQUAL = {(3, 11): 2, (3, 12): 40}.get(PYTHON, 88)
 COMPARE_TO_BOOL = 16 if PYTHON >= (3, 13) else 0
 """The bit of COMPARE_OP's argument that turns the result into a bool."""
 
-THROW_BACKS_UP_TO_SEND = PYTHON == (3, 11)
-"""Throwing into a delegating generator expects SEND right before the YIELD_VALUE it stands at."""
-
 HAS_ARGUMENT = frozenset(getattr(opcode, "hasarg", range(opcode.HAVE_ARGUMENT, 256)))
 """Opcodes that take an argument."""
 

@@ -140,6 +140,8 @@ class LengthIs:
     """The builtin class of a subclass's instance; None where the object itself is of one."""
 
     def test(self, names: Names) -> str:
+        if self.cls is None and not self.length:
+            return f"not {names.of(self.at)}"
         if self.cls is None:
             return f"len({names.of(self.at)}) == {self.length}"
         length_of = names.hold(special(self.cls, "__len__"), f"{self.cls.__name__}_len")

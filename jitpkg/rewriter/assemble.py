@@ -57,6 +57,7 @@ class Layout:
     consts: list[object]
     names: tuple[str, ...]
     varnames: tuple[str, ...]
+    freevars: tuple[str, ...]
     stacksize: int
     argcount: int
     posonlyargcount: int
@@ -117,7 +118,7 @@ def assemble(instructions: Sequence[Emitted], layout: Layout) -> tuple[CodeType,
     bytecode.qualname = like.co_qualname
     bytecode.filename = like.co_filename
     bytecode.first_lineno = like.co_firstlineno
-    bytecode.freevars = list(like.co_freevars)
+    bytecode.freevars = list(layout.freevars)
     bytecode.cellvars = list(like.co_cellvars)
     bytecode.argcount = layout.argcount
     bytecode.posonlyargcount = layout.posonlyargcount

@@ -2,14 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from types import CellType, CodeType
+from typing import Any, Protocol
 
 from torch import fx
 
+from jitpkg.rewriter.points import Points
+
 Backend = Callable[[fx.GraphModule, list[Any]], Callable[..., Any]]
 """Compiles a graph for example inputs into a callable that takes such inputs."""
+
+
+class Middle(Protocol):
+    """Where functions of one code object go on after a break inside of them."""
+
+    points: Points
+
+    @property
+    def has_graph(self) -> bool:
+        """Whether any of them has a graph of its own."""
+        ...
+
+    def hook(self, points: Sequence[int]) -> None:
+        """Go on compiled from these points."""
+        ...
+
+    def continuation(
+        self,
+        p: int,
+        globals_: dict[str, object],
+        free: tuple[CellType, ...],
+        own: tuple[CellType, ...],
+        state: tuple[Any, ...],
+    ) -> Callable[..., Any]:
+        """A function that goes on at `p`, once, whatever it is called with.
+
+        Args:
+            free: the closure's cells.
+            own: the function's own cells.
+            state: the locals that nothing stores to, and the tuple that an exit to `p` restores.
+        """
+        ...
+
+
+def _no_middle(code: CodeType, name: str) -> Middle:
+    raise LookupError(name)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -21,5 +60,7 @@ class Compiler:
     dynamic: bool | None = None
     twin: Callable[[Any], Any] = field(default=lambda function: function)
     """Gives a compiled twin of a callable that is called next."""
+    middle: Callable[[CodeType, str], Middle] = field(default=_no_middle)
+    """Gives what a function can be entered through in its middle, by its code and name."""
     reset: Callable[[], None] = field(default=lambda: None)
     """Forgets all twins."""

@@ -11,13 +11,15 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from jitpkg import config, events
-from jitpkg.code.analysis import is_generator
+from jitpkg.code.analysis import is_function, is_generator
+from jitpkg.code.instructions import Inconsistent
+from jitpkg.code.verify import Unverified
 from jitpkg.errors import GraphBreak, InternalError
 from jitpkg.guards import state as global_state
 from jitpkg.guards.explain import FirstFailure, first_failure
 from jitpkg.guards.kinds import Guard
 from jitpkg.rewriter.compiler import Compiler
-from jitpkg.rewriter.door import Door
+from jitpkg.rewriter.door import RETURN, Door
 from jitpkg.rewriter.emitter import Emitter, Hook
 from jitpkg.rewriter.entry import Entry, Interface, Run
 from jitpkg.rewriter.handover import Handover
@@ -29,6 +31,9 @@ Result = tuple[int, Callable[..., Callable[..., Any]] | None, Any]
 
 Stale = Callable[[CodeType], Callable[..., Callable[..., Any]] | None]
 """Given the code that a version was made from: None, or the `leave` of a call that starts again."""
+
+_CALLED = -1
+"""In place of a number of kept stack values: a resume function that an instruction calls."""
 
 _IDLE_ENTRIES = 3
 """So many traces without a graph, and none with one: the region gives nothing."""
@@ -78,6 +83,12 @@ class Region:
             self.dispatcher.drop(self)
         return self.native(arguments)
 
+    def probe(self) -> None:
+        """An entry without a graph has run; if none is found behind it either, the hook goes."""
+        self.rests += 1
+        if self.rests == _RESTS and not self.has_graph:
+            self.dispatcher.drop(self)
+
     def leave_here(self, arguments: tuple[object, ...]) -> Result:
         """Go on with the original code, in a frame that has the newest hooks."""
         if self.dispatcher.is_generator:
@@ -98,12 +109,17 @@ class Region:
 
     def add(self, entry: Entry) -> None:
         """Try this entry after all others."""
+        entry.set_otherwise(self.miss)
         if self.entries:
             self.entries[-1].set_otherwise(entry.run)
             self.entries = (*self.entries, entry)
         else:
             self.entries = (entry,)
             self.run = entry.run
+
+    @property
+    def has_graph(self) -> bool:
+        return any(entry.gains for entry in self.entries)
 
     @property
     def idle(self) -> bool:
@@ -162,7 +178,11 @@ class Dispatcher:
         self._owners.update(functions)
         if first not in self.regions:
             self.regions[first] = Region(self, first)
-        self._emit()
+        try:
+            self._emit()
+        except Unverified as error:
+            self._failed(error, config.current())
+            return False
         return True
 
     def uninstall(self) -> None:
@@ -171,23 +191,25 @@ class Dispatcher:
 
     def _emit(self) -> None:
         """Emit a version with all regions and exits that are known now."""
-        if self.is_generator:
-            self.regions = {h: self._successor(region) for h, region in self.regions.items()}
         emitter = self._emitter()
         emitted = emitter.hooked()
         self._resumes.clear()
         events.STREAM.emit(events.CodeEmitted(self.name, self.points.code, emitted))
         self._replace(emitted)
 
-    def _successor(self, region: Region) -> Region:
-        """A generator's frame cannot learn a new exit, so each version has regions of its own."""
-        new = Region(self, region.h)
-        new.exits = region.exits
-        for entry in region.entries:
-            new.add(entry)
-        if new.entries:
-            new.entries[-1].set_otherwise(new.miss)
-        return new
+    def _with_exit(self, region: Region, exit_: int) -> Region:
+        """The region, which now has this exit, too.
+
+        A generator's frame cannot learn a new exit: while it lives, its code's regions have the
+        entries and exits that the code knows, and the next version has a region of its own.
+        """
+        exits = (*region.exits, exit_)
+        if self.is_generator:
+            old, region = region, Region(self, region.h)
+            for entry in old.entries:
+                region.add(entry.copy())
+        region.exits = exits
+        return region
 
     def _emitter(self) -> Emitter:
         hooks = {h: Hook(Door(region), region.exits) for h, region in self.regions.items()}
@@ -215,6 +237,37 @@ class Dispatcher:
             self._resumes[p, base] = code
         return FunctionType(code, globals_, code.co_name, None, cells)
 
+    @property
+    def has_graph(self) -> bool:
+        """Whether a graph has been compiled for any region, not counting what that leads to."""
+        regions = tuple(self.regions.values())
+        return any(entry.op_count for region in regions for entry in region.entries)
+
+    def hook(self, points: Sequence[int]) -> None:
+        """Stand at these points as well, if the code can be hooked at all."""
+        with self._lock:
+            new = [h for h in points if h not in self.regions]
+            self.regions.update((h, Region(self, h)) for h in new)
+            if new:
+                self._emit()
+
+    def continuation(
+        self,
+        p: int,
+        globals_: dict[str, object],
+        free: tuple[types.CellType, ...],
+        own: tuple[types.CellType, ...],
+        state: tuple[Any, ...],
+    ) -> FunctionType:
+        """The newest version, entered at `p` by a call whose own arguments mean nothing."""
+        code = self._resumes.get((p, _CALLED))
+        if code is None:
+            code = self._emitter().resume(p, 0, called=True)
+            ORIGINALS.add(code, self.points.code)
+            self._resumes[p, _CALLED] = code
+        cells = (*free, *map(types.CellType, own), types.CellType(state))
+        return FunctionType(code, globals_, code.co_name, None, cells)
+
     # A miss
 
     def miss(self, region: Region, arguments: tuple[object, ...]) -> Result:
@@ -222,6 +275,8 @@ class Dispatcher:
             leave = self._stale(self.points.code)
             if leave is not None:
                 return -2 - region.h, leave, ()
+        if self.is_generator and self.regions.get(region.h) is not region:
+            return region.native(arguments)  # a frame that is older than the newest hooks
         options = config.current()
         if options.disable or region.full or self._building or global_state.obstacle():
             return region.native(arguments)
@@ -241,10 +296,12 @@ class Dispatcher:
             self._lock.release()
         if entry is None:
             return region.native(arguments)
-        if changed and (self.is_generator or looks):
+        if changed and (self.is_generator or looks or self.points.looks_at_frames):
             return region.native(arguments)
         if entry.exit is None:
             return region.leave_here(arguments) if changed else region.native(arguments)
+        if self.is_generator and entry.exit not in (RETURN, *region.exits):
+            return region.native(arguments)
         return entry.run(*arguments)  # type: ignore[no-any-return]
 
     def _build(
@@ -272,11 +329,10 @@ class Dispatcher:
             unchanged=region.unchanged,
             leave=region.leave,
             rest=region.rest,
+            probe=region.probe,
             guards=self._followed if region.h == self.points.first() else (),
         )
-        produced = produce(
-            name, region.handover, arguments, interface, self.compiler, options, region.miss
-        )
+        produced = produce(name, region.handover, arguments, interface, self.compiler, options)
         if produced is None:
             return None, False, False
         self._entries += 1
@@ -308,8 +364,9 @@ class Dispatcher:
         """Give the code the hooks and exits that a new entry needs; whether anything changed."""
         changed = False
         exit_ = produced.entry.exit
-        if exit_ is not None and exit_ >= 0 and exit_ not in region.exits:
-            region.exits = (*region.exits, exit_)
+        newest = self.regions.get(region.h, region)
+        if exit_ is not None and exit_ >= 0 and exit_ not in newest.exits:
+            self.regions[region.h] = self._with_exit(newest, exit_)
             changed = True
         for h in produced.hooks:
             if h not in self.regions:
@@ -350,3 +407,14 @@ class Dispatcher:
             f" jitpkg, please report it ({type(error).__name__}: {error}).",
             stacklevel=4,
         )
+
+
+def dispatcher_for(code: CodeType, compiler: Compiler, name: str) -> Dispatcher | None:
+    """A dispatcher; None for code that is no function's or that is not understood."""
+    if not is_function(code):
+        return None
+    try:
+        return Dispatcher(code, compiler, name)
+    except Inconsistent as error:
+        events.STREAM.emit(events.FellBack(name, error))
+        return None

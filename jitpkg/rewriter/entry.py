@@ -6,23 +6,37 @@ Its source is registered with `linecache`, so that tracebacks show it and a debu
 from __future__ import annotations
 
 import builtins
+import dataclasses
 import linecache
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
 from torch import fx
 
-from jitpkg.guards.kinds import Exists, Guard, Is, LineageIs, Same, StateIs, TensorIs, sources_of
-from jitpkg.guards.sources import Held, Source, base_of
+from jitpkg.guards.kinds import (
+    Exists,
+    Guard,
+    Has,
+    Is,
+    LineageIs,
+    Same,
+    StateIs,
+    TensorIs,
+    TypeIs,
+    sources_of,
+)
+from jitpkg.guards.sources import Held, Item, Source, base_of
 from jitpkg.guards.state import state_guards
 from jitpkg.guards.text import Text, order, write_tests
+from jitpkg.rewriter.compiler import Compiler, Middle
 from jitpkg.rewriter.door import RETURN
 from jitpkg.rewriter.failure import Failures
 from jitpkg.rewriter.rebuild import Rebuilder, needed
 from jitpkg.tracer.effects import effect_operands
-from jitpkg.tracer.trace import Left, Returned, Trace
+from jitpkg.tracer.region import Left
+from jitpkg.tracer.trace import Returned, Trace
 from jitpkg.tracer.values import Tensor, Value
 
 OTHERWISE = "otherwise"
@@ -51,6 +65,8 @@ class Interface:
     leave: Callable[..., Callable[..., Any]]
     rest: Run
     """What an entry returns that knows of nothing to gain."""
+    probe: Callable[[], None]
+    """Called by an entry without a graph that goes on inside of functions that may have some."""
     guards: tuple[Guard, ...] = ()
     """What every entry tests besides its own guards."""
 
@@ -67,11 +83,26 @@ class Entry:
     op_count: int
     exit: int | None
     """The exit at which it always ends; None for an entry that does nothing."""
+    middles: tuple[Middle, ...] = ()
+    """Where it goes on inside of functions that were inlined."""
+
+    @property
+    def gains(self) -> bool:
+        """Whether a graph runs: the entry's own, or one that it leads to."""
+        if self.exit is None:
+            return False
+        return bool(self.op_count or not self.middles or any(m.has_graph for m in self.middles))
 
     @property
     def is_unconditional(self) -> bool:
         """Whether the entry fits every call in this state of the process."""
         return all(isinstance(guard, StateIs) for guard in self.guards)
+
+    def copy(self) -> Entry:
+        """The same entry for another chain of entries."""
+        run = self.run
+        same = FunctionType(run.__code__, run.__globals__, run.__name__, run.__defaults__)
+        return dataclasses.replace(self, run=same)
 
     def set_otherwise(self, run: Run) -> None:
         """What to try when the guards do not hold: the next entry, or a trace."""
@@ -98,11 +129,11 @@ def write_entry(
     interface: Interface,
     graph: Callable[..., Any],
     module: fx.GraphModule,
-    twin: Callable[[Any], Any],
-    otherwise: Run,
+    compiler: Compiler,
 ) -> Entry:
     """Generate the entry for a trace whose graph was compiled."""
-    text, rebuilder = _begin(interface, trace)
+    text = _begin(interface)
+    rebuilder = Rebuilder(text, trace.heap, compiler)
     operands = operands_of(trace)
     sources, tensors = needed(trace.heap, [*outputs.values, *operands])
     sources = [i.source for i in trace.inputs] + sources
@@ -114,12 +145,24 @@ def write_entry(
     rebuilder.make(outputs.values)
     values = [rebuilder.expression(value) for value in outputs.values]
     if outputs.called is not None:
-        values[outputs.called] = _twin_of(text, values[outputs.called], twin, trace, interface)
+        values[outputs.called] = _twin_of(
+            text, values[outputs.called], compiler.twin, trace, interface
+        )
+    middles = _middles(trace, compiler)
+    if middles and not trace.op_count:
+        text.line(f"{text.hold(interface.probe, 'probe')}()")
     leave = text.hold(interface.leave, "leave")
     result = values[0] if outputs.exit == RETURN else _tuple(values)
     text.line(f"return {outputs.exit}, {leave}, {result}")
-    run, source = _compiled(name, text, interface, otherwise)
-    return Entry(name, run, source, tuple(guards), returned, trace.op_count, outputs.exit)
+    run, source = _compiled(name, text, interface)
+    return Entry(name, run, source, tuple(guards), returned, trace.op_count, outputs.exit, middles)
+
+
+def _middles(trace: Trace, compiler: Compiler) -> tuple[Middle, ...]:
+    """What stands behind the functions in the middle of which Python goes on."""
+    if isinstance(trace.exit, Returned):
+        return ()
+    return tuple(compiler.middle(c.code, c.code.co_qualname) for c in trace.exit.continuations())
 
 
 def _twin_of(
@@ -140,13 +183,13 @@ def _arguments(interface: Interface) -> str:
 
 
 def write_idle_entry(
-    name: str, guards: Sequence[Guard], trace: Trace, interface: Interface, otherwise: Run
+    name: str, guards: Sequence[Guard], trace: Trace, interface: Interface
 ) -> Entry:
     """Generate an entry that knows of nothing to gain, and lets the original code run."""
-    text, _ = _begin(interface, trace)
+    text = _begin(interface)
     _write_guards(text, guards, [], trace, interface)
     text.line(f"return {text.hold(interface.rest, 'original_code')}({_arguments(interface)})")
-    run, source = _compiled(name, text, interface, otherwise)
+    run, source = _compiled(name, text, interface)
     return Entry(name, run, source, tuple(guards), None, 0, None)
 
 
@@ -162,10 +205,22 @@ def complete_guards(trace: Trace, interface: Interface) -> list[Guard]:
         else:
             others.append(guard)
     read = {at for guard in others if not isinstance(guard, Exists) for at in _steps(guard)}
-    others = [g for g in others if not (isinstance(g, Exists) and g.at in read)]
+    dicts = {g.at for g in others if isinstance(g, TypeIs) and g.cls is dict}
+    others = [g for g in others if not _is_tested_by_reading(g, read, dicts)]
     has_tensors = any(isinstance(guard, TensorIs) for guard in others)
     merged = [LineageIs(cls, tuple(found.items())) for cls, found in lineages.items()]
     return order([*others, *merged, *state_guards(has_tensors=has_tensors)])
+
+
+def _is_tested_by_reading(guard: Guard, read: Set[Source], dicts: Set[Source]) -> bool:
+    """Whether what a guard says to be there is read anyway: that fails where it is not."""
+    match guard:
+        case Exists():
+            return guard.at in read
+        case Has(at, str() as key, True):
+            return at in dicts and Item(at, key) in read
+        case _:
+            return False
 
 
 def _steps(guard: Guard) -> Iterator[Source]:
@@ -177,9 +232,8 @@ def _steps(guard: Guard) -> Iterator[Source]:
             at = base_of(at)
 
 
-def _begin(interface: Interface, trace: Trace) -> tuple[Text, Rebuilder]:
-    text = Text(interface.parameters, reserved=[OTHERWISE])
-    return text, Rebuilder(text, trace.heap)
+def _begin(interface: Interface) -> Text:
+    return Text(interface.parameters, reserved=[OTHERWISE])
 
 
 def operands_of(trace: Trace) -> list[Value]:
@@ -263,9 +317,7 @@ def _write_graph(
     return module
 
 
-def _compiled(
-    name: str, text: Text, interface: Interface, otherwise: Run
-) -> tuple[FunctionType, str]:
+def _compiled(name: str, text: Text, interface: Interface) -> tuple[FunctionType, str]:
     parameters = list(interface.parameters.values())
     held = dict(text.held)
     signature = ", ".join([*parameters, f"{OTHERWISE}=None", *(f"{n}=None" for n in held)])
@@ -278,7 +330,7 @@ def _compiled(
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     run: FunctionType = namespace["entry"]
     run.__qualname__ = run.__name__ = name
-    run.__defaults__ = (otherwise, *held.values())
+    run.__defaults__ = (None, *held.values())
     return run, source
 
 

@@ -99,7 +99,7 @@ class Replay:
         effects = self._effects[: failure.effects]
         operands = [operand for effect in effects for operand in effect_operands(effect)]
         text = Text(self._parameters, reserved=["computed"])
-        rebuilder = Rebuilder(text, heap)
+        rebuilder = Rebuilder(text, heap, None)
         for tensor in needed(heap, operands)[1]:
             node = heap.read(tensor, "node") or tensor.node
             if computed.get(node.name) is None:

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
-from jitpkg.code.analysis import is_function, slot_names
+from jitpkg.code.analysis import slot_names
 from jitpkg.guards.kinds import CodeIs, Guard
 from jitpkg.guards.sources import Held
 from jitpkg.rewriter.compiler import Compiler
-from jitpkg.rewriter.dispatch import Dispatcher
+from jitpkg.rewriter.dispatch import Dispatcher, dispatcher_for
 from jitpkg.rewriter.door import drop_frame
 from jitpkg.rewriter.originals import ORIGINALS
 from jitpkg.rewriter.twins import twin_function
@@ -32,10 +32,8 @@ def compile_in_place(function: FunctionType, compiler: Compiler) -> FunctionType
     if before is not None:
         before.uninstall()
     code = ORIGINALS.of(function.__code__)
-    if not is_function(code):
-        return function
-    dispatcher = Dispatcher(code, compiler, function.__qualname__)
-    if dispatcher.install([function]):
+    dispatcher = dispatcher_for(code, compiler, function.__qualname__)
+    if dispatcher is not None and dispatcher.install([function]):
         function.__dict__[ATTRIBUTE] = dispatcher
     return function
 
@@ -65,9 +63,10 @@ class _Follower:
         return ORIGINALS.of(self.original.__code__)
 
     def _install(self) -> None:
-        if not is_function(self.twin.__code__):
+        code, name = self.twin.__code__, self.original.__qualname__
+        dispatcher = dispatcher_for(code, self.compiler, name)
+        if dispatcher is None:
             return
-        dispatcher = Dispatcher(self.twin.__code__, self.compiler, self.original.__qualname__)
         dispatcher.follow(self.guards(), self.stale)
         if dispatcher.install([self.twin]):
             self.twin.__dict__[ATTRIBUTE] = dispatcher

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from jitpkg.code.analysis import slot_names
 from jitpkg.code.effects import MAYBE_BOUND, MAYBE_NULL, NULL
+from jitpkg.code.versions import NULL_BELOW_CALLABLE
 from jitpkg.guards.kinds import Guard, Is, IsNot
 from jitpkg.guards.sources import CellInput, Globals, Input, Source
 from jitpkg.guards.text import Text
@@ -83,14 +84,40 @@ class Handover:
         for _, obj in paths:
             assert isinstance(obj, dict)
             namespace = obj
+        own = points.cells_at(h) if h == points.first() else ()
         return Start(
-            points.code, h, tuple(slots), tuple(stack), namespace, tuple(guards), tuple(cells)
+            code=points.code,
+            point=h,
+            locals=tuple(slots),
+            stack=tuple(stack),
+            namespace=namespace,
+            guards=tuple(guards),
+            cells=tuple(cells),
+            private=frozenset(cell for cell, _ in cells[: len(own)]),
         )
 
     def output_places(self, p: int) -> tuple[list[int], list[int]]:
         """The slots and stack depths that an exit to `p` takes, in order."""
         stack = self.points.stack_above(p, self.base)
         return list(self.points.restored_at(p)), [v.depth for v in stack if v.passed]
+
+
+def called_depth(points: Points, point: int, stack: Sequence[Value]) -> int | None:
+    """The stack depth of what the next instruction calls, or None where it is no call."""
+    instructions = points.instructions[point:][:3]
+    call = next((ins for ins in instructions if ins.opname not in ("KW_NAMES", "PRECALL")), None)
+    match call.opname if call else "":
+        case "CALL":
+            bottom = len(stack) - call.arg - 2 if call else 0
+        case "CALL_KW":
+            bottom = len(stack) - call.arg - 3 if call else 0
+        case "CALL_FUNCTION_EX":
+            bottom = len(stack) - 3 - (call.arg & 1) if call else 0
+        case _:
+            return None
+    if NULL_BELOW_CALLABLE and stack[bottom] is traced.NULL:
+        return bottom + 1
+    return bottom
 
 
 def _value(source: Source, obj: object, guards: list[Guard], *, sure: bool) -> Value:

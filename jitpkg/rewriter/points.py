@@ -21,7 +21,7 @@ from jitpkg.code.effects import (
     UNBOUND_SLOT,
     VALUE,
 )
-from jitpkg.code.versions import END_FOR_POPS_ONE, FOR_ITER_SKIPS_END, THROW_BACKS_UP_TO_SEND
+from jitpkg.code.versions import END_FOR_POPS_ONE, FOR_ITER_SKIPS_END
 
 _USES_GLOBALS = frozenset(
     {
@@ -34,8 +34,18 @@ _USES_GLOBALS = frozenset(
         "IMPORT_NAME",
     }
 )
+_DELEGATING = frozenset({"SEND", "JUMP_BACKWARD_NO_INTERRUPT"})
 _REBUILDABLE = frozenset({VALUE, NULL, MAYBE_NULL, LASTI})
 """Kinds that an exit can put on the stack; a lasti above the kept part is only ever dropped."""
+
+
+LOOK_AT_FRAMES = frozenset(
+    """
+    _getframe _getframemodulename currentframe extract_stack format_stack getouterframes
+    print_stack stacklevel walk_stack
+    """.split()
+)
+"""Names in code that would notice the frame of a resume function."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +96,10 @@ class Points:
         """Slots that an exit to `i` stores: those of `locals_at` that can have changed."""
         return tuple(s for s in self.locals_at(i) if s in self.stored)
 
+    def only_handed_over(self, i: int) -> tuple[int, ...]:
+        """Slots of `locals_at` that nothing stores to, so that an exit need not restore them."""
+        return tuple(s for s in self.locals_at(i) if s not in self.stored)
+
     def unbound_at(self, i: int) -> tuple[int, ...]:
         """Slots that an exit to `i` unbinds, for they may have been bound at the hook."""
         kinds = self.analysis.slots(i)
@@ -112,6 +126,11 @@ class Points:
     def uses_globals(self) -> bool:
         """Whether the code reads or writes its globals, or makes functions that do."""
         return any(ins.opname in _USES_GLOBALS for ins in self.instructions)
+
+    @cached_property
+    def looks_at_frames(self) -> bool:
+        """Whether the code seems to look at the frames that it runs in."""
+        return _names(self.code, LOOK_AT_FRAMES)
 
     def input_count(self, h: int) -> int:
         """How many values a hook at `h` hands over, before cells and globals."""
@@ -145,8 +164,8 @@ class Points:
             return "END_FOR, which FOR_ITER skips"
         if END_FOR_POPS_ONE and before.opname == "END_FOR":
             return "POP_TOP behind END_FOR, which FOR_ITER skips"
-        if THROW_BACKS_UP_TO_SEND and before.opname == "SEND":
-            return "behind SEND, where the interpreter expects it"
+        if ins.opname in _DELEGATING or before.opname == "SEND":
+            return "inside yield from or await, where no signal is handled"
         stack = self.analysis.stack(i)
         if MIXED in stack:
             return "the stack differs between two ways here"
@@ -187,6 +206,14 @@ class Points:
             return "a comprehension between them borrows the slot of a cell"
         return None
 
+    def enter_refusal(self, p: int) -> str | None:
+        """Why a call cannot begin at `p`, with all that is live there made anew; None if it can."""
+        if (refusal := self.refusal(p)) is not None:
+            return refusal
+        if set(self.analysis.stack(p)) - _REBUILDABLE:
+            return "something on the stack that only the interpreter can make"
+        return None
+
     def hookable(self) -> Iterator[int]:
         """All points that can be hooks."""
         return (i for i in range(len(self.instructions)) if self.refusal(i) is None)
@@ -213,6 +240,13 @@ class Points:
             else:
                 todo.extend(self.analysis.successors(i))
         return tuple(sorted(found))
+
+
+def _names(code: CodeType, names: frozenset[str]) -> bool:
+    """Whether the code, or a function or comprehension in it, uses one of these names."""
+    if not names.isdisjoint(code.co_names):
+        return True
+    return any(isinstance(const, CodeType) and _names(const, names) for const in code.co_consts)
 
 
 def _borrowed(stack: str) -> list[int]:

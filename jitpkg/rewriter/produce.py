@@ -6,13 +6,13 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import CodeType
 from typing import Any
 
 import torch
 from torch import fx
 
 from jitpkg import events
-from jitpkg.code.versions import NULL_BELOW_CALLABLE
 from jitpkg.config import Options
 from jitpkg.errors import BackendError, GraphBreak
 from jitpkg.facts.answers import Facts
@@ -24,19 +24,19 @@ from jitpkg.rewriter.entry import (
     Entry,
     Interface,
     Outputs,
-    Run,
     complete_guards,
     exit_values,
     operands_of,
     write_entry,
     write_idle_entry,
 )
-from jitpkg.rewriter.handover import Handover
+from jitpkg.rewriter.handover import Handover, called_depth
 from jitpkg.rewriter.originals import ORIGINALS
-from jitpkg.rewriter.rebuild import can_rebuild, needed
+from jitpkg.rewriter.points import Points
+from jitpkg.rewriter.rebuild import can_rebuild, needed, reachable
 from jitpkg.tracer import reasons
-from jitpkg.tracer.trace import Left, Returned, Trace, trace
-from jitpkg.tracer.values import NULL
+from jitpkg.tracer.region import Left, Limits
+from jitpkg.tracer.trace import Returned, Trace, trace
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -67,7 +67,6 @@ def produce(
     interface: Interface,
     compiler: Compiler,
     options: Options,
-    otherwise: Run,
 ) -> Produced | None:
     """Make an entry; None where another thread is tracing.
 
@@ -82,9 +81,9 @@ def produce(
         guards = complete_guards(traced, interface)
         outputs = _outputs(traced, handover)
         if _is_idle(traced, outputs, options):
-            idle = write_idle_entry(name, guards, traced, interface, otherwise)
-            return _produced(idle, traced, handover)
-        return _compiled(name, traced, guards, outputs, handover, interface, compiler, otherwise)
+            idle = write_idle_entry(name, guards, traced, interface)
+            return _produced(idle, traced, handover, compiler)
+        return _compiled(name, traced, guards, outputs, handover, interface, compiler)
     finally:
         _TRACING.lock.release()
 
@@ -103,8 +102,12 @@ def _traced(
         options,
         _TRACING.facts,
         original_code=ORIGINALS.of,
-        can_leave=lambda p: points.exit_refusal(h, p) is None,
-        can_rebuild=can_rebuild,
+        limits=Limits(
+            leave=lambda p: points.exit_refusal(h, p) is None,
+            enter=lambda code, p: _can_enter(compiler, code, p),
+            rebuild=can_rebuild,
+            reachable=reachable,
+        ),
     )
     function = name.rpartition("#")[0]
     events.STREAM.emit(events.Traced(function, name, time.perf_counter() - began))
@@ -120,20 +123,37 @@ _NO_BREAKS = (reasons.RAISES, reasons.GENERATOR, reasons.FORCED)
 """Reasons that `fullgraph=True` does not mind: the program leaves, or is suspended."""
 
 
+def _can_enter(compiler: Compiler, code: CodeType, p: int) -> bool:
+    return compiler.middle(code, code.co_qualname).points.enter_refusal(p) is None
+
+
 def _is_idle(traced: Trace, outputs: Outputs, options: Options) -> bool:
     """Without a graph, the original code is as good, unless what it calls may have one."""
     forced = options.break_anywhere or options.break_before is not None
-    return not traced.op_count and not forced and outputs.called is None
+    goes_on = isinstance(traced.exit, Left) and any(traced.exit.continuations())
+    return not (traced.op_count or forced or goes_on or outputs.called is not None)
 
 
-def _hooks(traced: Trace, handover: Handover) -> tuple[int, ...]:
-    """Where the code must be hooked so that it goes on compiled behind the break."""
-    if isinstance(traced.exit, Returned):
+def _hooks(traced: Trace, handover: Handover, compiler: Compiler) -> tuple[int, ...]:
+    """Where the code must be hooked so that it goes on compiled behind the break.
+
+    Inlined functions in the middle of which Python goes on are hooked here and now.
+    """
+    exit_ = traced.exit
+    if isinstance(exit_, Returned):
         return ()
-    point = traced.exit.point
-    if traced.exit.graph_break.reason is reasons.FORCED:
+    inner = list(exit_.continuations())
+    for k, continuation in enumerate(inner):
+        forced = exit_.graph_break.reason is reasons.FORCED and k == len(inner) - 1
+        middle = compiler.middle(continuation.code, continuation.code.co_qualname)
+        middle.hook(_behind(middle.points, continuation.point, forced=forced))
+    forced = exit_.graph_break.reason is reasons.FORCED and not inner
+    return _behind(handover.points, exit_.point, forced=forced)
+
+
+def _behind(points: Points, point: int, *, forced: bool) -> tuple[int, ...]:
+    if forced:
         return (point,)
-    points = handover.points
     return tuple(
         h for h in points.behind(point) if not _leaves_at_once(points.instructions[h].opname)
     )
@@ -151,53 +171,29 @@ def _compiled(
     handover: Handover,
     interface: Interface,
     compiler: Compiler,
-    otherwise: Run,
 ) -> Produced:
     module = _module(name, traced, outputs)
     graph = _compile_graph(name, traced, module, compiler)
-    entry = write_entry(
-        name, traced, guards, outputs, interface, graph, module, compiler.twin, otherwise
-    )
+    entry = write_entry(name, traced, guards, outputs, interface, graph, module, compiler)
     function = name.rpartition("#")[0]
     texts = tuple(shown(guard) for guard in guards)
     events.STREAM.emit(events.EntryAdded(function, name, texts, entry.source))
-    return _produced(entry, traced, handover)
+    return _produced(entry, traced, handover, compiler)
 
 
-def _produced(entry: Entry, traced: Trace, handover: Handover) -> Produced:
+def _produced(entry: Entry, traced: Trace, handover: Handover, compiler: Compiler) -> Produced:
     looks = isinstance(traced.exit, Left) and reasons.looks_at_frames(traced.exit.graph_break)
-    return Produced(entry, _hooks(traced, handover), looks)
+    return Produced(entry, _hooks(traced, handover, compiler), looks)
 
 
 def _outputs(traced: Trace, handover: Handover) -> Outputs:
     if isinstance(traced.exit, Returned):
         return exit_values(traced, (), (), None)
     locals_, depths = handover.output_places(traced.exit.point)
-    called = _called(traced.exit, handover)
+    called = None
+    if len(traced.exit.graph_break.stack) > 1 and not any(traced.exit.continuations()):
+        called = called_depth(handover.points, traced.exit.point, traced.exit.stack)
     return exit_values(traced, locals_, depths, called if called in depths else None)
-
-
-def _called(exit_: Left, handover: Handover) -> int | None:
-    """The stack depth of a callable in which the trace broke, and which Python calls now."""
-    if len(exit_.graph_break.stack) < 2:
-        return None
-    instructions = handover.points.instructions
-    call = next((i for i in instructions[exit_.point :][:3] if i.opname not in _BEFORE_CALL), None)
-    match call.opname if call else "":
-        case "CALL":
-            bottom = len(exit_.stack) - call.arg - 2 if call else 0
-        case "CALL_KW":
-            bottom = len(exit_.stack) - call.arg - 3 if call else 0
-        case "CALL_FUNCTION_EX":
-            bottom = len(exit_.stack) - 3 - (call.arg & 1) if call else 0
-        case _:
-            return None
-    if NULL_BELOW_CALLABLE and exit_.stack[bottom] is NULL:
-        return bottom + 1
-    return bottom
-
-
-_BEFORE_CALL = ("KW_NAMES", "PRECALL")
 
 
 def _module(name: str, traced: Trace, outputs: Outputs) -> fx.GraphModule:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import collections
 import types
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import cast
 
 import torch
@@ -17,7 +17,9 @@ from jitpkg.guards.kinds import static_lookup
 from jitpkg.guards.sources import Held, Source
 from jitpkg.guards.special import special
 from jitpkg.guards.text import Text
+from jitpkg.rewriter.compiler import Compiler
 from jitpkg.rewriter.door import UNBOUND as UNBOUND_OBJECT
+from jitpkg.rewriter.handover import called_depth
 from jitpkg.tracer.construction import FROM_ARGUMENTS
 from jitpkg.tracer.containers import base_class
 from jitpkg.tracer.effects import (
@@ -37,6 +39,7 @@ from jitpkg.tracer.values import (
     UNBOUND,
     Cell,
     Constant,
+    Continuation,
     DictView,
     Function,
     Generator,
@@ -54,8 +57,8 @@ from jitpkg.tracer.values import (
 )
 
 
-def can_rebuild(heap: Heap, values: Sequence[Value]) -> bool:
-    """Whether all of these values, and what they refer to, can be made real."""
+def reachable(heap: Heap, values: Sequence[Value]) -> set[Value]:
+    """All of these values, and what they refer to."""
     seen: set[Value] = set()
     todo = list(values)
     while todo:
@@ -63,11 +66,17 @@ def can_rebuild(heap: Heap, values: Sequence[Value]) -> bool:
         if value in seen:
             continue
         seen.add(value)
-        if not _has_row(heap, value):
-            return False
         if source_of(value) is None or isinstance(value, Object):
             todo.extend(parts(heap, value))
-    return not any(isinstance(value, Iterator) and _holds_itself(heap, value) for value in seen)
+    return seen
+
+
+def can_rebuild(heap: Heap, values: Sequence[Value]) -> bool:
+    """Whether all of these values, and what they refer to, can be made real."""
+    return all(
+        _has_row(heap, value) and not (isinstance(value, Iterator) and _holds_itself(heap, value))
+        for value in reachable(heap, values)
+    )
 
 
 def _holds_itself(heap: Heap, iterator: Iterator) -> bool:
@@ -121,6 +130,8 @@ def parts(heap: Heap, value: Value) -> list[Value]:
             return [value.receiver]
         case Iterator():
             return list(value.parts)
+        case Continuation():
+            return [*value.locals, *value.stack]
         case _:
             return []
 
@@ -159,7 +170,7 @@ def needed(heap: Heap, values: Sequence[Value]) -> tuple[list[Source], list[Tens
         elif isinstance(value, Tensor):
             tensors.append(value)
         else:
-            if isinstance(value, Function):
+            if isinstance(value, Function | Continuation):
                 sources.append(value.globals)
             todo.extend(reversed(parts(heap, value)))
     return sources, tensors
@@ -168,9 +179,10 @@ def needed(heap: Heap, values: Sequence[Value]) -> tuple[list[Source], list[Tens
 class Rebuilder:
     """Writes the statements that make values real."""
 
-    def __init__(self, text: Text, heap: Heap) -> None:
+    def __init__(self, text: Text, heap: Heap, compiler: Compiler | None) -> None:
         self.text = text
         self.heap = heap
+        self.compiler = compiler
         self.names: dict[Value, str] = {}
         """Variables that hold values already."""
         self._fills: list[Object | Cell | Function] = []
@@ -220,6 +232,8 @@ class Rebuilder:
                 return f"{self.expression(value.of)}.__dict__"
             case DictView():
                 return f"{self.expression(value.of)}.{value.kind}()"
+            case Continuation():
+                return self._continuation(value)
         if value is UNBOUND or value is NULL:
             return self._hold(UNBOUND_OBJECT)
         raise TypeError(f"no way to make {value} real")
@@ -416,6 +430,33 @@ class Rebuilder:
             case _:
                 return f"{self._hold(types.MethodType)}({function}, {receiver})"
 
+    # Continuations
+
+    def _continuation(self, value: Continuation) -> str:
+        assert self.compiler is not None, "effects have no continuations"
+        middle = self.compiler.middle(value.code, value.code.co_qualname)
+        points, p = middle.points, value.point
+        passed = [place.depth for place in points.stack_above(p, 0) if place.passed]
+        stack = {depth: self.expression(value.stack[depth]) for depth in passed}
+        if value.calls and (called := called_depth(points, p, value.stack)) in stack:
+            stack[called] = f"{self.text.hold(self.compiler.twin, 'twin')}({stack[called]})"
+        restored = [*self._slots(value, points.restored_at(p)), *stack.values()]
+        state = [*self._slots(value, points.only_handed_over(p)), _tuple_of(restored)]
+        arguments = ", ".join(
+            (
+                str(p),
+                self.text.read(value.globals),
+                _tuple_of(self._slots(value, points.free)),
+                _tuple_of(self._slots(value, points.cells_at(p))),
+                _tuple_of(state),
+            )
+        )
+        continuation = self.text.hold(middle.continuation, f"inside_{value.code.co_name}")
+        return self._named(value, "go_on", f"{continuation}({arguments})")
+
+    def _slots(self, value: Continuation, slots: Iterable[int]) -> list[str]:
+        return [self.expression(value.locals[slot]) for slot in slots]
+
     # Iterators
 
     def _iterator(self, value: Iterator) -> str:
@@ -495,6 +536,10 @@ class Rebuilder:
 
     def _is_exact(self, target: Value) -> bool:
         return isinstance(target, Object) and target.cls in _PLAIN
+
+
+def _tuple_of(texts: Iterable[str]) -> str:
+    return "(" + "".join(f"{text}, " for text in texts) + ")"
 
 
 def advance(iterator: types.GeneratorType[object, None, None], steps: int) -> None:

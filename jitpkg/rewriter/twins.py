@@ -5,10 +5,9 @@ from __future__ import annotations
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
-from jitpkg.code.analysis import is_function
 from jitpkg.guards.kinds import static_lookup
 from jitpkg.rewriter.compiler import Compiler
-from jitpkg.rewriter.dispatch import Dispatcher
+from jitpkg.rewriter.dispatch import Dispatcher, dispatcher_for
 from jitpkg.rewriter.originals import ORIGINALS
 from jitpkg.tracer.libraries import refusal
 
@@ -19,9 +18,12 @@ class Twins:
     def __init__(self) -> None:
         self._dispatchers: dict[int, Dispatcher | None] = {}
         self._codes: list[CodeType] = []
+        self._in_the_middle: set[int] = set()
+        """Those of them that nobody has called from their beginning yet."""
 
     def clear(self) -> None:
         self._dispatchers.clear()
+        self._in_the_middle.clear()
         self._codes.clear()
 
     def of(self, callee: Any, compiler: Compiler) -> Any:
@@ -42,6 +44,16 @@ class Twins:
         twin = self._function(function, compiler)
         return callee if twin is function else MethodType(twin, receiver)
 
+    def middle(self, code: CodeType, name: str, compiler: Compiler) -> Dispatcher:
+        """What stands behind functions with this code, which may have no hooks yet."""
+        found = self._dispatchers.get(id(code))
+        if found is None:
+            found = Dispatcher(code, compiler, name)
+            self._dispatchers[id(code)] = found
+            self._in_the_middle.add(id(code))
+            self._codes.append(code)
+        return found
+
     def _function(self, function: FunctionType, compiler: Compiler) -> FunctionType:
         code = function.__code__
         if ORIGINALS.of(code) is not code or refusal(function) is not None:
@@ -52,14 +64,14 @@ class Twins:
         dispatcher = self._dispatchers[id(code)]
         if dispatcher is None or not dispatcher.regions:
             return function
+        if id(code) in self._in_the_middle:
+            self._in_the_middle.discard(id(code))
+            dispatcher.install()
         return twin_function(function, dispatcher.code)
 
     def _dispatcher(self, function: FunctionType, compiler: Compiler) -> Dispatcher | None:
-        code = function.__code__
-        if not is_function(code):
-            return None
-        dispatcher = Dispatcher(code, compiler, function.__qualname__)
-        return dispatcher if dispatcher.install() else None
+        dispatcher = dispatcher_for(function.__code__, compiler, function.__qualname__)
+        return dispatcher if dispatcher is not None and dispatcher.install() else None
 
 
 def twin_function(function: FunctionType, code: CodeType) -> FunctionType:

@@ -12,6 +12,7 @@ from jitpkg.tracer import reasons
 from jitpkg.tracer.values import (
     Cell,
     Constant,
+    Continuation,
     DictView,
     Function,
     Generator,
@@ -185,7 +186,7 @@ def class_of(vm: VM, value: Value) -> type:
             return _CLASS_OF_ITERATOR[value.kind]
         case Generator():
             return value.cls
-        case Kept() | Marker() | Lazy():
+        case Kept() | Marker() | Lazy() | Continuation():
             vm.stop(reasons.OPAQUE, "a value below the hook's stack")
 
 

@@ -25,6 +25,8 @@ class Frame:
     """The operation that is executed next."""
     trusted: bool = False
     """Of jitpkg's own polyfills: what it reads needs no guard."""
+    direct: bool = False
+    """Whether an instruction of its caller does nothing but call it."""
     handled: list[Value] = field(default_factory=list)
     """Exceptions whose handlers this frame is in, innermost last."""
 

@@ -46,7 +46,7 @@ class Machine(VM):
     """Executes the dialect on traced values."""
 
     checkpoint: Callable[[Frame, Op], None] | None = None
-    """Called before each operation of the outermost frame."""
+    """Called before each operation of the outermost frame, and of those that are `direct`."""
 
     # Execution
 
@@ -62,7 +62,7 @@ class Machine(VM):
 
     def _execute(self, frame: Frame) -> Finished:
         ops = frame.program.ops
-        watch = self.checkpoint if frame is self.frames[0] else None
+        watch = self.checkpoint if frame.direct or frame is self.frames[0] else None
         while True:
             op = ops[frame.at]
             if watch is not None:
@@ -121,6 +121,9 @@ class Machine(VM):
 
     def call(self, function: Value, args: Args, kwargs: Kwargs | None = None) -> Value:
         return calls.call(self, function, args, kwargs)
+
+    def call_directly(self, function: Value, args: Args, kwargs: Kwargs) -> Value:
+        return calls.call(self, function, args, kwargs, direct=True)
 
     def call_object(self, function: object, *args: Value) -> Value:
         return calls.call(self, Known(function, Held(function)), args, {})

@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import CellType, CodeType
 
 from torch import fx
 
-from jitpkg.code.dialect import Op, translate
+from jitpkg.code.dialect import translate
 from jitpkg.config import Options
 from jitpkg.errors import Break
 from jitpkg.facts.answers import Facts
 from jitpkg.guards.kinds import Guard, Same, sources_of
 from jitpkg.guards.sources import Attr, Globals, Source, base_of
 from jitpkg.tracer import namespaces, reasons, state
-from jitpkg.tracer.effects import DeleteAttribute, Effect, SetAttribute, effect_operands
+from jitpkg.tracer.effects import DeleteAttribute, Effect, SetAttribute, SetCell
 from jitpkg.tracer.frames import Frame
 from jitpkg.tracer.graph import GraphInput
 from jitpkg.tracer.heap import Heap
 from jitpkg.tracer.iterators import must_finish
 from jitpkg.tracer.look import source_of
 from jitpkg.tracer.machine import Machine
-from jitpkg.tracer.values import Cell, Kept, Object, Tensor, Value
-from jitpkg.tracer.vm import VM, Failure, Mark, Raised, Stopped
+from jitpkg.tracer.region import Left, Limits, Region, alive
+from jitpkg.tracer.values import NONE, Cell, Kept, Object, Tensor, Value
+from jitpkg.tracer.vm import VM, Failure, Raised, Stopped
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,8 @@ class Start:
     """What is known of the values already."""
     cells: tuple[tuple[Cell, object], ...]
     """The cells among the locals, and the real ones."""
+    private: frozenset[Cell] = frozenset()
+    """Those that the function has just made: nobody else has them."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -51,16 +54,6 @@ class Returned:
     """The region left the function."""
 
     value: Value
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Left:
-    """The region ends before an instruction, and Python goes on there."""
-
-    point: int
-    locals: tuple[Value, ...]
-    stack: tuple[Value, ...]
-    graph_break: Break
 
 
 Exit = Returned | Left
@@ -84,72 +77,13 @@ class Trace:
     """How many operations were traced, those of callees included."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class _Snapshot:
-    """The outermost frame before one of its instructions."""
-
-    point: int
-    locals: tuple[Value, ...]
-    stack: tuple[Value, ...]
-    mark: Mark
-
-
-class _Region:
-    """Watches the outermost frame: remembers where it can be left, and forces breaks."""
-
-    def __init__(
-        self, vm: VM, start: Start, options: Options, can_leave: Callable[[int], bool]
-    ) -> None:
-        self.vm = vm
-        self.start = start
-        self.options = options
-        self.can_leave = can_leave
-        self.base = sum(isinstance(value, Kept) for value in start.stack)
-        self.snapshots: list[_Snapshot] = []
-        self._instruction = -1
-        self._points = 0
-
-    def before(self, frame: Frame, op: Op) -> None:
-        """Called before each operation of the outermost frame."""
-        if op.index == self._instruction and frame.program.ops[frame.at - 1].index == op.index:
-            return  # in the middle of an instruction
-        self._instruction = op.index
-        point = self._point(frame, op)
-        if point is None:
-            return
-        self.snapshots.append(
-            _Snapshot(point, tuple(frame.locals), tuple(frame.stack), self.vm.mark())
-        )
-        if len(self.snapshots) > 1:
-            self._force()
-
-    def _point(self, frame: Frame, op: Op) -> int | None:
-        """The point to leave at: the instruction, or one before it that is no operation itself."""
-        if not self.snapshots:
-            return self.start.point
-        first = frame.program.first
-        point = op.index
-        while point >= 0 and first[point] == frame.at:
-            if self.can_leave(point):
-                return point
-            point -= 1
-        return None
-
-    def _force(self) -> None:
-        self._points += 1
-        if self.options.break_anywhere or self.options.break_before == self._points - 1:
-            forced = self.vm.break_here(reasons.FORCED)
-            raise Stopped(forced)
-
-
 def trace(
     start: Start,
     options: Options,
     facts: Facts,
     *,
     original_code: Callable[[CodeType], CodeType],
-    can_leave: Callable[[int], bool],
-    can_rebuild: Callable[[Heap, Sequence[Value]], bool],
+    limits: Limits,
 ) -> Trace:
     """Trace from `start` until the function returns or tracing cannot go on.
 
@@ -157,8 +91,7 @@ def trace(
 
     Args:
         original_code: from a hooked code object to the one that its author wrote.
-        can_leave: whether a region that begins at `start` may end before an instruction.
-        can_rebuild: whether all of these values can be made real.
+        limits: where a region that begins at `start` may end.
     """
     program = translate(start.code)
     frame = Frame(
@@ -176,19 +109,22 @@ def trace(
         namespaces.existing_cell(vm, cell, real)
         vm.seen[id(real)] = cell
         vm.keep_alive.append(real)
-    region = _Region(vm, start, options, can_leave)
+    base = sum(isinstance(value, Kept) for value in start.stack)
+    region = Region(vm, start.point, base, options, limits)
     vm.checkpoint = region.before
     with state.preserved(), _no_finalisers():
         try:
             finished = vm.resume_frame(frame)
             exit_: Exit = Returned(finished.value)
-            if must_finish(vm) or not can_rebuild(vm.heap, _alive(vm, (finished.value,))):
-                not_rebuilt = Break(reasons.NOT_REBUILT, "a result of the trace")
-                exit_ = _left(vm, region, not_rebuilt, can_rebuild)
+            effects = _lasting(vm, finished.value, start.private, limits)
+            if must_finish(vm) or not limits.rebuild(vm.heap, alive(effects, (finished.value,))):
+                exit_ = region.left(Break(reasons.NOT_REBUILT, "a result of the trace"))
+            else:
+                vm.effects = effects
         except Stopped as stopped:
-            exit_ = _left(vm, region, stopped.graph_break, can_rebuild)
+            exit_ = region.left(stopped.graph_break)
         except Raised as raised:
-            exit_ = _left(vm, region, _uncaught(vm, frame, raised), can_rebuild)
+            exit_ = region.left(_uncaught(vm, frame, raised))
         finally:
             vm.checkpoint = None  # it refers to the trace, which holds the call's arguments
     vm.guards.extend(_distinct(vm))
@@ -204,6 +140,24 @@ def trace(
         failures=vm.failures,
         instructions=vm.steps,
     )
+
+
+def _lasting(vm: VM, result: Value, private: frozenset[Cell], limits: Limits) -> list[Effect]:
+    """The effects when the function has returned: nobody asks for the cells that only it had.
+
+    Each keeps its place, for failures know effects by their number.
+    """
+    own = [isinstance(effect, SetCell) and effect.target in private for effect in vm.effects]
+    if not any(own):
+        return vm.effects
+    others = [effect for effect, is_own in zip(vm.effects, own, strict=True) if not is_own]
+    reached = limits.reachable(vm.heap, alive(others, (result,)))
+    return [
+        SetCell(effect.target, NONE)
+        if isinstance(effect, SetCell) and is_own and effect.target not in reached
+        else effect
+        for effect, is_own in zip(vm.effects, own, strict=True)
+    ]
 
 
 @contextmanager
@@ -264,38 +218,3 @@ def _uncaught(vm: VM, frame: Frame, raised: Raised) -> Break:
         return vm.break_here(reasons.RAISES, detail)
     finally:
         vm.frames.pop()
-
-
-def _left(
-    vm: VM,
-    region: _Region,
-    graph_break: Break,
-    can_rebuild: Callable[[Heap, Sequence[Value]], bool],
-) -> Left:
-    """Go back to the last instruction before which everything can be handed to Python."""
-    for snapshot in reversed(region.snapshots):
-        vm.rollback(snapshot.mark)
-        if must_finish(vm) or not _kept_in_place(snapshot, region.base):
-            continue
-        values = _alive(vm, (*snapshot.locals, *snapshot.stack[region.base :]))
-        if can_rebuild(vm.heap, values):
-            return Left(snapshot.point, snapshot.locals, snapshot.stack, graph_break)
-    raise AssertionError("a region can always end where it begins")
-
-
-def _kept_in_place(snapshot: _Snapshot, base: int) -> bool:
-    """Whether what the hook keeps on the stack is where it was, and nowhere else."""
-    in_place = all(
-        isinstance(value, Kept) and value.depth == depth
-        for depth, value in enumerate(snapshot.stack[:base])
-    )
-    others = (*snapshot.locals, *snapshot.stack[base:])
-    return in_place and not any(isinstance(value, Kept) for value in others)
-
-
-def _alive(vm: VM, values: tuple[Value, ...]) -> list[Value]:
-    """What has to be made real at an exit: values that live on, and those of effects."""
-    alive = list(values)
-    for effect in vm.effects:
-        alive.extend(effect_operands(effect))
-    return alive

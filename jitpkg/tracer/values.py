@@ -196,6 +196,21 @@ class Kept:
     depth: int
 
 
+@dataclass(eq=False, slots=True)
+class Continuation:
+    """A callable, made for an exit, that goes on in the middle of a function that was inlined."""
+
+    code: CodeType
+    point: int
+    locals: tuple[Value, ...]
+    """By slot."""
+    stack: tuple[Value, ...]
+    globals: Source
+    namespace: dict[str, object] = field(repr=False)
+    calls: bool
+    """Whether its next instruction calls a function that was being traced, too."""
+
+
 Value = (
     Marker
     | Lazy
@@ -215,6 +230,7 @@ Value = (
     | Generator
     | Opaque
     | Kept
+    | Continuation
 )
 
 

@@ -193,6 +193,10 @@ class VM(ABC):
     def call(self, function: Value, args: Args, kwargs: Kwargs | None = None) -> Value: ...
 
     @abstractmethod
+    def call_directly(self, function: Value, args: Args, kwargs: Kwargs) -> Value:
+        """The same, as all that an instruction does but for pushing the result."""
+
+    @abstractmethod
     def call_object(self, function: object, *args: Value) -> Value:
         """Call a function that tracing itself needs, such as `operator.add` or a polyfill."""
 

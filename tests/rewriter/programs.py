@@ -249,13 +249,22 @@ def looks_at_locals(n):
 
     c = 3
     found = locals()
+    again = sorted(locals())
+    return sorted((k, str(v)) for k, v in found.items() if k not in ("found", "inner")), again, b
+
+
+@with_arguments((3,))
+def looks_at_frames(n):
+    a = n
+
+    def inner():
+        return a
+
     live = sys._getframe().f_locals
     return (
-        sorted((k, v) for k, v in found.items() if k not in ("found", "inner", "live")),
-        sorted(k for k in live if k not in ("found", "live")),
+        sorted(k for k in live if k != "live"),
         sys._getframe().f_lineno - sys._getframe().f_code.co_firstlineno,
         sys._getframe().f_code.co_name,
-        b,
     )
 
 
@@ -728,8 +737,5 @@ def _many_locals() -> Callable[..., Any]:
     return namespace["outer"]
 
 
-LARGE: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
-    (_many_locals(), (5,)),
-    (_many_locals(), (1,)),
-]
-"""Too large for a run of their own at each point."""
+many_locals = _many_locals()
+"""Too large for hooks at each of its points."""

@@ -10,7 +10,7 @@ from typing import Any
 from jitpkg.code.analysis import is_function
 from jitpkg.rewriter.emitter import Emitter
 from jitpkg.rewriter.points import Points
-from tests.regions import Leaving, Region, Rewriter, walk
+from tests.regions import Leaving, Region, Rewriter, Walking, walk
 from tests.rewriter import programs
 
 Entries = list[tuple[str, int | None]]
@@ -43,34 +43,22 @@ def entries(error: BaseException) -> Entries:
     ]
 
 
-def without_extra_frames(entries: Entries, wanted: Entries) -> Entries:
-    """Drop what a resume function may add: the entry of the frame that called it."""
-    kept: Entries = []
-    names = iter([*wanted, None])
-    want = next(names)
-    for entry in entries:
-        if entry == want:
-            kept.append(entry)
-            want = next(names)
-        elif entry[0] not in {name for name, _ in wanted}:
-            kept.append(entry)
-    return kept
-
-
 def functions_in(code: CodeType) -> list[CodeType]:
     return [c for c in walk(code) if is_function(c)]
 
 
-def leaving_at(function: FunctionType, code: CodeType, h: int) -> tuple[FunctionType, Leaving]:
-    """`function` with one hook, at point `h` of a code object in it, that leaves there."""
-    made: list[Leaving] = []
+def leaving_at(
+    function: FunctionType, code: CodeType, h: int, kind: type[Leaving | Walking]
+) -> tuple[FunctionType, Leaving | Walking]:
+    """`function` with one hook, at point `h` of a code object in it, that leaves."""
+    made: list[Leaving | Walking] = []
 
     def region_at(points: Points, at: int) -> Region | None:
         if at != h or points.code.co_qualname != code.co_qualname:
             return None
         if points.code.co_firstlineno != code.co_firstlineno:
             return None
-        made.append(Leaving(points, h, lambda: Emitter(points, {})))
+        made.append(kind(points, h, emitter=lambda: Emitter(points, {})))
         return made[0]
 
     return keeping(Rewriter(region_at), function), made[0]

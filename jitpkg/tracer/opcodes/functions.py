@@ -29,7 +29,7 @@ def _call(vm: VM, frame: Frame, count: int, names: tuple[str, ...]) -> None:
     function, receiver = _pop_callee(frame)
     positional = len(values) - len(names)
     kwargs = dict(zip(names, values[positional:], strict=True))
-    frame.push(vm.call(function, (*receiver, *values[:positional]), kwargs))
+    frame.push(vm.call_directly(function, (*receiver, *values[:positional]), kwargs))
 
 
 @OPS.op("CALL")
@@ -44,7 +44,7 @@ def call_kw(vm: VM, frame: Frame, op: Op) -> None:
     """callee argument … names -- result"""
     names = vm.look(frame.pop())
     assert isinstance(names, Tuple)
-    keywords = tuple(cast(str, cast(Constant, name).value) for name in names.items)
+    keywords = tuple(cast(str, cast(Constant, vm.look(name)).value) for name in names.items)
     _call(vm, frame, cast(int, op.arg), keywords)
 
 
@@ -60,7 +60,7 @@ def call_function_ex(vm: VM, frame: Frame, op: Op) -> None:
             kwargs[name.value] = value
     args = tuple(vm.unpack(frame.pop()))
     function, receiver = _pop_callee(frame)
-    frame.push(vm.call(function, (*receiver, *args), kwargs))
+    frame.push(vm.call_directly(function, (*receiver, *args), kwargs))
 
 
 _DEFAULTS, _KEYWORD_DEFAULTS, _ANNOTATIONS, _CLOSURE = 1, 2, 4, 8

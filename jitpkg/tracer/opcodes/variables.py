@@ -11,7 +11,7 @@ from jitpkg.guards.sources import Input
 from jitpkg.tracer import namespaces, reasons
 from jitpkg.tracer.frames import Frame
 from jitpkg.tracer.opcodes.table import OpTable
-from jitpkg.tracer.values import NULL, UNBOUND, Cell, Constant, Lazy, Opaque
+from jitpkg.tracer.values import NULL, UNBOUND, Cell, Constant, Lazy, Opaque, Value
 from jitpkg.tracer.vm import VM
 
 OPS = OpTable()
@@ -75,8 +75,9 @@ def load_local(vm: VM, frame: Frame, op: Op) -> None:
 @OPS.op("STORE_LOCAL")
 def store_local(vm: VM, frame: Frame, op: Op) -> None:
     """value --"""
-    value = frame.pop()
-    frame.locals[cast(int, op.arg)] = UNBOUND if value is NULL else value
+    value, slot = frame.pop(), cast(int, op.arg)
+    _let_go(vm, frame.locals[slot])
+    frame.locals[slot] = UNBOUND if value is NULL else value
 
 
 @OPS.op("DELETE_LOCAL")
@@ -89,7 +90,16 @@ def delete_local(vm: VM, frame: Frame, op: Op) -> None:
             UnboundLocalError,
             f"cannot access local variable '{name}' where it is not associated with a value",
         )
+    _let_go(vm, frame.locals[slot])
     frame.locals[slot] = UNBOUND
+
+
+def _let_go(vm: VM, value: Value) -> None:
+    """What a variable held is dropped: a finaliser, which may run now, is not to run later."""
+    if isinstance(value, Lazy | Opaque):
+        value = vm.look(value)
+        if isinstance(value, Opaque) and hasattr(type(value.obj), "__del__"):
+            vm.stop(reasons.OPAQUE, f"{value.why}, is dropped")
 
 
 @OPS.op("TAKE_LOCAL")

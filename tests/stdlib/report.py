@@ -1,0 +1,182 @@
+"""The comparison of the runs, the table, and the census of points."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+import tomllib
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from tests.stdlib.tasks import FOLDER, Run, Task
+
+PYTHON = "{}.{}".format(*sys.version_info[:2])
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """A test that may end otherwise in a mode."""
+
+    mode: str
+    test: str
+    why: str
+
+
+def load_allowed() -> list[Allowed]:
+    data = tomllib.loads((FOLDER / "allowed.toml").read_text(encoding="utf-8"))
+    return [
+        Allowed(entry["mode"], test, entry["why"])
+        for entry in data.get("allowed", [])
+        if PYTHON in entry.get("pythons", [PYTHON])
+        for test in entry["tests"]
+    ]
+
+
+COLUMNS = ("functions", "codes", "instructions", "hooks")
+
+
+class Report:
+    """Collects the runs of each task, from several threads, and says what differs."""
+
+    def __init__(self, *, details: bool) -> None:
+        self.details = details
+        self.lock = threading.Lock()
+        self.allowed = load_allowed()
+        self.needed: set[Allowed] = set()
+        self.asked: set[tuple[str, str]] = set()
+        """(mode, test) for each test that was run."""
+        self.differences: list[str] = []
+        self.rows: list[tuple[Task, dict[str, Run], dict[str, list[str]]]] = []
+        self.began = time.perf_counter()
+
+    def add(self, task: Task, runs: dict[str, Run]) -> None:
+        with self.lock:
+            differing = {
+                mode: self.compare(task, mode, runs["plain"], run)
+                for mode, run in runs.items()
+                if mode != "plain"
+            }
+            self.rows.append((task, runs, differing))
+            state = "differs" if any(differing.values()) else "as the plain run"
+            passed = sum(outcome == "passed" for outcome in runs["plain"].outcomes.values())
+            seconds = [f"{runs[m].counts.get('seconds', 0):.1f}" for m in runs]
+            print(f"{task.test}: {passed} tests, {state} ({' '.join(seconds)} s)", flush=True)
+
+    def compare(self, task: Task, mode: str, plain: Run, run: Run) -> list[str]:
+        """The tests that differ though they may not."""
+        if plain.crash is not None:
+            print(f"{task.test}: cannot be run plainly: {plain.crash}")
+            return []
+        if run.crash is not None:
+            self.differences.append(f"{task.test}, {mode}: {run.crash}")
+            return [task.test]
+        found = []
+        for test, outcome in plain.outcomes.items():
+            self.asked.add((mode, test))
+            now = run.outcomes.get(test, "not run")
+            if now == outcome or outcome == "failed":
+                continue
+            excuse = next((a for a in self.allowed if (a.mode, a.test) == (mode, test)), None)
+            if excuse is not None:
+                self.needed.add(excuse)
+                continue
+            found.append(test)
+            self.differences.append(f"{test}, {mode}: {now}, plainly {outcome}")
+            if self.details:
+                self.differences.append(run.details.get(test, ""))
+        if unequal := run.counts.get("unequal"):
+            found.append(task.test)
+            self.differences.append(f"{task.test}: not equivalent without hooks: {unequal[:9]}")
+        return found
+
+    # What is printed at the end
+
+    def finish(self) -> None:
+        print()
+        self.table()
+        print()
+        self.census()
+        print()
+        for allowed in sorted(self.needed, key=lambda a: (a.mode, a.test)):
+            print(f"allowed: {allowed.test}, {allowed.mode}: {allowed.why}")
+        for allowed in self.allowed:
+            if allowed not in self.needed and (allowed.mode, allowed.test) in self.asked:
+                print(f"allowed, and not needed any more: {allowed.test}, {allowed.mode}")
+        for difference in self.differences:
+            print(f"DIFFERS: {difference}")
+        seconds = time.perf_counter() - self.began
+        print(f"Python {PYTHON}: {len(self.differences)} differences, {seconds:.0f} s")
+
+    def table(self) -> None:
+        """One row for each test module."""
+        head = ("test module", "functions", "code", "points", "hooks", *SHORT.values(), "resume")
+        rows = [(*head, "left", "tests", "differ", "allowed")]
+        for task, runs, differing in sorted(self.rows, key=lambda row: row[0].test):
+            hooks, resume = runs["hooks"].counts, runs["resume"].counts
+            refused = Counter(hooks.get("refused", {}))
+            tests = sum(outcome == "passed" for outcome in runs["plain"].outcomes.values())
+            excused = sum(a.test in runs["plain"].outcomes for a in self.needed)
+            cells = (
+                *(hooks.get(column, 0) for column in COLUMNS),
+                *(shortened(refused)[short] for short in SHORT.values()),
+                resume.get("resume_functions", 0),
+                resume.get("left", 0),
+                tests,
+                sum(map(len, differing.values())),
+                excused,
+            )
+            rows.append((task.test, *map(str, cells)))
+        print_aligned(rows)
+        for task, _, _ in self.rows:
+            if task.missing:
+                print(f"{task.test}: this Python has no {', '.join(task.missing)}")
+
+    def census(self) -> None:
+        """Why points cannot be hooks, over all that was rewritten; each code object once."""
+        refused: Counter[str] = Counter()
+        totals: Counter[str] = Counter()
+        seen: set[tuple[str, ...]] = set()
+        for task, runs, _ in self.rows:
+            if task.modules in seen:
+                continue
+            seen.add(task.modules)
+            counts: dict[str, Any] = runs["hooks"].counts
+            refused.update(counts.get("refused", {}))
+            totals.update({column: counts.get(column, 0) for column in COLUMNS})
+        points = totals["instructions"] or 1
+        modules = sum(len(names) for names in seen)
+        print(
+            f"Points of {totals['codes']} code objects of {modules} modules: {points};"
+            f" can be hooks: {totals['hooks']} ({totals['hooks'] / points:.1%})."
+        )
+        print("Why the others cannot:")
+        rows = [
+            (reason, str(count), f"{count / points:.2%}") for reason, count in refused.most_common()
+        ]
+        print_aligned(rows)
+
+
+SHORT = {
+    "prologue": "prologue",
+    "inside KW_NAMES, PRECALL, CALL": "call",
+    "no line: made by the compiler": "no line",
+    "": "other",
+}
+"""The columns of refused points; the census has all reasons."""
+
+
+def shortened(refused: Counter[str]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for reason, count in refused.items():
+        found[SHORT.get(reason, "other")] += count
+    return found
+
+
+def print_aligned(rows: list[tuple[str, ...]]) -> None:
+    """Print columns: the first to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)] if rows else []
+    for first, *others in rows:
+        cells = (cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))
+        print(first.ljust(widths[0]), *cells, sep="  ")
