@@ -338,9 +338,7 @@ def check(lines: list[str]) -> None:
     assert not wrong, f"{text}\n{wrong}"
 
 
-@settings(
-    max_examples=80, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
-)
+@settings(max_examples=80, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(statements())
 def test_traced_statements_do_what_python_does(lines: list[str]) -> None:
     check(lines)
