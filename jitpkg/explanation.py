@@ -43,15 +43,15 @@ class Explanation:
     """For each entry that did not fit, the function, and the sentence of the guard that failed."""
 
     @property
-    def graphcounted(self) -> int:
+    def graph_count(self) -> int:
         return len(self.graphs)
 
     @property
-    def graph_breakcounted(self) -> int:
+    def graph_break_count(self) -> int:
         return len(self.break_reasons)
 
     @property
-    def opcounted(self) -> int:
+    def op_count(self) -> int:
         return sum(map(len, self.ops_per_graph))
 
     def __str__(self) -> str:
