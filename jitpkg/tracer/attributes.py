@@ -37,7 +37,7 @@ def attribute(vm: VM, value: Value, name: str) -> Value:
     value = vm.look(value)
     match value:
         case Opaque():
-            vm.stop(reasons.OPAQUE, value.why)
+            vm.refuse(value)
         case Tensor():
             return _of_tensor(vm, value, name)
         case Super():
@@ -73,7 +73,7 @@ def method_of_class(vm: VM, value: Value, name: str) -> Value | None:
     """A special method as the interpreter finds it: on the class, past the instance."""
     value = vm.look(value)
     if isinstance(value, Opaque):
-        vm.stop(reasons.OPAQUE, value.why)
+        vm.refuse(value)
     cls = classes.class_of(vm, value)
     found = classes.member(vm, cls, name)
     if found is None or (isinstance(found, Constant) and found.value is None):

@@ -135,7 +135,7 @@ def _tensor_binary(
         if method is not None:
             return vm.call(method, (a if other is b else b,))
     if isinstance(other, Opaque):
-        vm.stop(reasons.OPAQUE, other.why)
+        vm.refuse(other)
     vm.stop(reasons.RAISES, f"a tensor and a {vm.class_of(other).__qualname__}")
 
 
@@ -329,7 +329,7 @@ def truth(vm: VM, value: Value) -> bool:
         case Function() | Method():
             return True
         case Opaque():
-            vm.stop(reasons.OPAQUE, value.why)
+            vm.refuse(value)
         case Kept():
             vm.stop(reasons.OPAQUE, "a value below the hook's stack")
     method = vm.method_of_class(value, "__bool__")
