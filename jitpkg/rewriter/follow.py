@@ -38,9 +38,14 @@ def compile_in_place(function: FunctionType, compiler: Compiler) -> FunctionType
     return function
 
 
-def compiled_twin(function: FunctionType, compiler: Compiler) -> FunctionType:
-    """A new function that runs compiled and follows changes of the original's code and defaults."""
-    follower = _Follower(function, compiler)
+def compiled_twin(
+    function: FunctionType, compiler: Compiler, name: str | None = None
+) -> FunctionType:
+    """A new function that runs compiled and follows changes of the original's code and defaults.
+
+    `name` is what reports call it, where the function's own name would not tell.
+    """
+    follower = _Follower(function, compiler, name or function.__qualname__)
     if function.__defaults__ is None and function.__kwdefaults__ is None:
         return follower.twin
     return follower.front()
@@ -49,9 +54,10 @@ def compiled_twin(function: FunctionType, compiler: Compiler) -> FunctionType:
 class _Follower:
     """Keeps a twin in step with its original."""
 
-    def __init__(self, original: FunctionType, compiler: Compiler) -> None:
+    def __init__(self, original: FunctionType, compiler: Compiler, name: str) -> None:
         self.original = original
         self.compiler = compiler
+        self.name = name
         self.twin = twin_function(original, self._code())
         self.twin.__dict__.update(original.__dict__)
         self.twin.__module__ = original.__module__
@@ -63,8 +69,7 @@ class _Follower:
         return ORIGINALS.of(self.original.__code__)
 
     def _install(self) -> None:
-        code, name = self.twin.__code__, self.original.__qualname__
-        dispatcher = dispatcher_for(code, self.compiler, name)
+        dispatcher = dispatcher_for(self.twin.__code__, self.compiler, self.name)
         if dispatcher is None:
             return
         dispatcher.follow(self.guards(), self.stale)

@@ -22,7 +22,7 @@ def compile_in_place(module: Module, compiler: Compiler) -> Module:
     """Let `module(…)` run compiled; returns the very same module."""
     call = static_lookup(type(module), "_call_impl")
     assert isinstance(call, FunctionType)
-    twin = compiled_twin(call, compiler)
+    twin = compiled_twin(call, compiler, type(module).__qualname__)
     module.__dict__["_compiled_call_impl"] = MethodType(twin, module)
     return module
 
@@ -35,7 +35,8 @@ def view(module: Module, compiler: Compiler, again: Callable[[Module], Module]) 
     call = static_lookup(type(module), "__call__")
     if not isinstance(call, FunctionType) or not hasattr(module, "__dict__"):
         raise TypeError(f"{type(module).__qualname__} cannot be viewed")
-    return _View(module, compiled_twin(call, compiler), again).made
+    twin = compiled_twin(call, compiler, type(module).__qualname__)
+    return _View(module, twin, again).made
 
 
 class _View:

@@ -84,7 +84,7 @@ def unary(vm: VM, name: str, value: Value) -> Value:
     method = vm.method_of_class(value, special)
     if method is None:
         vm.raise_new(
-            TypeError, f"bad operand type for unary {name}: '{vm.class_of(value).__name__}'"
+            TypeError, f"bad operand type for unary {name}: '{classes.shown(vm.class_of(value))}'"
         )
     return vm.call(method, ())
 
@@ -93,8 +93,11 @@ def binary(vm: VM, name: str, a: Value, b: Value, *, in_place: bool = False) -> 
     """`a + b` and its like, or `a += b`."""
     a, b = vm.look(a), vm.look(b)
     function, in_place_function, stem = BINARY[name]
-    if isinstance(a, Tensor) or isinstance(b, Tensor):
+    if isinstance(a, Tensor) or (isinstance(b, Tensor) and not in_place):
         return _tensor_binary(vm, in_place_function if in_place else function, stem, a, b)
+    if isinstance(b, Tensor):
+        result = None if isinstance(a, Constant | Tuple) else _in_place(vm, stem, a, b)
+        return binary(vm, name, a, b) if result is None else result
     if isinstance(a, Constant) and isinstance(b, Constant):
         return constants.fold(vm, in_place_function if in_place else function, (a, b))
     if in_place:
@@ -132,7 +135,7 @@ def _tensor_binary(
         if method is not None:
             return vm.call(method, (a if other is b else b,))
     if isinstance(other, Opaque):
-        vm.stop(reasons.OPAQUE, other.why)
+        vm.refuse(other)
     vm.stop(reasons.RAISES, f"a tensor and a {vm.class_of(other).__qualname__}")
 
 
@@ -164,7 +167,8 @@ def _by_methods(vm: VM, name: str, stem: str, a: Value, b: Value) -> Value:
         return result
     vm.raise_new(
         TypeError,
-        f"unsupported operand type(s) for {name}: '{class_a.__name__}' and '{class_b.__name__}'",
+        f"unsupported operand type(s) for {name}:"
+        f" '{classes.shown(class_a)}' and '{classes.shown(class_b)}'",
     )
 
 
@@ -233,7 +237,7 @@ def compare(vm: VM, name: str, a: Value, b: Value) -> Value:
     vm.raise_new(
         TypeError,
         f"'{name}' not supported between instances of"
-        f" '{class_a.__name__}' and '{class_b.__name__}'",
+        f" '{classes.shown(class_a)}' and '{classes.shown(class_b)}'",
     )
 
 
@@ -325,7 +329,7 @@ def truth(vm: VM, value: Value) -> bool:
         case Function() | Method():
             return True
         case Opaque():
-            vm.stop(reasons.OPAQUE, value.why)
+            vm.refuse(value)
         case Kept():
             vm.stop(reasons.OPAQUE, "a value below the hook's stack")
     method = vm.method_of_class(value, "__bool__")
