@@ -77,7 +77,8 @@ def programs() -> list[Program]:
 def _module(code: str) -> types.ModuleType:
     path = FOLDER / f"{code.lower()}.py"
     spec = importlib.util.spec_from_file_location(f"docs.breaks.{code.lower()}", path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -29,7 +29,7 @@ TOPIC_MEANINGS = {
     "entries": "The generated Python function of each entry: guards, call of the graph, results.",
     "breaks": "Each graph break, when a trace meets it: what, where, why, what to do.",
     "recompiles": "Why no entry fitted a call, for each entry; and when the limit is reached.",
-    "bytecode": "The disassembly of each code object that a function gets: see [one call](one-call.md).",
+    "bytecode": "Each code object that a function gets, disassembled: see [one call](one-call.md).",
 }
 
 PAGE = """\

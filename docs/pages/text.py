@@ -13,7 +13,6 @@ from typing import Any
 
 import jitpkg
 
-
 ROOT = Path(__file__).parents[2]
 
 
