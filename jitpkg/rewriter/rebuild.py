@@ -492,8 +492,10 @@ class Rebuilder:
         if position and value.kind == "dict":
             skip = self.text.hold(advance, "advance")
             self.text.line(f"{skip}({name}, {position})")
-        elif position and value.kind == "reversed":
-            self.text.line(f"{name}.__setstate__({self._hold(len)}({sequence}) - 1 - {position})")
+        elif value.kind == "reversed" and (position or len(value.parts) > 1):
+            count = self.expression(value.parts[1]) if len(value.parts) > 1 else None
+            count = count or f"{self._hold(len)}({sequence})"
+            self.text.line(f"{name}.__setstate__({count} - 1 - {position})")
         elif position:
             self.text.line(f"{name}.__setstate__({position})")
         return name

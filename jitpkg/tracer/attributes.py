@@ -98,7 +98,7 @@ def _of_instance(vm: VM, value: Value, name: str) -> Value:
     fallback = classes.member(vm, cls, "__getattr__")
     if fallback is not None:
         return vm.call(fallback, (value, Constant(name)))
-    _no_attribute(vm, f"'{cls.__name__}' object", name)
+    _no_attribute(vm, f"'{classes.shown(cls)}' object", name)
 
 
 def generic(vm: VM, value: Value, cls: type, name: str) -> Value | None:
@@ -350,7 +350,7 @@ def _of_tensor(vm: VM, tensor: Tensor, name: str) -> Value:
         vm.stop(reasons.TENSOR_USE, f".{name} of a tensor")
     own = tensors.own_attribute(vm, tensor, name)
     if own is None:
-        _no_attribute(vm, f"'{cls.__name__}' object", name)
+        _no_attribute(vm, f"'{classes.shown(cls)}' object", name)
     return own
 
 

@@ -190,6 +190,19 @@ def class_of(vm: VM, value: Value) -> type:
             vm.stop(reasons.OPAQUE, "a value below the hook's stack")
 
 
+def shown(cls: type) -> str:
+    """A class as the interpreter's messages name it: one written in C with its module."""
+    in_c = not cls.__flags__ & _HEAP_TYPE or cls.__flags__ & _IMMUTABLE_TYPE
+    return (
+        f"{cls.__module__}.{cls.__name__}"
+        if in_c and cls.__module__ != "builtins"
+        else cls.__name__
+    )
+
+
+_IMMUTABLE_TYPE, _HEAP_TYPE = 1 << 8, 1 << 9  # Py_TPFLAGS_…
+
+
 def is_instance(vm: VM, value: Value, cls: type) -> bool:
     """`isinstance(value, cls)` for a class without rules of its own."""
     return derives(vm, class_of(vm, value), cls)

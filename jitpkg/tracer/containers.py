@@ -197,7 +197,7 @@ def key_of(vm: VM, value: Value) -> Key:
             return _ByIdentity(id(value))
     kind = vm.class_of(value)
     if classes.lookup(vm, kind, "__hash__") is None:
-        vm.raise_new(TypeError, f"unhashable type: '{kind.__name__}'")
+        vm.raise_new(TypeError, f"unhashable type: '{classes.shown(kind)}'")
     vm.stop(reasons.UNSUPPORTED, f"a {kind.__qualname__} as a key")
 
 
@@ -369,10 +369,9 @@ def _item_class(value: Object) -> type:
 def _forget(vm: VM, value: Object, key: Value) -> None:
     name = key_of(vm, key)
     state = entries_of(vm, value)
-    if state.unread:
-        vm.heap.write(value, "entries", state.with_entry(name, Entry(key, UNBOUND)))
-    else:
-        vm.heap.write(value, "entries", replace(state.without(name), added=False))
+    new = state.with_entry(name, Entry(key, UNBOUND)) if state.unread else state.without(name)
+    new = replace(new, added=False, removals=state.removals + 1)
+    vm.heap.write(value, "entries", new)
 
 
 def add(vm: VM, value: Object, item: Value) -> None:
@@ -399,7 +398,8 @@ def replace_entries(
     """Give a dict or set new entries, by the method that does so on an existing one."""
     state = entries_of(vm, value)
     found = {key_of(vm, entry.key): entry for entry in entries}
-    new = replace(state, entries=MappingProxyType(found), unread=False)
+    removals = state.removals + 1
+    new = replace(state, entries=MappingProxyType(found), unread=False, removals=removals)
     vm.heap.write(value, "entries", new)
     if value.source is not None:
         vm.effect(CallMethod(method, value, arguments))

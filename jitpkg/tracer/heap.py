@@ -50,6 +50,8 @@ class Entries:
     """These are what was read or changed; of other keys the existing dict knows."""
     factory: Value | None = None
     """A defaultdict's `default_factory`."""
+    removals: int = 0
+    """How often the trace has taken something out, or moved it."""
     added: bool = True
     """Of a set that the trace made: whether it came to be by adding these, one after the other."""
 

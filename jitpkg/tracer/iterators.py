@@ -6,7 +6,7 @@ import collections
 from collections.abc import Sequence
 from typing import NoReturn, cast
 
-from jitpkg.tracer import classes, containers, reasons
+from jitpkg.tracer import classes, constants, containers, reasons
 from jitpkg.tracer.exceptions import raise_, raise_from
 from jitpkg.tracer.frames import Frame, Return
 from jitpkg.tracer.values import (
@@ -40,13 +40,14 @@ def iterate(vm: VM, value: Value) -> Value:
         case Object(cls) if issubclass(cls, list) and classes.inherits(vm, cls, list, "__iter__"):
             return Iterator("sequence", (value,))
         case Object(cls) if issubclass(cls, collections.deque) and _walks_plainly(vm, cls):
-            return Iterator("walk", (Tuple(containers.list_items(vm, value)),))
+            return _walk_of(vm, value, containers.list_items(vm, value))
         case Object(cls) if issubclass(cls, set | frozenset) and _walks_plainly(vm, cls):
-            return Iterator("walk", (Tuple(tuple(containers.elements(vm, value))),))
+            return _walk_of(vm, value, tuple(containers.elements(vm, value)))
         case Object(cls) if issubclass(cls, dict) and _walks_plainly(vm, cls):
-            return Iterator("dict", (DictView(value, "keys"),))
+            return iterate(vm, DictView(value, "keys"))
         case DictView():
-            return Iterator("dict", (value,))
+            made = Iterator("dict", (value, Constant(_removals(vm, value.of))))
+            return _started(vm, made, _keys(vm, value.of))
         case InstanceDict():
             keys = tuple(key for key, _ in containers.instance_items(vm, value))
             return Iterator("walk", (Tuple(keys),))
@@ -63,7 +64,7 @@ def iterate(vm: VM, value: Value) -> Value:
         return vm.call(method, ())
     if vm.method_of_class(value, "__getitem__") is not None:
         return Iterator("sequence", (value,))
-    vm.raise_new(TypeError, f"'{vm.class_of(value).__name__}' object is not iterable")
+    vm.raise_new(TypeError, f"'{classes.shown(vm.class_of(value))}' object is not iterable")
 
 
 def _walks_plainly(vm: VM, cls: type) -> bool:
@@ -158,6 +159,70 @@ def _sequence(vm: VM, iterator: Iterator) -> Value | None:
     return items[position]
 
 
+def backwards(vm: VM, value: Object) -> Value:
+    """`reversed(value)` of a list or dict."""
+    if issubclass(value.cls, list):
+        count = len(containers.list_items(vm, value))
+        return Iterator("reversed", (value, Constant(count)))
+    return _walk_of(vm, value, _keys(vm, value)[::-1])
+
+
+def _walk(vm: VM, iterator: Iterator) -> Value | None:
+    """A step through what was there at the start; a deque or set must not change meanwhile."""
+    container = iterator.parts[1] if len(iterator.parts) > 1 else None
+    if isinstance(container, Object) and _position(vm, iterator) < FINISHED:
+        _check_unchanged(vm, iterator, container, iterator.parts[2])
+    return _sequence(vm, iterator)
+
+
+def _walk_of(vm: VM, container: Object, items: tuple[Value, ...]) -> Iterator:
+    made = Iterator("walk", (Tuple(items), container, Constant(_removals(vm, container))))
+    return _started(vm, made, _keys(vm, container))
+
+
+def _removals(vm: VM, container: Object | InstanceDict) -> int:
+    if isinstance(container, InstanceDict) or issubclass(container.cls, collections.deque):
+        return 0
+    return containers.entries_of(vm, container).removals
+
+
+def _keys(vm: VM, container: Object | InstanceDict) -> tuple[Value, ...]:
+    if isinstance(container, InstanceDict):
+        return tuple(key for key, _ in containers.instance_items(vm, container))
+    if issubclass(container.cls, collections.deque):
+        return containers.list_items(vm, container)
+    entries = containers.all_entries(vm, container).entries
+    return tuple(entry.key for entry in entries.values())
+
+
+def _started(vm: VM, iterator: Iterator, items: tuple[Value, ...]) -> Iterator:
+    """An iterator, with what there is to walk when it is made."""
+    vm.heap.write(iterator, "content", Tuple(items))
+    return iterator
+
+
+def _check_unchanged(
+    vm: VM, iterator: Iterator, container: Object | InstanceDict, removals: Value
+) -> None:
+    """Raise if there are more or fewer items than at the start; other changes end the trace."""
+    now, before = _keys(vm, container), vm.heap.read(iterator, "content")
+    assert isinstance(before, Tuple) and isinstance(removals, Constant)
+    cls = vm.class_of(container)
+    if issubclass(cls, collections.OrderedDict) and len(before.items) != len(now):
+        vm.stop(reasons.RAISES, "an OrderedDict that changes while it is walked")
+    is_deque = issubclass(cls, collections.deque)
+    kind = "dictionary changed size" if issubclass(cls, dict) else "Set changed size"
+    kind = "deque mutated" if is_deque else kind
+    if len(before.items) != len(now):
+        vm.raise_new(RuntimeError, f"{kind} during iteration")
+    if isinstance(container, InstanceDict):
+        same = constants.python_value(vm, before) == constants.python_value(vm, Tuple(now))
+    else:
+        same = before.items is now if is_deque else removals.value == _removals(vm, container)
+    if not same:
+        vm.stop(reasons.UNSUPPORTED, "a container that changes while it is walked")
+
+
 def _old_style(vm: VM, iterator: Iterator, sequence: Value, position: int) -> Value | None:
     """Iteration by `__getitem__(0)`, `__getitem__(1)` and so on, until IndexError."""
     get = vm.method_of_class(sequence, "__getitem__")
@@ -175,11 +240,21 @@ def _old_style(vm: VM, iterator: Iterator, sequence: Value, position: int) -> Va
 def _reversed(vm: VM, iterator: Iterator) -> Value | None:
     items = vm.unpack(iterator.parts[0])
     position = _position(vm, iterator)
-    if position >= len(items):
+    index = _reversed_index(iterator, position, len(items))
+    if not 0 <= index < len(items):
         _finish(vm, iterator)
         return None
     _next_position(vm, iterator)
-    return items[len(items) - 1 - position]
+    return items[index]
+
+
+def _reversed_index(iterator: Iterator, position: int, count: int) -> int:
+    """Which item comes next; what a list has gained since is not walked."""
+    if len(iterator.parts) > 1:
+        start = iterator.parts[1]
+        assert isinstance(start, Constant) and isinstance(start.value, int)
+        count = start.value
+    return count - 1 - position
 
 
 def _constants(vm: VM, iterator: Iterator) -> Value | None:
@@ -197,13 +272,11 @@ def _constants(vm: VM, iterator: Iterator) -> Value | None:
 def _dict(vm: VM, iterator: Iterator) -> Value | None:
     view = iterator.parts[0]
     assert isinstance(view, DictView)
-    items = view_items(vm, view)
     position = _position(vm, iterator)
-    count = vm.heap.read(view, "position")
-    if count is None:
-        vm.heap.write(view, "position", len(items))
-    elif count != len(items):
-        vm.raise_new(RuntimeError, "dictionary changed size during iteration")
+    if position >= FINISHED:
+        return None
+    items = view_items(vm, view)
+    _check_unchanged(vm, iterator, view.of, iterator.parts[1])
     if position >= len(items):
         _finish(vm, iterator)
         return None
@@ -281,7 +354,7 @@ def _filter(vm: VM, iterator: Iterator) -> Value | None:
 
 _STEPS = {
     "sequence": _sequence,
-    "walk": _sequence,
+    "walk": _walk,
     "range": _constants,
     "string": _constants,
     "reversed": _reversed,

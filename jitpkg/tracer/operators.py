@@ -84,7 +84,7 @@ def unary(vm: VM, name: str, value: Value) -> Value:
     method = vm.method_of_class(value, special)
     if method is None:
         vm.raise_new(
-            TypeError, f"bad operand type for unary {name}: '{vm.class_of(value).__name__}'"
+            TypeError, f"bad operand type for unary {name}: '{classes.shown(vm.class_of(value))}'"
         )
     return vm.call(method, ())
 
@@ -164,7 +164,8 @@ def _by_methods(vm: VM, name: str, stem: str, a: Value, b: Value) -> Value:
         return result
     vm.raise_new(
         TypeError,
-        f"unsupported operand type(s) for {name}: '{class_a.__name__}' and '{class_b.__name__}'",
+        f"unsupported operand type(s) for {name}:"
+        f" '{classes.shown(class_a)}' and '{classes.shown(class_b)}'",
     )
 
 
@@ -233,7 +234,7 @@ def compare(vm: VM, name: str, a: Value, b: Value) -> Value:
     vm.raise_new(
         TypeError,
         f"'{name}' not supported between instances of"
-        f" '{class_a.__name__}' and '{class_b.__name__}'",
+        f" '{classes.shown(class_a)}' and '{classes.shown(class_b)}'",
     )
 
 

@@ -163,6 +163,13 @@ def set_(vm: VM, container: Value, key: Value, value: Value) -> None:
             vm.call(method, (key, value))
 
 
+def _out_of_range(container: Object) -> str:
+    name = _kind_name(container)
+    return (
+        f"{name} assignment index out of range" if name == "list" else f"{name} index out of range"
+    )
+
+
 def set_container_item(vm: VM, container: Object, key: Value, value: Value) -> None:
     """Set an item of a list, deque or dict, by the builtin class's rules."""
     if issubclass(container.cls, dict):
@@ -175,7 +182,7 @@ def set_container_item(vm: VM, container: Object, key: Value, value: Value) -> N
     else:
         index = constant_index(vm, key)
         if not -len(items) <= index < len(items):
-            vm.raise_new(IndexError, f"{_kind_name(container)} assignment index out of range")
+            vm.raise_new(IndexError, _out_of_range(container))
         items[index] = value
         real_key = Constant(index)
     if isinstance(key, Slice):
@@ -202,6 +209,8 @@ def delete_container_item(vm: VM, container: Object, key: Value) -> None:
     """Delete an item of a list, deque or dict, by the builtin class's rules."""
     if issubclass(container.cls, dict):
         if containers.find(vm, container, key) is None:
+            if issubclass(container.cls, collections.OrderedDict):
+                vm.stop(reasons.RAISES, "KeyError")
             vm.raise_new(KeyError, key)
         containers.delete_item(vm, container, key)
         return
@@ -212,7 +221,7 @@ def delete_container_item(vm: VM, container: Object, key: Value) -> None:
     else:
         index = constant_index(vm, key)
         if not -len(items) <= index < len(items):
-            vm.raise_new(IndexError, f"{_kind_name(container)} assignment index out of range")
+            vm.raise_new(IndexError, _out_of_range(container))
         del items[index]
         real_key = Constant(index)
     containers.change_list(vm, container, items, "__delitem__", real_key)

@@ -8,6 +8,18 @@ from typing import Any
 _MISSING = object()
 
 
+def _message(function: Callable[[Any], Any], argument: Any) -> str:
+    """What a function says of an argument that it does not take; Pythons word it differently."""
+    try:
+        function(argument)
+    except ValueError as error:
+        return str(error)
+    raise AssertionError(function)
+
+
+_EMPTY = (_message(min, ()), _message(max, ()))
+
+
 def any_(iterable: Iterable[Any], /) -> bool:
     """`any`"""
     for item in iterable:  # noqa: SIM110
@@ -58,7 +70,7 @@ def _extreme(
     if found:
         return best
     if default is _MISSING:
-        raise ValueError(f"{name}() iterable argument is empty")
+        raise ValueError(_EMPTY[largest])
     return default
 
 

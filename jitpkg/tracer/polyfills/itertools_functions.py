@@ -33,24 +33,33 @@ def islice(iterable: Iterable[Any], /, *bounds: Any) -> Iterator[Any]:
     """`itertools.islice`"""
     if not bounds or len(bounds) > 3:
         raise TypeError(f"islice expected at least 2 arguments, got {len(bounds) + 1}")
+    start, stop, step = 0, None, 1
     if len(bounds) == 1:
-        start, stop, step = 0, _bound(bounds[0], "Stop argument for islice()"), 1
+        stop = _bound(bounds[0], None)
     else:
-        start = _bound(bounds[0], "Indices for islice()") or 0
-        stop = _bound(bounds[1], "Stop argument for islice()")
-        step = 1 if len(bounds) < 3 or bounds[2] is None else operator.index(bounds[2])
-        if step < 1:
-            raise ValueError("Step for islice() must be a positive integer or None.")
+        start = _bound(bounds[0], 0)
+        stop = _bound(bounds[1], None)
+    if stop == -1:
+        raise ValueError(
+            "Stop argument for islice() must be None or an integer: 0 <= x <= sys.maxsize."
+        )
+    if start < 0 or (stop is not None and stop < 0):
+        raise ValueError("Indices for islice() must be None or an integer: 0 <= x <= sys.maxsize.")
+    if len(bounds) == 3:
+        step = _bound(bounds[2], 1)
+    if step < 1:
+        raise ValueError("Step for islice() must be a positive integer or None.")
     return _islice(iter(iterable), start, stop, step)
 
 
-def _bound(value: Any, name: str) -> int | None:
+def _bound(value: Any, default: Any) -> Any:
+    """The number that a bound is; -1 for one that is none."""
     if value is None:
-        return None
-    index = operator.index(value)
-    if index < 0:
-        raise ValueError(f"{name} must be None or an integer: 0 <= x <= sys.maxsize.")
-    return index
+        return default
+    try:
+        return operator.index(value)
+    except TypeError:
+        return -1
 
 
 def _islice(iterator: Iterator[Any], wanted: int, stop: int | None, step: int) -> Iterator[Any]:

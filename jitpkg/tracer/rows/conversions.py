@@ -30,7 +30,7 @@ from jitpkg.tracer.values import (
     Tuple,
     Value,
 )
-from jitpkg.tracer.vm import VM
+from jitpkg.tracer.vm import VM, Raised
 
 TABLE = CallTable()
 
@@ -143,10 +143,19 @@ def update_mapping(vm: VM, target: Object, args: tuple[Value, ...], kwargs: Any)
     if len(args) > 1:
         vm.stop(reasons.RAISES, "dict() takes one mapping")
     if args:
-        for key, value in pairs(vm, args[0]):
+        for key, value in _pairs_for(vm, target, args[0]):
             containers.set_item(vm, target, key, value)
     for name, value in kwargs.items():
         containers.set_item(vm, target, Constant(name), value)
+
+
+def _pairs_for(vm: VM, target: Object, mapping: Value) -> list[tuple[Value, Value]]:
+    try:
+        return pairs(vm, mapping)
+    except Raised as raised:
+        if issubclass(target.cls, collections.OrderedDict):  # it words its errors in its own way
+            vm.stop(reasons.RAISES, raised.value.cls.__name__)
+        raise
 
 
 def pairs(vm: VM, mapping: Value) -> list[tuple[Value, Value]]:
@@ -156,11 +165,20 @@ def pairs(vm: VM, mapping: Value) -> list[tuple[Value, Value]]:
         isinstance(mapping, Object) and vm.method_of_class(mapping, "keys") is not None
     ):
         return containers.mapping_items(vm, mapping)
-    found = []
-    for item in vm.unpack(mapping):
-        key, value = containers.unpack_exactly(vm, item, 2)
-        found.append((key, value))
-    return found
+    return [_pair(vm, k, item) for k, item in enumerate(vm.unpack(mapping))]
+
+
+def _pair(vm: VM, k: int, item: Value) -> tuple[Value, Value]:
+    where = f"dictionary update sequence element #{k}"
+    try:
+        parts = vm.unpack(item)
+    except Raised as raised:
+        if not issubclass(raised.value.cls, TypeError):
+            raise
+        vm.raise_new(TypeError, f"cannot convert {where} to a sequence")
+    if len(parts) != 2:
+        vm.raise_new(ValueError, f"{where} has length {len(parts)}; 2 is required")
+    return parts[0], parts[1]
 
 
 @TABLE.row(collections.OrderedDict)
@@ -178,9 +196,18 @@ def defaultdict(vm: VM, factory: Value = NONE, /, *args: Value, **kwargs: Value)
     return made
 
 
+def _maxlen(vm: VM, maxlen: Value) -> int | None:
+    maxlen = vm.look(maxlen)
+    if not isinstance(maxlen, Constant) or not isinstance(maxlen.value, int | None):
+        vm.stop(reasons.RAISES, "a deque's maxlen that is no number")
+    if maxlen.value is not None and maxlen.value < 0:
+        vm.raise_new(ValueError, "maxlen must be non-negative")
+    return maxlen.value
+
+
 @TABLE.row(collections.deque)
 def deque(vm: VM, iterable: Value | None = None, maxlen: Value = NONE) -> Value:
-    limit = constants.python_value(vm, maxlen)
+    limit = _maxlen(vm, maxlen)
     items = () if iterable is None else tuple(vm.unpack(iterable))
     kept = items if limit is None else items[max(0, len(items) - limit) :]
     made = containers.new_list(vm, kept, collections.deque)

@@ -19,7 +19,7 @@ from jitpkg.tracer import (
     subscripts,
     typechecks,
 )
-from jitpkg.tracer.iterators import resume, stop_iteration
+from jitpkg.tracer.iterators import backwards, resume, stop_iteration
 from jitpkg.tracer.polyfills.itertools_functions import call_until
 from jitpkg.tracer.rows.table import CallTable
 from jitpkg.tracer.values import (
@@ -82,7 +82,9 @@ def len_(vm: VM, value: Value, /) -> Value:
             return Constant(size[0])
     method = vm.method_of_class(value, "__len__")
     if method is None:
-        vm.raise_new(TypeError, f"object of type '{vm.class_of(value).__name__}' has no len()")
+        vm.raise_new(
+            TypeError, f"object of type '{classes.shown(vm.class_of(value))}' has no len()"
+        )
     return vm.call(method, ())
 
 
@@ -129,7 +131,7 @@ def hash_(vm: VM, value: Value, /) -> Value:
         return constants.fold(vm, hash, (value,))
     method = vm.method_of_class(value, "__hash__")
     if method is None:
-        vm.raise_new(TypeError, f"unhashable type: '{vm.class_of(value).__name__}'")
+        vm.raise_new(TypeError, f"unhashable type: '{classes.shown(vm.class_of(value))}'")
     return vm.call(method, ())
 
 
@@ -266,7 +268,7 @@ def reversed_(vm: VM, value: Value, /) -> Value:
         case Tuple():
             return Iterator("reversed", (value,))
         case Object(cls) if cls is list:
-            return Iterator("reversed", (value,))
+            return backwards(vm, value)
         case Constant(range() as numbers):
             return Iterator("range", (Constant(numbers[::-1]),))
         case Constant(str() as text):
@@ -274,8 +276,7 @@ def reversed_(vm: VM, value: Value, /) -> Value:
         case Object(cls) if issubclass(cls, dict) and classes.inherits(
             vm, cls, dict, "__reversed__"
         ):
-            keys = tuple(key for key, _ in containers.dict_items(vm, value))
-            return Iterator("walk", (Tuple(keys[::-1]),))
+            return backwards(vm, value)
     if method is None:
         vm.stop(reasons.UNSUPPORTED, f"reversed() of a {vm.class_of(value).__qualname__}")
     return vm.call(method, ())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from jitpkg.tracer import classes, containers, reasons, subscripts
 from jitpkg.tracer.heap import Entry
@@ -209,13 +209,24 @@ def setdefault(vm: VM, target: Value, key: Value, default: Value = NONE, /) -> V
 
 @TABLE.row(dict.pop, OrderedDict.pop)
 def pop(vm: VM, target: Value, key: Value, default: Value | None = None, /) -> Value:
-    found = _find(vm, target, key)
+    is_dict = not issubclass(vm.class_of(target), OrderedDict)
+    is_empty = is_dict and not vm.truth(len_(vm, target))  # then the key is not hashed
+    found = None if is_empty else _find(vm, target, key)
     if found is not None:
         delitem(vm, target, key)
         return found
     if default is None:
-        vm.raise_new(KeyError, key)
+        _raise_key_error(vm, vm.look(target), key)
     return default
+
+
+def _raise_key_error(vm: VM, target: Value, key: Value) -> NoReturn:
+    """An OrderedDict takes None for no argument, and a tuple for several."""
+    key = vm.look(key)
+    is_plain = isinstance(key, Constant) and key.value is not None
+    if issubclass(vm.class_of(target), OrderedDict) and not is_plain:
+        vm.stop(reasons.RAISES, "KeyError")
+    vm.raise_new(KeyError, key)
 
 
 @TABLE.row(dict.popitem)
@@ -245,7 +256,7 @@ def move_to_end(vm: VM, target: Value, key: Value, last: Value = TRUE) -> Value:
     name = containers.key_of(vm, key)
     moved = [e for e in entries if containers.key_of(vm, e.key) == name]
     if not moved:
-        vm.raise_new(KeyError, key)
+        _raise_key_error(vm, ordered, key)
     others = [e for e in entries if e is not moved[0]]
     changed = [*others, *moved] if vm.truth(last) else [*moved, *others]
     containers.replace_entries(

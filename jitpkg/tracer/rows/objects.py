@@ -9,6 +9,7 @@ import types
 from jitpkg.tracer import (
     assignments,
     attributes,
+    classes,
     constants,
     exceptions,
     formatting,
@@ -47,7 +48,7 @@ def getattribute(vm: VM, value: Value, name: Value, /) -> Value:
     value = vm.look(value)
     found = attributes.generic(vm, value, vm.class_of(value), text)
     if found is None:
-        kind = vm.class_of(value).__name__
+        kind = classes.shown(vm.class_of(value))
         vm.raise_new(AttributeError, f"'{kind}' object has no attribute '{text}'")
     return found
 

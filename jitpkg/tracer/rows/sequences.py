@@ -6,11 +6,11 @@ import collections
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from jitpkg.tracer import constants, containers, reasons, subscripts
+from jitpkg.tracer import classes, constants, containers, reasons, subscripts
 from jitpkg.tracer.rows.functions import sorted_items
 from jitpkg.tracer.rows.table import CallTable
 from jitpkg.tracer.values import NONE, Constant, Object, Tuple, Value
-from jitpkg.tracer.vm import VM
+from jitpkg.tracer.vm import VM, Raised
 
 TABLE = CallTable()
 
@@ -109,7 +109,10 @@ def reverse(vm: VM, target: Value, /) -> Value:
 def sort(
     vm: VM, target: Value, /, *, key: Value | None = None, reverse: Value | None = None
 ) -> Value:
-    changed = sorted_items(vm, list(_items(vm, target)), key, reverse)
+    try:
+        changed = sorted_items(vm, list(_items(vm, target)), key, reverse)
+    except Raised as raised:  # it would leave the list half sorted
+        vm.stop(reasons.RAISES, raised.value.cls.__name__)
     everything = vm.call_object(slice, NONE, NONE)
     made = containers.new_list(vm, changed)
     containers.change_list(vm, _list(vm, target), changed, "__setitem__", everything, made)
@@ -178,6 +181,7 @@ def rotate(vm: VM, target: Value, count: Value | None = None, /) -> Value:
 
 @TABLE.row(collections.deque.insert)
 def deque_insert(vm: VM, target: Value, index: Value, item: Value, /) -> Value:
+    index = Constant(subscripts.constant_index(vm, index))
     limit = containers.limit(vm, _list(vm, target))
     if limit is not None and len(_items(vm, target)) >= limit:
         vm.raise_new(IndexError, "deque already at its maximum size")
@@ -298,7 +302,7 @@ def _same_kind(vm: VM, a: Value, b: Value) -> bool:
 def _refuse_concatenation(vm: VM, a: Value, b: Value) -> NoReturn:
     own = vm.class_of(a)
     kind = next(cls for cls in (tuple, list, collections.deque) if issubclass(own, cls)).__name__
-    other = vm.class_of(b).__name__
+    other = classes.shown(vm.class_of(b))
     vm.raise_new(TypeError, f'can only concatenate {kind} (not "{other}") to {kind}')
 
 

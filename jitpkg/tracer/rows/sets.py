@@ -202,7 +202,8 @@ def _keep(vm: VM, target: Value, kept: list[Value]) -> Value:
 @TABLE.row(set.difference_update)
 def difference_update(vm: VM, target: Value, /, *others: Value) -> Value:
     for other in others:
-        _keep(vm, target, _difference(vm, _members(vm, target), _members(vm, other)))
+        for item in _members(vm, other):
+            discard(vm, target, item)
     return NONE
 
 
