@@ -67,7 +67,9 @@ class Break:
         return self.stack[-1] if self.stack else None
 
     def title(self) -> str:
-        return f"{self.reason.code}: {self.detail or self.reason.title}"
+        """One line: the code, the kind of break, and what it is here."""
+        detail = f": {self.detail}" if self.detail else ""
+        return f"{self.reason.code}: {self.reason.title}{detail}"
 
 
 class GraphBreak(JitpkgError, RuntimeError):

@@ -43,9 +43,13 @@ class EntryAdded:
     function: str
     entry: str
     guards: tuple[str, ...]
-    """Each guard's test, as text."""
+    """What each guard tests, as text."""
+    assumptions: tuple[str, ...]
+    """What is assumed of tensors and plain values, in words."""
     source: str
     """The generated Python source."""
+    seconds: float
+    """What it took to write it."""
 
 
 @dataclass(frozen=True, slots=True)

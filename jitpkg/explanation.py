@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import textwrap
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ParamSpec
 
 from jitpkg import api, events
 from jitpkg.errors import Break
-from jitpkg.messages import break_message
+from jitpkg.messages import WIDTH, counted, place, quoted, wrapped
 from jitpkg.tracer import reasons
 
 P = ParamSpec("P")
 
-_NO_BREAKS = (reasons.RAISES, reasons.GENERATOR, reasons.FORCED)
+_SHOWN = 12
+"""So many assumptions are listed."""
 
 
 @dataclass
@@ -24,16 +26,21 @@ class Explanation:
     """What the call returned."""
     graphs: list[Any] = field(default_factory=list)
     """Each graph, a `torch.fx.GraphModule`."""
+    graph_names: list[str] = field(default_factory=list)
+    """The name of each graph's entry, as in `model.forward#0`."""
     break_reasons: list[Break] = field(default_factory=list)
     ops_per_graph: list[list[Any]] = field(default_factory=list)
     """For each graph the targets of its ops."""
     out_guards: list[str] = field(default_factory=list)
-    """Each guard's test, as text."""
+    """What each guard tests, as text."""
+    assumptions: list[str] = field(default_factory=list)
+    """What the guards say of tensors and plain values, in words."""
     compile_times: dict[str, float] = field(default_factory=dict)
     """Seconds, by phase."""
     sources: dict[str, str] = field(default_factory=dict)
     """The generated Python source of each entry, by name."""
     recompiles: list[str] = field(default_factory=list)
+    """For each entry that did not fit, the function, and the sentence of the guard that failed."""
 
     @property
     def graph_count(self) -> int:
@@ -48,41 +55,83 @@ class Explanation:
         return sum(map(len, self.ops_per_graph))
 
     def __str__(self) -> str:
-        lines = [
-            f"Graphs: {self.graph_count}, with {self.op_count} ops",
-            f"Graph breaks: {self.graph_break_count}",
-            f"Guards: {len(self.out_guards)}",
-            "Times: " + ", ".join(f"{k} {1000 * v:.1f} ms" for k, v in self.compile_times.items()),
-        ]
-        for k, ops in enumerate(self.ops_per_graph):
-            names = ", ".join(map(_name, ops))
-            lines.append(f"\nGraph {k}: {len(ops)} ops\n  {names}")
+        parts = [self._summary()]
+        for title, lines in (
+            ("Graphs", self._graph_lines()),
+            ("Graph breaks", self._break_lines()),
+            ("Compiled again", self.recompiles),
+            ("Guards", self._guard_lines()),
+            ("Times", self._time_lines()),
+        ):
+            text = "\n".join(f"  {line}".rstrip() for line in lines)
+            if text:
+                parts.append(f"{title}\n{text}")
+        return "\n\n".join(parts)
+
+    def _summary(self) -> str:
+        breaks = counted(self.graph_break_count, "graph break")
+        if not self.graphs:
+            return f"No new graph, {breaks}"
+        ops = counted(self.op_count, "op")
+        guards = counted(len(self.out_guards), "guard")
+        return f"{counted(self.graph_count, 'graph')} with {ops}, {breaks}, {guards}"
+
+    def _graph_lines(self) -> Iterator[str]:
+        counts = [counted(len(ops), "op") for ops in self.ops_per_graph]
+        names = max(map(len, self.graph_names), default=0)
+        numbers = max(map(len, counts), default=0)
+        for name, count, ops in zip(self.graph_names, counts, self.ops_per_graph, strict=True):
+            begin = f"{name:{names}}  {count:>{numbers}}  "
+            text = begin + ", ".join(map(_name, ops))
+            yield from textwrap.wrap(text, WIDTH - 2, subsequent_indent=" " * len(begin))
+
+    def _break_lines(self) -> Iterator[str]:
         for k, graph_break in enumerate(self.break_reasons):
-            text = break_message(graph_break).replace("\n", "\n  ")
-            lines.append(f"\nBreak {k}: {text}")
-        if self.recompiles:
-            lines.append("\nCompiled again because\n  " + "\n  ".join(self.recompiles))
-        return "\n".join(lines)
+            if k:
+                yield ""
+            yield graph_break.title()
+            yield from (f"  {place(location)}" for location in graph_break.stack)
+            if graph_break.where is not None:
+                yield from (f"  {line}" for line in quoted(graph_break.where))
+            yield from (f"  {line}" for line in wrapped("Why: ", graph_break.reason.why))
+            yield from (f"  {line}" for line in wrapped("What to do: ", graph_break.reason.fix))
+
+    def _guard_lines(self) -> Iterator[str]:
+        yield from self.assumptions[:_SHOWN]
+        if left := self.assumptions[_SHOWN:]:
+            yield f"… {len(left)} more of tensors and values"
+        others = len(self.out_guards) - len(self.assumptions)
+        if others > 0:
+            more = "more" if self.assumptions else "guards"
+            yield f"and {others} {more} of functions, classes, containers and global state"
+
+    def _time_lines(self) -> Iterator[str]:
+        if self.compile_times:
+            yield ", ".join(f"{k} {1000 * v:.1f} ms" for k, v in self.compile_times.items())
 
     def note(self, event: events.Event) -> None:
         """Take an event into account."""
         match event:
-            case events.GraphCompiled(graph=graph, seconds=seconds):
+            case events.GraphCompiled(entry=entry, graph=graph, seconds=seconds):
                 self.graphs.append(graph)
+                self.graph_names.append(entry)
                 nodes = graph.graph.nodes  # type: ignore[attr-defined]
                 self.ops_per_graph.append([n.target for n in nodes if n.op.startswith("call")])
                 self._spend("backend", seconds)
             case events.Traced(seconds=seconds):
                 self._spend("tracing", seconds)
-            case events.EntryAdded(entry=entry, guards=guards, source=source):
-                self.out_guards.extend(guards)
-                self.sources[entry] = source
+            case events.EntryAdded():
+                self.out_guards.extend(event.guards)
+                new = [text for text in event.assumptions if text not in self.assumptions]
+                self.assumptions.extend(new)
+                self.sources[event.entry] = event.source
+                self._spend("generating code", event.seconds)
             case events.Broke(graph_break=graph_break):
                 known = [_key(b) for b in self.break_reasons]
-                if graph_break.reason not in _NO_BREAKS and _key(graph_break) not in known:
+                if graph_break.reason not in reasons.NO_BREAKS and _key(graph_break) not in known:
                     self.break_reasons.append(graph_break)
-            case events.Recompiled(reasons=why):
-                self.recompiles.extend(why)
+            case events.Recompiled(function=function, reasons=why):
+                self.recompiles.extend(f"{function}, because {sentence}" for sentence in why)
 
     def _spend(self, phase: str, seconds: float) -> None:
         self.compile_times[phase] = self.compile_times.get(phase, 0.0) + seconds
@@ -100,7 +149,8 @@ def explain(fn: Callable[P, Any], **settings: Any) -> Callable[P, Explanation]:
     """A function that calls a fresh compiled version of `fn` and returns an `Explanation`.
 
     `jitpkg.explain(fn)(*args)` runs `fn` once for real. What was compiled of `fn` before is neither
-    used nor changed.
+    used nor changed. Each further call of the function that `explain` returned tells what that
+    call has compiled anew, and why.
 
     Args:
         fn: a function, method or module.

@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from jitpkg import config, events
 from jitpkg.errors import InvalidArgument
-from jitpkg.messages import break_message
+from jitpkg.messages import break_message, counted
 
 Formatter = Callable[[events.Event], str | None]
 
@@ -23,13 +23,14 @@ def _graphs(event: events.Event) -> str | None:
     if not isinstance(event, events.GraphCompiled):
         return None
     code = getattr(event.graph, "code", "").strip()
-    return f"{event.entry}: graph of {event.op_count} ops, {_ms(event.seconds)}\n{code}"
+    ops = counted(event.op_count, "op")
+    return f"{event.entry}: graph of {ops}; backend {_ms(event.seconds)}\n{code}"
 
 
 def _guards(event: events.Event) -> str | None:
     if not isinstance(event, events.EntryAdded):
         return None
-    return "\n  ".join([f"{event.entry}: {len(event.guards)} guards", *event.guards])
+    return "\n  ".join([f"{event.entry}: {counted(len(event.guards), 'guard')}", *event.guards])
 
 
 def _entries(event: events.Event) -> str | None:
@@ -49,6 +50,8 @@ def _recompiles(event: events.Event) -> str | None:
         return "\n  ".join([f"{event.function}: compiled again, because", *event.reasons])
     if isinstance(event, events.LimitReached):
         return f"{event.function}: the limit of {event.limit} entries is reached"
+    if isinstance(event, events.FellBack):
+        return f"{event.function}: the original code runs, because of {event.error!r}"
     return None
 
 

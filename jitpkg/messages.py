@@ -1,22 +1,53 @@
-"""Graph breaks in words: what, where, why, what to do."""
+"""Graph breaks in words: what, where, why, what to do; and warnings at the user's line."""
 
 from __future__ import annotations
 
 import linecache
+import sys
+import textwrap
+import warnings
+from pathlib import Path
 
 from jitpkg.errors import Break, Location
+
+WIDTH = 96
 
 
 def break_message(graph_break: Break) -> str:
     """The four beats of a break, with the user's line and a caret."""
     reason = graph_break.reason
-    lines = [f"{reason.code}: {graph_break.detail or reason.title}"]
+    lines = [graph_break.title()]
     lines.extend(f"  {location}" for location in graph_break.stack)
     if graph_break.where is not None:
         lines.extend(quoted(graph_break.where))
-    lines.append(f"Why: {reason.why}")
-    lines.append(f"What to do: {reason.fix}")
+    lines.extend(wrapped("Why: ", reason.why))
+    lines.extend(wrapped("What to do: ", reason.fix))
     return "\n".join(lines)
+
+
+def wrapped(label: str, text: str) -> list[str]:
+    """A labelled paragraph in lines that a terminal shows whole."""
+    return textwrap.wrap(
+        label + text,
+        WIDTH,
+        subsequent_indent=" " * len(label),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def place(location: Location) -> str:
+    """A place in one short line: files below the working directory by their relative path."""
+    file = Path(location.file)
+    try:
+        shown = str(file.relative_to(Path.cwd()))
+    except (ValueError, OSError):
+        shown = location.file
+    return f"{shown}:{location.line}, in {location.function}"
 
 
 def quoted(location: Location) -> list[str]:
@@ -36,3 +67,19 @@ def quoted(location: Location) -> list[str]:
         width = max(1, stop - start if one_line else len(text.strip()) - start)
         lines.append("    " + " " * max(0, start) + "^" * width)
     return lines
+
+
+_OWN = (str(Path(__file__).parent), "<jitpkg ")
+_CALLS_OF_MODULES = str(Path("torch", "nn", "modules", "module.py"))
+
+
+def warn(text: str) -> None:
+    """Warn at the line of the program that led here."""
+    level, frame = 1, sys._getframe(0)
+    while frame.f_back is not None and _is_passed(frame.f_code.co_filename):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, stacklevel=level)
+
+
+def _is_passed(file: str) -> bool:
+    return file.startswith(_OWN) or file.endswith(_CALLS_OF_MODULES)

@@ -314,10 +314,14 @@ def is_branch(ins: Instruction) -> bool:
 
 
 class Rewriter:
-    """Puts regions into code objects, nested ones included, and keeps the regions alive."""
+    """Puts regions into code objects, nested ones included.
 
-    def __init__(self, region_at: RegionAt) -> None:
+    It keeps the regions alive, unless `keeps` is false and somebody else does.
+    """
+
+    def __init__(self, region_at: RegionAt, *, keeps: bool = True) -> None:
         self.region_at = region_at
+        self.keeps = keeps
         self.regions: list[Region] = []
         self.rewritten: dict[tuple[str, CodeType], CodeType] = {}
         """By file and, since files are read again, by what they hold."""
@@ -343,7 +347,8 @@ class Rewriter:
         found: dict[int, Hook] = {}
         for h in points.hookable() if which is None else which:
             if (region := self.region_at(points, h)) is not None:
-                self.regions.append(region)
+                if self.keeps:
+                    self.regions.append(region)
                 found[h] = Hook(Door(region), region.exits)
         return found
 
@@ -358,6 +363,7 @@ class Rewriter:
         )
         new.__kwdefaults__ = function.__kwdefaults__
         new.__qualname__ = function.__qualname__
+        new.__annotations__ = function.__annotations__
         return new
 
 

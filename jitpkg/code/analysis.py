@@ -12,6 +12,7 @@ from jitpkg.code.effects import (
     BOUND,
     CELL,
     CELL_IN_CELL,
+    CHECKED,
     FINAL,
     LASTI,
     QUIET,
@@ -155,6 +156,8 @@ def analyse(code: CodeType, cells: Collection[int] = ()) -> Analysis:
                 flow(ins.covered.handler, State(kept + pushed, slots))
         if ins.target is not None:
             flow(ins.target, after(ins, state, jumps=True))
+        if ins.opname in CHECKED and state.slots[ins.arg : ins.arg + 1] == UNBOUND_SLOT:
+            continue  # it always raises
         if ins.opname not in FINAL:
             flow(i + 1, after(ins, state, jumps=False))
     return Analysis(code, decoded, tuple(states[:-1]))

@@ -11,7 +11,12 @@ from opcode import opmap, stack_effect
 from typing import Literal, NamedTuple
 
 from jitpkg.code.instructions import Inconsistent, Instruction
-from jitpkg.code.versions import ATTRIBUTE_LOADS_METHODS, HAS_ARGUMENT, NULL_BELOW_CALLABLE
+from jitpkg.code.versions import (
+    ATTRIBUTE_LOADS_METHODS,
+    HAS_ARGUMENT,
+    LOAD_CHECKED,
+    NULL_BELOW_CALLABLE,
+)
 
 # Kinds of stack values
 VALUE = "v"
@@ -47,6 +52,9 @@ FINAL = frozenset(
     }
 )
 """Opcodes that never continue with the next instruction."""
+
+CHECKED = frozenset({LOAD_CHECKED, "DELETE_FAST"})
+"""Opcodes that raise where their slot is unbound."""
 
 QUIET = frozenset(
     {

@@ -6,7 +6,6 @@ functions that were traced, and pays for no look-up.
 
 from __future__ import annotations
 
-import linecache
 import operator
 import re
 from collections.abc import Mapping
@@ -15,6 +14,8 @@ from typing import Any
 
 import torch
 from torch import fx
+
+from jitpkg import listing
 
 _OPERATORS: Mapping[object, str] = MappingProxyType(
     {
@@ -73,11 +74,11 @@ class _Printer:
         body = "\n".join(f"    {line}" for line in self.lines)
         signature = ", ".join([*parameters, *(f"{name}={name}" for name in self.held)])
         source = f"def graph({signature}):\n{body}\n"
-        file = f"<jitpkg {self.name}.graph>"
+        file = listing.file_name(f"{self.name}.graph")
         namespace: dict[str, Any] = dict(self.held)
         exec(compile(source, file, "exec"), namespace)
-        linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
         function: FunctionType = namespace["graph"]
+        listing.keep(function, source)
         function.__qualname__ = function.__name__ = f"{self.name}.graph"
         return function
 

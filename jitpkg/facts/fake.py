@@ -26,6 +26,7 @@ from jitpkg.facts.outcome import (
     Outcome,
     StandIns,
     WouldRaise,
+    is_random,
 )
 from jitpkg.facts.tensor import TensorFacts, facts_of, why_not_plain
 
@@ -46,7 +47,7 @@ class _Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        if torch.Tag.nondeterministic_seeded in func.tags:
+        if is_random(func, args, kwargs or {}):
             self.random = True
         training = HIDDEN_WRITES.get(func._schema.name)
         if training is not None and args[training]:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from jitpkg.facts.outcome import HIDDEN_WRITES, Outcome, StandIns
+from jitpkg.facts.outcome import HIDDEN_WRITES, Outcome, StandIns, is_random
 from jitpkg.facts.rows import ROWS
 from jitpkg.facts.rows.common import Unsure
 from jitpkg.facts.tensor import TensorFacts, facts_of, why_not_plain
@@ -73,7 +73,7 @@ class _Rows(TorchDispatchMode):  # type: ignore[no-untyped-call]
             raise Unsure(name)
         if row is None:
             return self._of_parts(func, args, kwargs or {})
-        if torch.Tag.nondeterministic_seeded in func.tags:
+        if is_random(func, args, kwargs or {}):
             self.random = True
         training = HIDDEN_WRITES.get(name)
         if training is not None and args[training]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -147,3 +147,14 @@ HIDDEN_WRITES = {
 }
 """Ops that write running statistics (arguments 3 and 4) although their schema does not say so, and
 the position of the argument `training`."""
+
+
+def is_random(op: torch._ops.OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether an ATen op draws from a random stream: attention does where it drops something."""
+    if torch.Tag.nondeterministic_seeded not in op.tags:
+        return False
+    for position, argument in enumerate(op._schema.arguments):
+        if argument.name == "dropout_p":
+            given = args[position] if position < len(args) else kwargs.get("dropout_p")
+            return bool(argument.default_value if given is None else given)
+    return True

@@ -2,11 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from jitpkg.guards.kinds import Guard, Same, TensorIs, sources_of
-from jitpkg.guards.sources import CellInput, Source, base_of, described, object_name
+from jitpkg.guards.kinds import (
+    BasesAre,
+    CodeIs,
+    ConstantIs,
+    Guard,
+    Is,
+    KeysAre,
+    LineageIs,
+    Same,
+    SetIs,
+    StateIs,
+    TensorIs,
+    brief,
+    sources_of,
+)
+from jitpkg.guards.sources import (
+    Attr,
+    CellInput,
+    Globals,
+    Held,
+    Input,
+    Source,
+    base_of,
+    described,
+    object_name,
+)
 from jitpkg.guards.text import Text
 
 
@@ -55,8 +79,61 @@ class _Words:
 
 
 def shown(guard: Guard) -> str:
-    """A guard's test as text for a person."""
-    return guard.test(_Words())
+    """What a guard tests, as text for a person."""
+    match guard:
+        case TensorIs(at, facts):
+            return f"{described(at)}: {facts}"
+        case ConstantIs(at, value):
+            return f"{described(at)} == {brief(value)}"
+        case KeysAre(at, keys):
+            names = (object_name(k.obj) if isinstance(k, Held) else brief(k) for k in keys)
+            return f"list({described(at)}) == [{', '.join(names)}]"
+        case SetIs(at, elements):
+            return f"{described(at)} == {brief(set(elements))}"
+        case CodeIs(at):
+            return f"the code of {described(at)} is unchanged"
+        case BasesAre(cls):
+            return f"the bases of {cls.__qualname__} are unchanged"
+        case LineageIs(cls, found):
+            names = (f"{cls.__qualname__}.{name}" for name, _ in found)
+            return f"unchanged: {', '.join(names)}"
+        case StateIs(what):
+            return f"unchanged: {what}"
+        case _:
+            return guard.test(_Words())
+
+
+def assumptions(guards: Iterable[Guard]) -> tuple[str, ...]:
+    """What guards say of tensors, and of plain values that a caller or a global variable gives."""
+    return tuple(dict.fromkeys(shown(guard) for guard in guards if _is_assumption(guard)))
+
+
+def _is_assumption(guard: Guard) -> bool:
+    match guard:
+        case TensorIs():
+            return True
+        case ConstantIs(at) | Is(at, None | bool()):
+            return _is_given(at)
+        case _:
+            return False
+
+
+def _is_given(source: Source) -> bool:
+    """Whether a path begins with an argument, a local variable or a global one."""
+    at: Source | None = source
+    while at is not None:
+        match at:
+            case Input(_, name):
+                return name.isidentifier() and not name.startswith("stack_")
+            case CellInput() | Globals():
+                return True
+            case Attr(_, name) if name.startswith("__") and name not in _PLAIN_STEPS:
+                return False
+        at = base_of(at)
+    return False
+
+
+_PLAIN_STEPS = ("__dict__", "__self__")
 
 
 def _evaluated(

@@ -61,7 +61,7 @@ class Is:
         return f"{names.of(self.at)} is {literal}"
 
     def why(self, now: object) -> str:
-        return f"{described(self.at)} is {_shown(now)}; built for {_shown(self.obj)}"
+        return f"{described(self.at)} is {brief(now)}; built for {brief(self.obj)}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +76,7 @@ class IsNot:
         return f"{names.of(self.at)} is not {literal}"
 
     def why(self, now: object) -> str:
-        return f"{described(self.at)} is {_shown(now)} now"
+        return f"{described(self.at)} is {brief(now)} now"
 
 
 class _Singletons:
@@ -127,7 +127,7 @@ class ConstantIs:
                 return f"{is_class} and repr({x}) == {repr(value)!r}"
 
     def why(self, now: object) -> str:
-        return f"{described(self.at)} is {_shown(now)}; built for {_shown(self.value)}"
+        return f"{described(self.at)} is {brief(now)}; built for {brief(self.value)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ class KeysAre:
 
     def why(self, now: object) -> str:
         keys = tuple(object_name(k.obj) if isinstance(k, Held) else k for k in self.keys)
-        return f"the keys of {described(self.at)} differ from {_shown(keys)}"
+        return f"the keys of {described(self.at)} differ from {brief(keys)}"
 
 
 def same_keys(now: dict[object, object], keys: tuple[object, ...], cls: type) -> bool:
@@ -279,7 +279,7 @@ class SetIs:
         return f"{same}({names.of(self.at)}, {names.hold(self.elements, 'elements')})"
 
     def why(self, now: object) -> str:
-        return f"the elements of {described(self.at)} differ from {_shown(set(self.elements))}"
+        return f"the elements of {described(self.at)} differ from {brief(set(self.elements))}"
 
 
 def same_elements(now: frozenset[object], elements: frozenset[object]) -> bool:
@@ -569,7 +569,8 @@ def sources_of(guard: Guard) -> tuple[Source, ...]:
             return (guard.at,)
 
 
-def _shown(value: object) -> str:
+def brief(value: object) -> str:
+    """A value in a sentence: its own text where that is short, else what it is."""
     if isinstance(value, int) and value.bit_length() > _BITS_SHOWN:
         return f"a number of {value.bit_length()} bits"
     if value is None or isinstance(value, int | float | complex | str | bytes | tuple | set):

@@ -173,6 +173,8 @@ def described(source: Source) -> str:
             return f"{described(base)}.{name}"
         case Item(Globals(), str() as name):
             return name
+        case Item(Held(dict() as namespace), str() as name) if _module_name(namespace):
+            return f"{_module_name(namespace)}.{name}"
         case Item(Attr(base, "__dict__"), str() as name):
             return f"{described(base)}.{name}"
         case Item(
@@ -200,6 +202,16 @@ def object_name(obj: object) -> str:
     """A short name of a class, function or module; the type's name of anything else."""
     if isinstance(obj, ModuleType):
         return obj.__name__
+    if isinstance(obj, BuiltinFunctionType):
+        return obj.__name__  # pybind11 makes up long qualified names
     if isinstance(obj, _NAMED):
         return obj.__qualname__
+    if isinstance(obj, dict) and _module_name(obj):
+        return f"vars({_module_name(obj)})"
     return f"<{type(obj).__name__}>"
+
+
+def _module_name(namespace: dict[object, object]) -> str | None:
+    """The name of the module whose globals a dict holds, or None."""
+    name = namespace.get("__name__")
+    return name if isinstance(name, str) and "__spec__" in namespace else None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import types
-import warnings
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from types import CodeType, FunctionType
@@ -14,10 +13,11 @@ from jitpkg import config, events
 from jitpkg.code.analysis import is_function, is_generator
 from jitpkg.code.instructions import Inconsistent
 from jitpkg.code.verify import Unverified
-from jitpkg.errors import GraphBreak, InternalError
+from jitpkg.errors import BackendError, GraphBreak, InternalError
 from jitpkg.guards import state as global_state
 from jitpkg.guards.explain import FirstFailure, first_failure
 from jitpkg.guards.kinds import Guard
+from jitpkg.messages import warn
 from jitpkg.rewriter.compiler import Compiler
 from jitpkg.rewriter.door import RETURN, Door
 from jitpkg.rewriter.emitter import Emitter, Hook
@@ -399,24 +399,25 @@ class Dispatcher:
         reasons = tuple(failure.sentence for failure in failures)
         limit = options.recompile_limit
         events.STREAM.emit(events.LimitReached(self.name, limit, reasons))
-        warnings.warn(
+        warn(
             f"{self.name} has been compiled {limit} times, which is the limit: calls that fit none"
             f" of the entries run the original code. The last call did not fit because"
             f" {reasons[-1]}. Make that the same from call to call, or raise the limit with"
-            " jitpkg.config.patch(recompile_limit=…).",
-            stacklevel=4,
+            " jitpkg.config.patch(recompile_limit=…)."
         )
 
     def _failed(self, error: Exception, options: config.Options) -> None:
         events.STREAM.emit(events.FellBack(self.name, error))
         if options.strict:
-            if isinstance(error, InternalError):
+            if isinstance(error, InternalError | BackendError):
                 raise error
             raise InternalError(f"while compiling {self.name}: {error!r}") from error
-        warnings.warn(
+        if isinstance(error, BackendError):
+            warn(f"The original code of {self.name} runs, because {error}")
+            return
+        warn(
             f"jitpkg could not compile {self.name} and runs the original code; this is a mistake in"
-            f" jitpkg, please report it ({type(error).__name__}: {error}).",
-            stacklevel=4,
+            f" jitpkg, please report it ({type(error).__name__}: {error})."
         )
 
 

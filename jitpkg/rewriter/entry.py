@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import builtins
 import dataclasses
-import linecache
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from types import FunctionType
@@ -15,6 +14,7 @@ from typing import Any
 
 from torch import fx
 
+from jitpkg import listing
 from jitpkg.guards.kinds import (
     Exists,
     Guard,
@@ -324,11 +324,11 @@ def _compiled(name: str, text: Text, interface: Interface) -> tuple[FunctionType
     body = "\n".join(f"        {line}" for line in text.lines)
     other = f"return {OTHERWISE}({', '.join(parameters)})"
     source = f"def entry({signature}):\n    while True:\n{body}\n    {other}\n"
-    file = f"<jitpkg {name}>"
+    file = listing.file_name(name)
     namespace: dict[str, Any] = {"__builtins__": _BUILTINS, "__name__": "jitpkg.entry"}
     exec(compile(source, file, "exec"), namespace)
-    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     run: FunctionType = namespace["entry"]
+    listing.keep(run, source)
     run.__qualname__ = run.__name__ = name
     run.__defaults__ = (None, *held.values())
     return run, source

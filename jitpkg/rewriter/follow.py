@@ -51,10 +51,16 @@ def compile_in_place(function: FunctionType, compiler: Compiler) -> FunctionType
     return function
 
 
-def compiled_twin(function: FunctionType, compiler: Compiler) -> FunctionType:
-    """A new function that runs compiled and follows changes of the original's code and defaults."""
+def compiled_twin(
+    function: FunctionType, compiler: Compiler, name: str | None = None
+) -> FunctionType:
+    """A new function that runs compiled and follows changes of the original's code and defaults.
+
+    `name` is what reports call it, where the function's own name would not tell.
+    """
     before = _follower_of(function)
-    follower = _Follower(function if before is None else before.original, compiler)
+    original = function if before is None else before.original
+    follower = _Follower(original, compiler, name or function.__qualname__)
     if function.__defaults__ is None and function.__kwdefaults__ is None:
         return follower.twin
     return follower.front()
@@ -68,9 +74,10 @@ def _follower_of(function: FunctionType) -> _Follower | None:
 class _Follower:
     """Keeps a twin in step with its original."""
 
-    def __init__(self, original: FunctionType, compiler: Compiler) -> None:
+    def __init__(self, original: FunctionType, compiler: Compiler, name: str) -> None:
         self.original = original
         self.compiler = compiler
+        self.name = name
         self._front: weakref.ref[FunctionType] | None = None
         self.twin = twin_function(original, self._code())
         self.twin.__dict__.update(original.__dict__)
@@ -83,8 +90,7 @@ class _Follower:
         return ORIGINALS.of(self.original.__code__)
 
     def _install(self) -> None:
-        code, name = self.twin.__code__, self.original.__qualname__
-        dispatcher = dispatcher_for(code, self.compiler, name)
+        dispatcher = dispatcher_for(self.twin.__code__, self.compiler, self.name)
         if dispatcher is None or refusal(self.original) is not None:
             return
         dispatcher.follow(self.guards(), self.stale)

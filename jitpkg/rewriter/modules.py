@@ -22,7 +22,7 @@ def compile_in_place(module: Module, compiler: Compiler) -> Module:
     """Let `module(…)` run compiled; returns the very same module."""
     call = static_lookup(type(module), "_call_impl")
     assert isinstance(call, FunctionType)
-    twin = compiled_twin(call, compiler)
+    twin = compiled_twin(call, compiler, type(module).__qualname__)
     module.__dict__["_compiled_call_impl"] = MethodType(twin, module)
     return module
 
@@ -32,7 +32,7 @@ def compiled_call(module: Module, compiler: Compiler) -> FunctionType:
     call = static_lookup(type(module), "__call__")
     if not isinstance(call, FunctionType) or not hasattr(module, "__dict__"):
         raise TypeError(f"{type(module).__qualname__} cannot be viewed")
-    return compiled_twin(call, compiler)
+    return compiled_twin(call, compiler, type(module).__qualname__)
 
 
 def view(module: Module, call: Callable[..., Any], again: Callable[[Module], Module]) -> Module:

@@ -16,7 +16,7 @@ from jitpkg import events
 from jitpkg.config import Options
 from jitpkg.errors import BackendError, GraphBreak
 from jitpkg.facts.answers import Facts
-from jitpkg.guards.explain import shown
+from jitpkg.guards.explain import assumptions, shown
 from jitpkg.guards.kinds import Guard
 from jitpkg.messages import break_message
 from jitpkg.rewriter.compiler import Compiler
@@ -114,13 +114,9 @@ def _traced(
     if isinstance(traced.exit, Left):
         graph_break = traced.exit.graph_break
         events.STREAM.emit(events.Broke(function, graph_break))
-        if compiler.fullgraph and graph_break.reason not in _NO_BREAKS:
+        if compiler.fullgraph and graph_break.reason not in reasons.NO_BREAKS:
             raise GraphBreak(break_message(graph_break), graph_break)
     return traced
-
-
-_NO_BREAKS = (reasons.RAISES, reasons.GENERATOR, reasons.FORCED)
-"""Reasons that `fullgraph=True` does not mind: the program leaves, or is suspended."""
 
 
 def _can_enter(compiler: Compiler, code: CodeType, p: int) -> bool:
@@ -174,10 +170,14 @@ def _compiled(
 ) -> Produced:
     module = _module(name, traced, outputs)
     graph = _compile_graph(name, traced, module, compiler)
+    began = time.perf_counter()
     entry = write_entry(name, traced, guards, outputs, interface, graph, module, compiler)
-    function = name.rpartition("#")[0]
-    texts = tuple(shown(guard) for guard in guards)
-    events.STREAM.emit(events.EntryAdded(function, name, texts, entry.source))
+    seconds = time.perf_counter() - began
+    if events.STREAM.heard:
+        tests, assumed = tuple(map(shown, guards)), assumptions(guards)
+        function = name.rpartition("#")[0]
+        added = events.EntryAdded(function, name, tests, assumed, entry.source, seconds)
+        events.STREAM.emit(added)
     return _produced(entry, traced, handover, compiler)
 
 
@@ -217,7 +217,8 @@ def _compile_graph(
     try:
         graph = compiler.backend(module, examples)
     except Exception as error:
-        raise BackendError(f"the backend failed to compile the graph {name}: {error}") from error
+        why = f"{type(error).__name__}: {error}"
+        raise BackendError(f"the backend failed on the graph {name} ({why})") from error
     if not callable(graph):
         raise BackendError(f"the backend returned {graph!r}, which is not callable")
     events.STREAM.emit(

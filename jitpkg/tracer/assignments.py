@@ -34,7 +34,7 @@ def set_attribute(vm: VM, value: Value, name: str, new: Value) -> None:
     """`value.name = new`"""
     value = vm.look(value)
     if isinstance(value, Opaque):
-        vm.stop(reasons.OPAQUE, value.why)
+        vm.refuse(value)
     if isinstance(value, Tensor):
         vm.stop(reasons.TENSOR_USE, f"assignment to .{name} of a tensor")
     cls = classes.class_of(vm, value)

@@ -37,7 +37,7 @@ def attribute(vm: VM, value: Value, name: str) -> Value:
     value = vm.look(value)
     match value:
         case Opaque():
-            vm.stop(reasons.OPAQUE, value.why)
+            vm.refuse(value)
         case Tensor():
             return _of_tensor(vm, value, name)
         case Super():
@@ -73,7 +73,7 @@ def method_of_class(vm: VM, value: Value, name: str) -> Value | None:
     """A special method as the interpreter finds it: on the class, past the instance."""
     value = vm.look(value)
     if isinstance(value, Opaque):
-        vm.stop(reasons.OPAQUE, value.why)
+        vm.refuse(value)
     cls = classes.class_of(vm, value)
     found = classes.member(vm, cls, name)
     if found is None or (isinstance(found, Constant) and found.value is None):
@@ -176,6 +176,8 @@ def of_slot(vm: VM, value: Value, name: str, descriptor: types.MemberDescriptorT
             return constants.fold(vm, descriptor.__get__, (value,))
         case Known(types.FunctionType() as function):
             return _of_function(vm, value, function, name)
+        case Known(types.CodeType() as code) if name.startswith("co_"):  # immutable
+            return vm.trusted(getattr(vm.original_code(code), name))
         case Function():
             return _of_new_function(vm, value, name)
         case Tuple(items, tuple_cls):
@@ -222,6 +224,8 @@ def _of_getset(
         return _of_new_function(vm, value, name)
     if isinstance(value, Object) and name == "maxlen" and issubclass(value.cls, collections.deque):
         return Constant(containers.limit(vm, value))
+    if isinstance(value, Known) and isinstance(value.obj, types.CodeType):
+        return vm.trusted(getattr(vm.original_code(value.obj), name))
     if isinstance(value, Known) and isinstance(value.obj, torch.finfo | torch.iinfo):
         return Constant(getattr(value.obj, name))
     if isinstance(value, Constant):  # real, imag, numerator …

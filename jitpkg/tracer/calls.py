@@ -74,7 +74,7 @@ def call(
         case Object(weakref.ref) if not args and not kwargs:
             return _referent(vm, function)
         case Opaque():
-            vm.stop(reasons.OPAQUE, function.why)
+            vm.refuse(function)
         case Kept():
             vm.stop(reasons.OPAQUE, "a callable from before the hook")
     method = vm.method_of_class(function, "__call__")

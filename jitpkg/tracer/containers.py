@@ -474,8 +474,13 @@ def mapping_items(vm: VM, value: Value) -> list[tuple[Value, Value]]:
 
 
 def _walks_plainly(vm: VM, cls: type) -> bool:
+    """Whether CPython copies the entries and asks no method: dicts that iterate as dicts do."""
     base = base_class(cls)
-    return base is not None and classes.inherits(vm, cls, base, "__iter__", "keys", "__getitem__")
+    names = ("__iter__", "keys", "__getitem__") if base is collections.OrderedDict else _ITERATES
+    return base is not None and classes.inherits(vm, cls, base, *names)
+
+
+_ITERATES = ("__iter__",)
 
 
 def instance_items(vm: VM, value: InstanceDict) -> list[tuple[Value, Value]]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import builtins
 import collections
 from collections.abc import Sequence
 from typing import NoReturn, cast
 
+from jitpkg.code.dialect import Op
 from jitpkg.tracer import classes, constants, containers, reasons
 from jitpkg.tracer.exceptions import raise_, raise_from
 from jitpkg.tracer.frames import Frame, Return
@@ -286,7 +288,12 @@ def _dict(vm: VM, iterator: Iterator) -> Value | None:
 
 def view_items(vm: VM, view: DictView) -> list[Value]:
     """What walking a view of a dict gives."""
-    items = containers.mapping_items(vm, view.of)
+    of = vm.look(view.of)
+    items = (
+        containers.dict_items(vm, of)
+        if isinstance(of, Object)
+        else containers.mapping_items(vm, of)
+    )
     match view.kind:
         case "keys":
             return [key for key, _ in items]
@@ -418,9 +425,34 @@ def resume(
 
 
 def _in_block(frame: Frame) -> bool:
-    """Whether a generator waits inside a `try` or `with` of its own."""
-    found = frame.program.handler(frame.program.ops[frame.at - 1])
-    return found is not None and frame.program.ops[found[0]].name != "CONVERT_STOP_ITERATION"
+    """Whether a generator waits inside a `try` or `with` that GeneratorExit would wake up."""
+    ops, at = frame.program.ops, frame.at - 1
+    while (found := frame.program.handler(ops[at])) is not None:
+        at = found[0]
+        if ops[at].name == "CONVERT_STOP_ITERATION":
+            return False
+        while ops[at].name != "RERAISE":
+            match [op.name for op in ops[at : at + 3]]:
+                case ["LOAD_GLOBAL", "CHECK_EXC_MATCH", "JUMP_IF"] if _passes_by(frame, ops[at]):
+                    target = ops[at + 2].target
+                    assert target is not None
+                    at = target
+                case ["PUSH_EXC_INFO" | "COPY" | "POP_EXCEPT", *_]:
+                    at += 1
+                case _:
+                    return True
+    return False
+
+
+def _passes_by(frame: Frame, clause: Op) -> bool:
+    """Whether an `except` clause lets GeneratorExit pass."""
+    name = cast(str, clause.arg)
+    cls = frame.namespace.get(name, getattr(builtins, name, None))
+    return (
+        isinstance(cls, type)
+        and issubclass(cls, BaseException)
+        and not issubclass(GeneratorExit, cls)
+    )
 
 
 def _delegates(frame: Frame) -> bool:

@@ -63,8 +63,8 @@ def is_own(function: FunctionType) -> bool:
 def refusal(function: FunctionType) -> tuple[Reason, str] | None:
     """Why a function is not traced, or None where it is."""
     name = f"{function.__module__}.{function.__qualname__}"
-    if function.__dict__.get(DISABLED) or function.__dict__.get("_torchdynamo_disable"):
-        return reasons.DISABLED, name
+    if mark := function.__dict__.get(DISABLED) or function.__dict__.get("_torchdynamo_disable"):
+        return reasons.DISABLED, f"{name} ({mark})" if isinstance(mark, str) else name
     module = function.__module__ or ""
     if module == "inspect" and function.__name__ in _FRAMES:
         return reasons.FRAMES, name

@@ -93,8 +93,11 @@ def binary(vm: VM, name: str, a: Value, b: Value, *, in_place: bool = False) -> 
     """`a + b` and its like, or `a += b`."""
     a, b = vm.look(a), vm.look(b)
     function, in_place_function, stem = BINARY[name]
-    if isinstance(a, Tensor) or isinstance(b, Tensor):
+    if isinstance(a, Tensor) or (isinstance(b, Tensor) and not in_place):
         return _tensor_binary(vm, in_place_function if in_place else function, stem, a, b)
+    if isinstance(b, Tensor):
+        result = None if isinstance(a, Constant | Tuple) else _in_place(vm, stem, a, b)
+        return binary(vm, name, a, b) if result is None else result
     if isinstance(a, Constant) and isinstance(b, Constant):
         return constants.fold(vm, in_place_function if in_place else function, (a, b))
     if in_place:
@@ -132,7 +135,7 @@ def _tensor_binary(
         if method is not None:
             return vm.call(method, (a if other is b else b,))
     if isinstance(other, Opaque):
-        vm.stop(reasons.OPAQUE, other.why)
+        vm.refuse(other)
     vm.stop(reasons.RAISES, f"a tensor and a {vm.class_of(other).__qualname__}")
 
 
@@ -326,7 +329,7 @@ def truth(vm: VM, value: Value) -> bool:
         case Function() | Method():
             return True
         case Opaque():
-            vm.stop(reasons.OPAQUE, value.why)
+            vm.refuse(value)
         case Kept():
             vm.stop(reasons.OPAQUE, "a value below the hook's stack")
     method = vm.method_of_class(value, "__bool__")

@@ -1,62 +1,64 @@
-"""The catalogue of break reasons."""
+"""The catalogue of break reasons; docs/breaks.md shows a program for each."""
 
 from jitpkg.errors import Break, Reason
 
 ASKED = Reason(
     "B101",
-    "graph_break() was called",
-    "The program asks for a break here.",
-    "Remove the call of jitpkg.graph_break().",
+    "the program asks for a graph break",
+    "jitpkg.graph_break() is called here.",
+    "Remove the call.",
 )
 FORCED = Reason(
     "B102",
     "a break was forced here",
     "The setting break_anywhere or break_before asks for breaks, to test that they change nothing.",
-    "Unset it.",
+    "Unset the setting, or JITPKG_BREAK_ANYWHERE and JITPKG_BREAK_BEFORE in the environment.",
 )
 DATA_BRANCH = Reason(
     "B103",
     "a branch depends on a tensor's data",
-    "Which way the program goes is known only when the tensor has been computed. Both ways are "
-    "compiled, each when it is first taken.",
+    "Which way the program goes is known only when the tensor has been computed. The graph ends "
+    "here; each way is compiled when it is first taken.",
     "Where both ways are cheap, compute both and choose with torch.where.",
 )
 DATA_VALUE = Reason(
     "B104",
     "a tensor's data becomes a Python value",
-    "Python code goes on with a number that is known only when the tensor has been computed.",
-    "Keep the value a tensor (a tensor of no dimensions works in arithmetic), or move .item(), "
+    "Python goes on with a number that is known only when the tensor has been computed.",
+    "Keep the value a tensor: a tensor without dimensions works in arithmetic. Or move .item(), "
     ".tolist(), float() and their like out of the compiled function.",
 )
 DATA_SHAPE = Reason(
     "B105",
     "the shape of a result depends on a tensor's data",
     "How large the result is becomes known only when the op has run.",
-    "Use a form with a fixed shape, as torch.where(mask, x, 0) in place of x[mask].",
+    "Use a form with a fixed shape: torch.where(mask, x, 0) in place of x[mask].",
 )
 PRINT = Reason(
     "B106",
     "something is printed",
-    "Output has to appear at its moment, between what runs before and after it.",
-    "Move the print out of the compiled function.",
+    "Output has to appear at its moment, after what runs before it and before what comes next.",
+    "Return what is to be printed, and print it outside of the compiled function.",
 )
 FOREIGN_CALL = Reason(
     "B107",
     "a call of something that is not written in Python",
-    "What a compiled extension does cannot be seen, so it is called for real.",
+    "What compiled code of an extension does cannot be seen, so it is called for real.",
     "Move the call out of the compiled function, or write what it does with torch operations.",
 )
 OPAQUE = Reason(
     "B108",
     "an object of a kind that tracing does not know",
-    "Nothing is known about what using the object does.",
-    "Take what is needed out of the object before, or use plain Python objects and tensors.",
+    "What using the object does is not known, so Python does it.",
+    "Before the compiled function, take out of the object what is needed; tensors, numbers, "
+    "strings, containers and objects of classes written in Python are all known.",
 )
 UNUSUAL_TENSOR = Reason(
     "B109",
     "a tensor of an unusual kind",
-    "Tensor subclasses and tensors that are not plain strided memory have rules of their own.",
-    "Convert it to a plain tensor before.",
+    "Tensor subclasses, and tensors that are not plain strided memory (sparse, quantized, nested, "
+    "conjugated), have rules of their own.",
+    "Convert it to a plain tensor before: x.to_dense(), x.resolve_conj(), x.as_subclass(...).",
 )
 NO_FACTS = Reason(
     "B110",
@@ -67,20 +69,21 @@ NO_FACTS = Reason(
 TENSOR_USE = Reason(
     "B111",
     "a use of a tensor that has to happen for real",
-    "It reads or changes something that belongs to the real tensor, not to its values.",
+    "It reads or changes something that belongs to the real tensor and not to its values: "
+    "gradients, hooks, history, memory.",
     "Move it out of the compiled function.",
 )
 GENERATOR = Reason(
     "B112",
     "a yield, an await, or another suspension of the function itself",
-    "A suspended frame is Python's own; what lies between two suspensions is compiled.",
+    "A suspended frame is Python's own. What lies between two suspensions is compiled.",
     "Nothing need be done.",
 )
 STATEMENT = Reason(
     "B113",
     "a statement that tracing does not do",
-    "Class statements, imports, except* and their like are executed by Python.",
-    "Move it out of the compiled function.",
+    "Class statements, first imports, except* and their like are executed by Python.",
+    "Move it out of the compiled function: classes and imports to the top of the module.",
 )
 RAISES = Reason(
     "B114",
@@ -91,14 +94,15 @@ RAISES = Reason(
 DISABLED = Reason(
     "B115",
     "a function that is not to be compiled",
-    "It is marked by jitpkg.disable or torch.compiler.disable.",
+    "It is marked by jitpkg.disable or torch.compiler.disable, so it is called as it is.",
     "Remove the mark, or move the call out of the compiled function.",
 )
 LIBRARY = Reason(
     "B116",
     "a function of a library that is never traced",
-    "Logging, imports, introspection and their like have effects beyond tensors.",
-    "Move the call out of the compiled function.",
+    "What it does goes beyond tensors and plain Python objects (files, clocks, threads, arrays of "
+    "other libraries), so it is called for real.",
+    "Move the call out of the compiled function, or use what torch has for it.",
 )
 TOO_DEEP = Reason(
     "B117",
@@ -110,7 +114,7 @@ TOO_LONG = Reason(
     "B118",
     "the trace is too long",
     "Loops are unrolled while tracing, and this one is very long.",
-    "Express the loop as operations on larger tensors.",
+    "Express the loop as operations on larger tensors, or compile the loop's body only.",
 )
 NOT_REBUILT = Reason(
     "B119",
@@ -123,25 +127,26 @@ HANDLED_FAILURE = Reason(
     "B120",
     "an op that may fail, after changes that cannot be taken back",
     "If the op fails, what was changed before it must have happened, and a handler of the program "
-    "must run; so a new graph begins between the two.",
+    "must run. So a new graph begins between the two.",
     "Change tensors in place outside of try and with blocks, and Python objects after them.",
 )
 IDENTITY = Reason(
     "B121",
-    "the identity of an object that has none while tracing",
-    "`is` and id() of numbers, strings and fresh objects are known only when they exist.",
-    "Compare by ==.",
+    "the identity of an object that does not exist yet",
+    "While tracing there are no objects whose id() or address could be told, and whether two equal "
+    "numbers or strings are one object is Python's choice.",
+    "Compare by ==, and use keys of the program's own in place of id().",
 )
 ATTRIBUTE = Reason(
     "B122",
     "an attribute that is found in an unusual way",
-    "A C-level descriptor, a custom __getattribute__ or the like answers the access.",
-    "Read the attribute before.",
+    "A descriptor written in C, a custom __getattribute__ or the like answers the access.",
+    "Read the attribute before, and hand its value to the compiled function.",
 )
 MUTATION = Reason(
     "B123",
     "a change of something that other code is compiled against",
-    "Classes, modules of libraries and shapes of existing tensors are changed for real.",
+    "Classes, functions and modules are changed for real, and not in the middle of a graph.",
     "Move the change out of the compiled function.",
 )
 UNORDERED = Reason(
@@ -159,15 +164,18 @@ UNSUPPORTED = Reason(
 FRAMES = Reason(
     "B126",
     "the frame itself is looked at",
-    "locals(), sys._getframe and their like see the real frame.",
+    "locals(), sys._getframe() and their like see the real frame.",
     "Move it out of the compiled function.",
 )
 RANDOM_STATE = Reason(
     "B127",
-    "torch's global state is changed or read in a way that tracing does not follow",
-    "Seeds, default devices and modes are the process's own.",
-    "Move it out of the compiled function.",
+    "torch's global state is changed in a way that tracing does not follow",
+    "Grad mode, autocast and their like are known only where they are set to plain values.",
+    "Set it to a plain value, or outside of the compiled function.",
 )
+
+NO_BREAKS = (RAISES, GENERATOR, FORCED)
+"""Reasons that `fullgraph=True` does not mind: the program leaves, is suspended, or is tested."""
 
 FRAME_LIBRARIES = ("_warnings.", "inspect.", "logging.", "traceback.", "warnings.")
 """Libraries whose functions look at the frames of their callers."""

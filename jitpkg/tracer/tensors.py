@@ -101,7 +101,7 @@ class _Proxied:
             case Known(enum.Enum() as member) if isinstance(member, int | float | str):
                 return _plain_atom(member)
             case Opaque():
-                self.vm.stop(reasons.OPAQUE, value.why)
+                self.vm.refuse(value)
             case _:
                 kind = self.vm.class_of(value).__qualname__
                 self.vm.stop(reasons.FOREIGN_CALL, f"an op takes a {kind}")
@@ -185,9 +185,9 @@ def _outcome(
     try:
         asked = args[1] if call is getattr else name
         return vm.answers.of_call(asked, call, args, kwargs)
-    except DataDependent as error:
+    except DataDependent:
         reason = reasons.DATA_VALUE if name in _VALUES else reasons.DATA_SHAPE
-        vm.stop(reason, f"{name}: {error}")
+        vm.stop(reason, name)
     except NoFacts as error:
         vm.stop(reasons.NO_FACTS, f"{name}: {error}")
     except WouldRaise as error:

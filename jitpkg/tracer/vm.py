@@ -17,11 +17,12 @@ from jitpkg.facts.answers import Facts
 from jitpkg.facts.tensor import TensorFacts
 from jitpkg.guards.kinds import Exists, Guard
 from jitpkg.guards.sources import Source
+from jitpkg.tracer import reasons
 from jitpkg.tracer.effects import Effect
 from jitpkg.tracer.frames import Finished, Frame
 from jitpkg.tracer.graph import GraphWriter
 from jitpkg.tracer.heap import Heap
-from jitpkg.tracer.values import Generator, Object, Tensor, Value
+from jitpkg.tracer.values import Generator, Object, Opaque, Tensor, Value
 
 Args = tuple[Value, ...]
 Kwargs = Mapping[str, Value]
@@ -140,6 +141,11 @@ class VM(ABC):
     def stop(self, reason: Reason, detail: str = "") -> NoReturn:
         """End the trace before the instruction that is being executed."""
         raise Stopped(self.break_here(reason, detail))
+
+    def refuse(self, value: Opaque) -> NoReturn:
+        """End the trace where an object is used that tracing does not know."""
+        is_tensor = isinstance(value.obj, torch.Tensor)
+        self.stop(reasons.UNUSUAL_TENSOR if is_tensor else reasons.OPAQUE, value.why)
 
     def break_here(self, reason: Reason, detail: str = "") -> Break:
         stack = tuple(

@@ -22,17 +22,17 @@ def test_fullgraph_raises_and_leaves_the_function_usable(
     for _ in range(2):
         with pytest.raises(errors.GraphBreak) as caught:
             f(X)
-    text = str(caught.value)
+    text, reason = str(caught.value), caught.value.graph_break.reason
     line = inspect.getsourcelines(broken)[1] + 3
     assert text.splitlines() == [
         "B106: something is printed",
         f'  File "{inspect.getsourcefile(broken)}", line {line}, in broken',
         '    print("in the middle")',
         "    ^^^^^^^^^^^^^^^^^^^^^^",
-        "Why: Output has to appear at its moment, between what runs before and after it.",
-        "What to do: Move the print out of the compiled function.",
+        f"Why: {reason.why}",
+        f"What to do: {reason.fix}",
     ]
-    assert caught.value.graph_break.reason.code == "B106"
+    assert reason.code == "B106"
     assert pickle.loads(pickle.dumps(caught.value)).graph_break == caught.value.graph_break
     assert capsys.readouterr().out == ""
     g = C(f) if C is jitpkg.jit else C(fresh(broken))

@@ -29,12 +29,12 @@ def test_explain(capsys: pytest.CaptureFixture[str]) -> None:
     assert any(
         "requires" in guard or "float32[2]" in guard or "x" in guard for guard in e.out_guards
     )
-    assert set(e.compile_times) == {"tracing", "backend"}
+    assert {"tracing", "backend"} <= set(e.compile_times)
     assert all(seconds > 0 for seconds in e.compile_times.values())
     assert list(e.sources) == ["broken#0", "broken#1"]
     assert all(source.startswith("def entry(") for source in e.sources.values())
     text = str(e)
-    for part in ("Graphs: 2, with 2 ops", "Graph breaks: 1", "Graph 1: 1 ops\n  add", "B106: "):
+    for part in ("2 graphs", "2 ops", "1 graph break", "sin", "add", "B106: "):
         assert part in text
 
 
@@ -55,7 +55,7 @@ def test_explain_of_a_module_and_with_settings(backend: Counts) -> None:
 def test_explain_says_why_something_was_compiled_again() -> None:
     explained = jitpkg.explain(fresh(affine))
     assert explained(X).recompiles == []
-    assert explained(X, 5).recompiles == ["k is 5; built for 2"]
+    assert explained(X, 5).recompiles == ["affine, because k is 5; built for 2"]
 
 
 # Recompiling

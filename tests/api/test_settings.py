@@ -2,7 +2,6 @@
 
 import logging
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -147,11 +146,11 @@ def test_logs_by_the_environment() -> None:
     done = run(PROGRAM, JITPKG_LOGS="graphs,breaks")
     assert (done.returncode, done.stdout) == (0, "in the middle\n2\n")
     lines = done.stderr.splitlines()
-    heads = [re.sub(r"[\d.]+ ms", "_ ms", line) for line in lines if line.startswith("[")]
+    heads = [line.partition(" of ")[0] for line in lines if line.startswith("[")]
     assert heads == [
         "[jitpkg.breaks] f: graph break",
-        "[jitpkg.graphs] f#0: graph of 1 ops, _ ms",
-        "[jitpkg.graphs] f#1: graph of 1 ops, _ ms",
+        "[jitpkg.graphs] f#0: graph",
+        "[jitpkg.graphs] f#1: graph",
     ]
     assert "B106: something is printed" in lines
     assert "    sin = x.sin();  x = None" in lines

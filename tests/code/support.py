@@ -43,6 +43,7 @@ def by_hand(
         consts=list(consts),
         names=("name",),
         varnames=tuple(slots),
+        freevars=(),
         stacksize=stacksize,
         argcount=arguments,
         posonlyargcount=0,

@@ -142,3 +142,16 @@ def test_what_handlers_have_on_the_stack() -> None:
     assert stack_before(in_handlers, "UNARY_INVERT") == "pv"  # what was handled before, and a
     assert stack_before(in_handlers, "UNARY_NEGATIVE") == "vv"  # __exit__, and a
     assert stack_before(in_handlers, "WITH_EXCEPT_START") == "vLpv"
+
+
+def never_bound(a: Any) -> Any:
+    del b  # type: ignore[name-defined]  # noqa: F821
+    b = -a
+    return b, b
+
+
+def test_nothing_runs_behind_what_always_raises() -> None:
+    analysis = analyse(never_bound.__code__)
+    reached = {ins.opname for i, ins in enumerate(analysis.instructions) if analysis.reachable(i)}
+    assert "DELETE_FAST" in reached
+    assert "UNARY_NEGATIVE" not in reached

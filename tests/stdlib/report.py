@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import sys
 import threading
 import time
@@ -10,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from tests.stdlib.tasks import FOLDER, Run, Task
+from tests.stdlib.tasks import FOLDER, MODES, Run, Task
 
 PYTHON = "{}.{}".format(*sys.version_info[:2])
 
@@ -24,12 +25,14 @@ class Allowed:
     why: str
 
 
-def load_allowed() -> list[Allowed]:
+def load(kind: str) -> list[Allowed]:
+    """The entries of a kind for this Python, test by test and mode by mode."""
     data = tomllib.loads((FOLDER / "allowed.toml").read_text(encoding="utf-8"))
     return [
-        Allowed(entry["mode"], test, entry["why"])
-        for entry in data.get("allowed", [])
+        Allowed(mode, f"test.{test}", entry["why"])
+        for entry in data.get(kind, [])
         if PYTHON in entry.get("pythons", [PYTHON])
+        for mode in entry.get("modes", MODES[1:])
         for test in entry["tests"]
     ]
 
@@ -43,7 +46,9 @@ class Report:
     def __init__(self, *, details: bool) -> None:
         self.details = details
         self.lock = threading.Lock()
-        self.allowed = load_allowed()
+        self.allowed = load("allowed")
+        self.left_out = {(a.mode, a.test) for a in load("left_out")}
+        self.out: set[str] = set()
         self.needed: set[Allowed] = set()
         self.asked: set[tuple[str, str]] = set()
         """(mode, test) for each test that was run."""
@@ -76,6 +81,9 @@ class Report:
         for test, outcome in plain.outcomes.items():
             self.asked.add((mode, test))
             now = run.outcomes.get(test, "not run")
+            if (mode, test) in self.left_out:
+                self.out.add(test)
+                continue
             if now == outcome or outcome == "failed":
                 continue
             excuse = next((a for a in self.allowed if (a.mode, a.test) == (mode, test)), None)
@@ -104,10 +112,18 @@ class Report:
         for allowed in self.allowed:
             if allowed not in self.needed and (allowed.mode, allowed.test) in self.asked:
                 print(f"allowed, and not needed any more: {allowed.test}, {allowed.mode}")
+        for entry in load("left_out"):
+            if entry.test in self.out:
+                print(f"left out: {entry.test}, {entry.mode}: {entry.why}")
         for difference in self.differences:
             print(f"DIFFERS: {difference}")
         seconds = time.perf_counter() - self.began
-        print(f"Python {PYTHON}: {len(self.differences)} differences, {seconds:.0f} s")
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        processor = used.ru_utime + used.ru_stime
+        print(
+            f"Python {PYTHON}: {len(self.differences)} differences;"
+            f" {seconds:.0f} s, of processors {processor:.0f} s"
+        )
 
     def table(self) -> None:
         """One row for each test module."""

@@ -1,7 +1,11 @@
-"""Regions that leave the frame at some points, chosen by a seed, for a resume function.
+"""Regions for the standard library's functions: they stay, or leave now and then.
 
-A resume function has hooks at some points, too, and some of these leave for another one; that one's
-hooks do not leave. So a call has two frames more than it would have, at most.
+At some points, chosen by a seed, a frame is left for a resume function, which has hooks at some
+points, too, and some of these leave for another one; that one's hooks stay. So a call has two
+frames more than it would have, at most.
+
+Every region goes after some passes, and the hook finds none: a hot loop would take minutes
+otherwise, and that way through a hook is a way, too.
 """
 
 from __future__ import annotations
@@ -20,10 +24,15 @@ from jitpkg.rewriter.points import Points
 from tests.regions import Identity, Leaving, Outcome, Region
 
 LEAVES = (0.15, 0.03, 0.0)
-"""The share of a level's points that leave."""
+"""The share of a level's points that leave, and how many may at most."""
+
+MOST = (20, 4, 0)
 
 HOOKS = (math.inf, 8, 8)
 """About how many of a level's other points have a hook."""
+
+PASSES = 200
+"""So often a region is asked."""
 
 
 class Resuming:
@@ -36,17 +45,23 @@ class Resuming:
         self.left = 0
         self.emitted = 0
         self.seconds = 0.0
-        self.regions: list[Region] = []
+        self.regions: set[Region] = set()
         """Kept alive, for hooks do not."""
         self.busy = threading.Lock()
         self.emitters: dict[tuple[int, int], Emitter] = {}
 
     def region(self, points: Points, h: int, level: int = 0) -> Region | None:
-        chance = self.chance(points, h, level)
-        if chance < LEAVES[level] and not is_generator(points.code):
-            return Sometimes(self, points, h, level)
-        few = min(1.0, HOOKS[level] / len(points.instructions))
-        return Identity(points, h) if chance < LEAVES[level] + few else None
+        chance, count = self.chance(points, h, level), len(points.instructions)
+        leaves = min(LEAVES[level], MOST[level] / count)
+        region: Region
+        if chance < leaves and not is_generator(points.code):
+            region = Sometimes(self, points, h, level)
+        elif chance < leaves + min(1.0, HOOKS[level] / count):
+            region = Passing(self, points, h)
+        else:
+            return None
+        self.regions.add(region)
+        return region
 
     def chance(self, points: Points, h: int, level: int) -> float:
         code = points.code
@@ -57,13 +72,25 @@ class Resuming:
         """The emitter of the resume functions that a level leaves for."""
         key = id(points), level
         if key not in self.emitters:
-            hooks = {}
-            for h in points.hookable():
-                if (region := self.region(points, h, level + 1)) is not None:
-                    self.regions.append(region)
-                    hooks[h] = Hook(Door(region), region.exits)
+            regions = ((h, self.region(points, h, level + 1)) for h in points.hookable())
+            hooks = {h: Hook(Door(region), region.exits) for h, region in regions if region}
             self.emitters[key] = Emitter(points, hooks)
         return self.emitters[key]
+
+
+class Passing(Identity):
+    """Goes on where it was asked, and is no more after some passes."""
+
+    def __init__(self, owner: Resuming, points: Points, h: int) -> None:
+        super().__init__(points, h)
+        self.owner = owner
+        self.passes = PASSES
+
+    def run(self, *values: Any) -> Outcome:
+        self.passes -= 1
+        if not self.passes:
+            self.owner.regions.discard(self)
+        return self.exit, None, self.pick(values)
 
 
 class Sometimes(Leaving):
@@ -75,7 +102,7 @@ class Sometimes(Leaving):
     def __init__(self, owner: Resuming, points: Points, h: int, level: int) -> None:
         super().__init__(points, h, lambda: owner.emitter(points, level))
         self.owner = owner
-        self.asked = 0
+        self.passes = PASSES
 
     def prepare(self) -> bool:
         """Not while another is emitted, which may use what is rewritten, nor under a tracer."""
@@ -95,10 +122,11 @@ class Sometimes(Leaving):
             owner.busy.release()
 
     def run(self, *values: Any) -> Outcome:
-        if not self.owner.leaves or self.asked % (3 if self.asked < 30 else 50):
-            self.asked += 1
+        passes, self.passes = self.passes, self.passes - 1
+        if not self.passes:
+            self.owner.regions.discard(self)
+        if not self.owner.leaves or (PASSES - passes) % 3:
             return self.at, None, self.pick(values)
-        self.asked += 1
         outcome = super().run(*values)
         self.owner.left += outcome[1] is not None
         return outcome

@@ -9,6 +9,7 @@ run twice, with hooks that stay and with hooks that leave, each time in a fork o
 
 from __future__ import annotations
 
+import doctest
 import faulthandler
 import gc
 import importlib
@@ -155,6 +156,15 @@ def rewrite(rewriter: Rewriter, modules: list[str], clock: list[float]) -> None:
         function.__code__ = timed(clock, rewriter, function.__code__)
 
 
+def rewrite_doctests(rewriter: Rewriter, clock: list[float]) -> None:
+    """Rewrite the functions of the examples in docstrings, too, which doctest compiles."""
+
+    def compile_rewritten(source: str, file: str, mode: str, *others: Any) -> CodeType:
+        return timed(clock, rewriter, compile(source, file, mode, *others))
+
+    doctest.__dict__["compile"] = compile_rewritten
+
+
 def functions_of(files: set[str]) -> list[FunctionType]:
     """All functions that were compiled from one of these files."""
     return [
@@ -211,11 +221,12 @@ class Worker:
         self.clock = [0.0]
         self.resuming = Resuming(seed)
         self.census = Census(self.resuming.region)
-        self.rewriter = Rewriter(self.census)
+        self.rewriter = Rewriter(self.census, keeps=False)
         if modules:
             rewrite(self.rewriter, modules, self.clock)
             for name in modules:
                 importlib.import_module(name)
+            rewrite_doctests(self.rewriter, self.clock)
         self.suite = unittest.defaultTestLoader.loadTestsFromName(f"test.{test}")
 
     def run(self, mode: str) -> Result:

@@ -9,7 +9,7 @@ import torch
 from jitpkg import marks
 from jitpkg.tracer import reasons
 from jitpkg.tracer.rows.table import CallTable
-from jitpkg.tracer.values import FALSE, TRUE, Tensor, Value
+from jitpkg.tracer.values import FALSE, TRUE, Constant, Tensor, Value
 from jitpkg.tracer.vm import VM
 
 TABLE = CallTable()
@@ -28,7 +28,9 @@ def is_exporting(vm: VM) -> Value:
 
 @TABLE.row(marks.graph_break)
 def graph_break(vm: VM, message: Value | None = None) -> Value:
-    vm.stop(reasons.ASKED)
+    said = vm.look(message) if message is not None else None
+    text = said.value if isinstance(said, Constant) and isinstance(said.value, str) else ""
+    vm.stop(reasons.ASKED, text)
 
 
 @TABLE.row(torch.overrides.is_tensor_like)

@@ -1,0 +1,119 @@
+"""What `explain` tells: counts, and a text that reads well on a terminal."""
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+import jitpkg
+
+SCALE = 2.0
+
+
+def clipped(x, mode="twice"):
+    norm = (x * x).sum().sqrt()
+    if norm > 1:
+        x = x / norm
+    return x * SCALE if mode == "twice" else x
+
+
+def line_of(text: str) -> int:
+    lines = Path(__file__).read_text(encoding="utf-8").splitlines()
+    return 1 + next(k for k, line in enumerate(lines) if line.strip() == text)
+
+
+def without_times(text: str) -> str:
+    return re.sub(r"\d+\.\d ms", "… ms", text)
+
+
+TEXT = """\
+2 graphs with 6 ops, 1 graph break, 16 guards
+
+Graphs
+  clipped#0  4 ops  mul, sum, sqrt, gt
+  clipped#1  2 ops  truediv, mul
+
+Graph breaks
+  B103: a branch depends on a tensor's data
+    {file}:{line}, in clipped
+        if norm > 1:
+           ^^^^^^^^
+    Why: Which way the program goes is known only when the tensor has been computed. The graph ends
+         here; each way is compiled when it is first taken.
+    What to do: Where both ways are cheap, compute both and choose with torch.where.
+
+Guards
+  x: float32[3]
+  mode == 'twice'
+  SCALE == 2.0
+  norm: float32[]
+  and 12 more of functions, classes, containers and global state
+
+Times
+  tracing … ms, backend … ms, generating code … ms"""
+
+
+def test_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(Path(__file__).parents[1])
+    explanation = jitpkg.explain(clipped)(torch.ones(3))
+    made = without_times(str(explanation))
+    expected = TEXT.format(file="tests/test_explanation.py", line=line_of("if norm > 1:"))
+    numbers = re.compile(r"\d+ (guards|more)")
+    assert numbers.sub("N", made) == numbers.sub("N", expected)
+    assert max(map(len, made.splitlines())) <= 100
+
+
+def test_counts() -> None:
+    explanation = jitpkg.explain(clipped)(torch.ones(3))
+    assert explanation.graph_count == len(explanation.graphs) == 2
+    assert explanation.graph_names == ["clipped#0", "clipped#1"]
+    assert explanation.op_count == 6
+    assert explanation.graph_break_count == 1
+    assert explanation.break_reasons[0].reason.code == "B103"
+    assert list(explanation.compile_times) == ["tracing", "backend", "generating code"]
+    assert list(explanation.sources) == ["clipped#0", "clipped#1"]
+    assert all(source.startswith("def entry(") for source in explanation.sources.values())
+    assert "x: float32[3]" in explanation.out_guards
+    torch.testing.assert_close(explanation.result, clipped(torch.ones(3)))
+
+
+def test_later_calls_tell_why_they_compiled_again() -> None:
+    explained = jitpkg.explain(clipped)
+    explained(torch.ones(3))
+    again = explained(torch.ones(4), mode="once")
+    assert again.recompiles[0] == "clipped, because x has size 4 in dim 0; built for 3"
+    assert "\nCompiled again\n  clipped, because x has size 4 in dim 0; built for 3\n" in str(again)
+    third = explained(torch.ones(3))
+    assert str(third) == "No new graph, 0 graph breaks"
+
+
+def test_a_module_is_called_by_its_class() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2))
+    explanation = jitpkg.explain(model)(torch.ones(2))
+    assert explanation.graph_names == ["Sequential#0"]
+    assert "self[0].weight: float32[2, 2], requires grad" in str(explanation)
+
+
+def test_globals_of_modules_are_named() -> None:
+    explanation = jitpkg.explain(torch.nn.ReLU())(torch.ones(2))
+    text = "\n".join(explanation.out_guards)
+    assert "torch.nn.modules.activation.F is torch.nn.functional" in text
+    assert "<dict>" not in text
+
+
+def many(x, *numbers):
+    return x + sum(numbers)
+
+
+def test_long_lists_are_cut() -> None:
+    text = str(jitpkg.explain(many)(torch.ones(2), *range(30)))
+    assert "\n  … 19 more of tensors and values\n" in text
+
+
+def nothing(x):
+    return 3
+
+
+def test_nothing_to_compile() -> None:
+    assert str(jitpkg.explain(nothing)(torch.ones(2))).startswith("No new graph, 0 graph breaks")

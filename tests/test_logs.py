@@ -1,0 +1,84 @@
+"""Logs: topics are switched on by name, and records say what happens."""
+
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+import jitpkg
+from jitpkg.logs import TOPICS
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    logger = logging.getLogger("jitpkg")
+    before = logger.handlers[:], logger.propagate, logger.level
+    yield
+    jitpkg.set_logs("")
+    logger.handlers[:], logger.propagate = before[:2]
+    logger.setLevel(before[2])
+
+
+def branch(x):
+    if x.sum() > 0:
+        return x + 1
+    return x - 1
+
+
+def records(caplog: pytest.LogCaptureFixture, topics: str) -> list[logging.LogRecord]:
+    logging.getLogger("jitpkg").addHandler(caplog.handler)
+    jitpkg.set_logs(topics)
+    compiled = jitpkg.compile(branch)
+    compiled(torch.ones(3))
+    compiled(torch.ones(4))
+    return [record for record in caplog.records if record.name.startswith("jitpkg.")]
+
+
+SAID = {
+    "graphs": "branch#0: graph of 2 ops; backend",
+    "guards": "\n  x: float32[3]",
+    "entries": "if not tensors_same(x): break",
+    "breaks": "B103: a branch depends on a tensor's data",
+    "recompiles": "branch: compiled again, because\n  x has size 4 in dim 0; built for 3",
+    "bytecode": "branch: emitted code\n",
+}
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_topic(topic: str, caplog: pytest.LogCaptureFixture) -> None:
+    found = records(caplog, topic)
+    assert {record.name for record in found} == {f"jitpkg.{topic}"}
+    assert any(SAID[topic] in record.getMessage() for record in found)
+    assert all(type(record.event).__module__ == "jitpkg.events" for record in found)  # type: ignore[attr-defined]
+
+
+def test_all_topics(caplog: pytest.LogCaptureFixture) -> None:
+    assert {record.name for record in records(caplog, "all")} == {f"jitpkg.{t}" for t in TOPICS}
+
+
+def test_no_topic_no_record(caplog: pytest.LogCaptureFixture) -> None:
+    assert records(caplog, "") == []
+
+
+def test_an_unknown_topic_is_refused() -> None:
+    with pytest.raises(jitpkg.errors.InvalidArgument, match="The topics are: graphs, guards"):
+        jitpkg.set_logs("graphs,grahps")
+
+
+def test_the_environment_switches_logs_on() -> None:
+    program = "import torch, jitpkg; jitpkg.jit(lambda x: x + 1)(torch.ones(1))"
+    run = subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ | {"JITPKG_LOGS": "graphs", "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stderr.startswith("[jitpkg.graphs] <lambda>#0: graph of 1 op")
