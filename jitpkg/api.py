@@ -119,9 +119,9 @@ def jit(
     Args:
         fn: what to compile; without it, `jit` makes a decorator.
         fullgraph: raise `GraphBreak` where the function cannot be one graph.
-        dynamic: accepted; sizes are static for now.
+        dynamic: accepted; each size is compiled for by itself, for now.
         backend: a name of `list_backends()`, or `backend(gm, example_inputs) -> callable`.
-        mode: one of `default`, `reduce-overhead`, `max-autotune`, `max-autotune-no-cudagraphs`.
+        mode: accepted; no backend has modes, for now.
         options: for the backend; not together with `mode`.
         disable: do nothing.
 
