@@ -389,7 +389,7 @@ def test_text_of_a_class(C):
     class Local:
         pass
 
-    f, o = C(lambda x, o: x + len(f"{type(o)}{repr(int)}{str(Local)}")), Local()
+    f, o = C(lambda x, o: x + len(f"{type(o)}{int!r}{Local!s}")), Local()
     before = Local.__qualname__
     yield f(X, o)
     Local.__qualname__ = "Longer"
