@@ -93,7 +93,7 @@ def reduce(
 
 def type_repr(cls: type, /) -> str:
     """`type.__repr__`"""
-    module = cls.__module__
+    module: object = cls.__module__
     if not isinstance(module, str) or module == "builtins":
         return f"<class '{cls.__qualname__}'>"
     return f"<class '{module}.{cls.__qualname__}'>"
