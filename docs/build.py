@@ -3,7 +3,7 @@
     python docs/build.py            write them
     python docs/build.py --check    say which are not up to date
 
-The README is among them: what its programs print is put where it is shown.
+Among them are the README, with what its programs print, and CONTRIBUTING.md, which quotes code.
 
 Everything that they show of the package (disassembly, graphs, generated code, messages) is what
 running it gives, on Python 3.11 and the torch of constraints.txt.
@@ -19,7 +19,7 @@ from pathlib import Path
 FOLDER = Path(__file__).parent
 sys.path[:0] = [str(FOLDER), str(FOLDER.parent)]
 
-from pages import breaks, one_call, options, picture, readme  # noqa: E402
+from pages import breaks, one_call, options, picture, quoted, readme  # noqa: E402
 
 PAGES: Mapping[str, Callable[[], str]] = {
     "architecture.svg": picture.picture,
@@ -27,6 +27,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "one-call.md": one_call.page,
     "options.md": options.page,
     "../README.md": readme.page,
+    "../CONTRIBUTING.md": quoted.page,
 }
 
 
