@@ -43,6 +43,8 @@ class Settings:
         _check_flag("fullgraph", self.fullgraph, (True, False))
         _check_flag("dynamic", self.dynamic, (True, False, None))
         backend = REGISTRY.find(self.backend)
+        if self.options is not None and not isinstance(self.options, Mapping):
+            raise InvalidArgument(f"options= takes a dict, not {self.options!r}.")
         if self.mode is not None and self.mode not in MODES:
             raise InvalidArgument(
                 f"There is no mode {self.mode!r}. The modes are: {', '.join(MODES)}."
@@ -117,9 +119,9 @@ def jit(
     Args:
         fn: what to compile; without it, `jit` makes a decorator.
         fullgraph: raise `GraphBreak` where the function cannot be one graph.
-        dynamic: accepted; sizes are static for now.
+        dynamic: accepted; each size is compiled for by itself, for now.
         backend: a name of `list_backends()`, or `backend(gm, example_inputs) -> callable`.
-        mode: one of `default`, `reduce-overhead`, `max-autotune`, `max-autotune-no-cudagraphs`.
+        mode: accepted; no backend has modes, for now.
         options: for the backend; not together with `mode`.
         disable: do nothing.
 
@@ -128,6 +130,7 @@ def jit(
         NotCompilable: `fn` is no Python function, method or module.
     """
     settings = Settings(fullgraph, dynamic, backend, mode, options)
+    _check_flag("disable", disable, (True, False))
     settings.compiler()
     if fn is None:
         return lambda f: jit(
@@ -202,6 +205,7 @@ def compile(
         NotCompilable: `model` is no Python function, method or module.
     """
     settings = Settings(fullgraph, dynamic, backend, mode, options)
+    _check_flag("disable", disable, (True, False))
     compiler = settings.compiler()
     if model is None:
         return lambda f: compile(f, **_keywords(settings), disable=disable)
@@ -217,7 +221,9 @@ def compile(
                 raise NotCompilable(_refused(model, "compile"))
             return MethodType(compile(function, **_keywords(settings)), model.__self__)
         case torch.nn.Module():
-            return modules.view(model, compiler, _Again(settings))
+            call = modules.compiled_call(model, compiler)
+            _note(call)
+            return modules.view(model, call, _Again(settings))
         case _:
             twin = follow.compiled_twin(model, compiler)
             _note(twin)

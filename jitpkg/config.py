@@ -21,10 +21,10 @@ class Options:
     """Every setting, with its default."""
 
     disable: bool = False
-    """Compile nothing: every function runs as it was written. `JITPKG_DISABLE=1`."""
+    """Compile nothing: every function runs as it was written."""
 
     strict: bool = False
-    """Raise jitpkg's own mistakes instead of running the original code. `JITPKG_STRICT=1`."""
+    """Raise what fails inside jitpkg, where otherwise the original code runs, with a warning."""
 
     recompile_limit: int = 8
     """How many entries one region may have; beyond, calls that fit none run the original code."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import MethodType
 from typing import Any, TypeVar, overload
 
 from jitpkg.errors import InvalidArgument
@@ -12,6 +13,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 DISABLED = "_jitpkg_disable"
 """The attribute of a function that is never compiled."""
 
+COMPILED = "__jitpkg__"
+"""The attribute where a function keeps its dispatcher, which lives as long as the function does."""
+
 
 def graph_break(msg: str = "") -> None:
     """Ask for a graph break here; outside compiled code it does nothing."""
@@ -20,6 +24,14 @@ def graph_break(msg: str = "") -> None:
 def is_compiling() -> bool:
     """Whether this code is being compiled: True in compiled code, False where Python runs it."""
     return False
+
+
+def _uncompiled(module: Any, *args: Any, **kwargs: Any) -> Any:
+    """What calling a disabled module does."""
+    return module._call_impl(*args, **kwargs)
+
+
+setattr(_uncompiled, DISABLED, True)
 
 
 @overload
@@ -34,9 +46,9 @@ def disable(
     """Mark a function as one that is called as it is, never traced.
 
     Args:
-        fn: the function or method; without it, `disable` makes a decorator.
-        recursive: whether what it calls is left alone, too. What is compiled in place by itself
-            stays compiled.
+        fn: the function, method or nn.Module; without it, `disable` makes a decorator.
+        recursive: accepted, as torch.compiler.disable has it. What the function calls is left
+            alone in any case, but for what was compiled by itself.
         reason: shown where the call breaks a graph.
 
     Raises:
@@ -44,8 +56,14 @@ def disable(
     """
     if fn is None:
         return lambda f: disable(f, recursive, reason=reason)
+    if hasattr(fn, "_compiled_call_impl"):  # a module: this is what its calls ask for first
+        vars(fn)["_compiled_call_impl"] = MethodType(_uncompiled, fn)
+        return fn
     function = getattr(fn, "__func__", fn)
     if not hasattr(function, "__dict__") or not callable(function):
         raise InvalidArgument(f"disable() takes a function, not {fn!r}.")
     setattr(function, DISABLED, reason or True)
+    dispatcher = vars(function).get(COMPILED)
+    if dispatcher is not None:
+        dispatcher.release(function)
     return fn

@@ -87,6 +87,8 @@ def _translated_errors() -> Iterator[None]:
     except (UnsupportedOperatorException, NotImplementedError) as error:
         raise NoFacts(str(error)) from error
     except Exception as error:
+        if "fake impl" in str(error):  # torch.library's own words for an op that has none
+            raise NoFacts("no fake implementation is registered") from error
         raise WouldRaise(error) from error
     finally:
         _LOG.disabled = quiet

@@ -24,6 +24,8 @@ def obstacle() -> str | None:
         return "a function transform (vmap, grad) is active"
     if torch._C._get_tracing_state() is not None:
         return "torch.jit.trace is running"
+    if torch._C._dynamo.eval_frame.get_eval_frame_callback() not in (None, False):
+        return "torch.compile is compiling what runs here"
     if not torch._C._is_torch_function_enabled():
         return "torch functions are disabled"
     return None

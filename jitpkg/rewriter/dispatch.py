@@ -185,6 +185,17 @@ class Dispatcher:
             return False
         return True
 
+    def owns(self, function: FunctionType) -> bool:
+        """Whether this keeps the function's code up to date."""
+        return function in self._owners
+
+    def release(self, function: FunctionType) -> None:
+        """Give one function its own code back, for good."""
+        with self._lock:
+            if function in self._owners:
+                self._owners.discard(function)
+                function.__code__ = ORIGINALS.of(function.__code__)
+
     def uninstall(self) -> None:
         """Give the functions their own code back."""
         self._replace(self.points.code)

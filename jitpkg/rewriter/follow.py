@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
+import weakref
 from collections.abc import Callable, Sequence
 from types import CellType, CodeType, FunctionType
 from typing import Any
@@ -10,31 +12,42 @@ from typing import Any
 from jitpkg.code.analysis import slot_names
 from jitpkg.guards.kinds import CodeIs, Guard
 from jitpkg.guards.sources import Held
+from jitpkg.marks import COMPILED
 from jitpkg.rewriter.compiler import Compiler
 from jitpkg.rewriter.dispatch import Dispatcher, dispatcher_for
 from jitpkg.rewriter.door import drop_frame
 from jitpkg.rewriter.originals import ORIGINALS
 from jitpkg.rewriter.twins import twin_function
-
-ATTRIBUTE = "__jitpkg__"
-"""Where a function keeps its dispatcher, which lives as long as the function does."""
+from jitpkg.tracer.libraries import refusal
 
 
 def dispatcher_of(function: FunctionType) -> Dispatcher | None:
-    """The dispatcher that a function keeps, or None."""
-    found = function.__dict__.get(ATTRIBUTE)
-    return found if isinstance(found, Dispatcher) else None
+    """The dispatcher that a function keeps, or None.
+
+    A wrapper that took over another function's attributes does not have that one's dispatcher.
+    """
+    follower = _follower_of(function)
+    if follower is not None:
+        return dispatcher_of(follower.twin)
+    found = function.__dict__.get(COMPILED)
+    return found if isinstance(found, Dispatcher) and found.owns(function) else None
 
 
 def compile_in_place(function: FunctionType, compiler: Compiler) -> FunctionType:
     """Hook a function's own code; returns the very same function."""
+    follower = _follower_of(function)
+    if follower is not None:
+        follower.compile_again(compiler)
+        return function
     before = dispatcher_of(function)
     if before is not None:
-        before.uninstall()
+        before.release(function)
+    if refusal(function) is not None:
+        return function
     code = ORIGINALS.of(function.__code__)
     dispatcher = dispatcher_for(code, compiler, function.__qualname__)
     if dispatcher is not None and dispatcher.install([function]):
-        function.__dict__[ATTRIBUTE] = dispatcher
+        function.__dict__[COMPILED] = dispatcher
     return function
 
 
@@ -45,10 +58,17 @@ def compiled_twin(
 
     `name` is what reports call it, where the function's own name would not tell.
     """
-    follower = _Follower(function, compiler, name or function.__qualname__)
+    before = _follower_of(function)
+    original = function if before is None else before.original
+    follower = _Follower(original, compiler, name or function.__qualname__)
     if function.__defaults__ is None and function.__kwdefaults__ is None:
         return follower.twin
     return follower.front()
+
+
+def _follower_of(function: FunctionType) -> _Follower | None:
+    found = function.__dict__.get(COMPILED)
+    return found if isinstance(found, _Follower) and found.owns(function) else None
 
 
 class _Follower:
@@ -58,6 +78,7 @@ class _Follower:
         self.original = original
         self.compiler = compiler
         self.name = name
+        self._front: weakref.ref[FunctionType] | None = None
         self.twin = twin_function(original, self._code())
         self.twin.__dict__.update(original.__dict__)
         self.twin.__module__ = original.__module__
@@ -70,11 +91,11 @@ class _Follower:
 
     def _install(self) -> None:
         dispatcher = dispatcher_for(self.twin.__code__, self.compiler, self.name)
-        if dispatcher is None:
+        if dispatcher is None or refusal(self.original) is not None:
             return
         dispatcher.follow(self.guards(), self.stale)
         if dispatcher.install([self.twin]):
-            self.twin.__dict__[ATTRIBUTE] = dispatcher
+            self.twin.__dict__[COMPILED] = dispatcher
 
     def guards(self) -> Sequence[Guard]:
         """What an entry tests so that it is never older than the original."""
@@ -95,6 +116,22 @@ class _Follower:
             return lambda *frame: _called_again(self.twin, code, frame)
 
         return leave
+
+    def owns(self, function: FunctionType) -> bool:
+        """Whether this is the function in front of the twin."""
+        return self._front is not None and self._front() is function
+
+    def release(self, function: FunctionType) -> None:
+        """Let the twin run the original's code, uncompiled."""
+        dispatcher = dispatcher_of(function)
+        if dispatcher is not None:
+            dispatcher.release(self.twin)
+
+    def compile_again(self, compiler: Compiler) -> None:
+        """Forget what was compiled, and compile in this way."""
+        self.compiler = compiler
+        self.twin.__code__ = self._code()
+        self._install()
 
     def sync(self) -> None:
         """Give the twin the original's code and defaults."""
@@ -122,17 +159,34 @@ class _Follower:
         function = front
         assert isinstance(function, FunctionType)
         function.__code__ = function.__code__.replace(
-            co_name=twin.__name__, co_qualname=twin.__qualname__
+            co_name=twin.__name__,
+            co_qualname=twin.__qualname__,
+            co_filename=self.original.__code__.co_filename,
+            co_firstlineno=self.original.__code__.co_firstlineno,
+            co_linetable=b"",  # none of the user's lines is run here
         )
         function.__name__, function.__qualname__ = twin.__name__, twin.__qualname__
         function.__module__, function.__doc__ = twin.__module__, twin.__doc__
         function.__annotations__ = twin.__annotations__
         function.__dict__.update(twin.__dict__)
         function.__dict__.setdefault("__wrapped__", self.original)
+        function.__dict__[COMPILED] = self
+        self._front = weakref.ref(function)
+        _mark_coroutine(function, twin)
         # They are shown, and never used: the code has no parameters that could be missing.
         function.__defaults__ = self.original.__defaults__
         function.__kwdefaults__ = self.original.__kwdefaults__
         return function
+
+
+def _mark_coroutine(front: Callable[..., Any], twin: FunctionType) -> None:
+    """Let `iscoroutinefunction` say of the front what it says of the twin."""
+    if not inspect.iscoroutinefunction(twin):
+        return
+    if hasattr(inspect, "markcoroutinefunction"):
+        inspect.markcoroutinefunction(front)
+    else:
+        vars(front)["_is_coroutine"] = vars(asyncio.coroutines)["_is_coroutine"]
 
 
 def _called_again(function: FunctionType, code: CodeType, frame: tuple[Any, ...]) -> Any:

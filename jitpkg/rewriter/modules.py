@@ -27,16 +27,20 @@ def compile_in_place(module: Module, compiler: Compiler) -> Module:
     return module
 
 
-def view(module: Module, compiler: Compiler, again: Callable[[Module], Module]) -> Module:
-    """A module that shares everything with the original, and whose calls run compiled.
-
-    `again` makes such a view of another module, for copies and pickles.
-    """
+def compiled_call(module: Module, compiler: Compiler) -> FunctionType:
+    """A compiled `type(module).__call__`."""
     call = static_lookup(type(module), "__call__")
     if not isinstance(call, FunctionType) or not hasattr(module, "__dict__"):
         raise TypeError(f"{type(module).__qualname__} cannot be viewed")
-    twin = compiled_twin(call, compiler, type(module).__qualname__)
-    return _View(module, twin, again).made
+    return compiled_twin(call, compiler, type(module).__qualname__)
+
+
+def view(module: Module, call: Callable[..., Any], again: Callable[[Module], Module]) -> Module:
+    """A module that shares everything with the original, and is called by `call`.
+
+    `again` makes such a view of another module, for copies and pickles.
+    """
+    return _View(module, call, again).made
 
 
 class _View:

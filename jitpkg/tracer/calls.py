@@ -116,7 +116,9 @@ def _refuse_builtin(vm: VM, obj: types.BuiltinFunctionType) -> None:
     if obj is print:
         vm.stop(reasons.PRINT)
     name = f"{obj.__module__ or ''}.{obj.__qualname__}".lstrip(".")
-    vm.stop(reasons.FOREIGN_CALL, name.replace("_VariableFunctionsClass.", ""))
+    name = name.replace("_VariableFunctionsClass.", "")
+    is_setting = name.startswith("torch.") and obj.__name__.lstrip("_").startswith("set_")
+    vm.stop(reasons.RANDOM_STATE if is_setting else reasons.FOREIGN_CALL, name)
 
 
 def _call_descriptor(

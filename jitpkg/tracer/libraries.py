@@ -31,7 +31,6 @@ SKIPPED_PARTS = (
     "torch.export",
     "torch.onnx",
     "torch.profiler",
-    "torch.random",
     "torch.serialization",
     "torch.testing",
     "torch.utils.checkpoint",
@@ -66,6 +65,8 @@ def refusal(function: FunctionType) -> tuple[Reason, str] | None:
     if mark := function.__dict__.get(DISABLED) or function.__dict__.get("_torchdynamo_disable"):
         return reasons.DISABLED, f"{name} ({mark})" if isinstance(mark, str) else name
     module = function.__module__ or ""
+    if module == "torch.random":
+        return reasons.RANDOM_STATE, name
     if module == "inspect" and function.__name__ in _FRAMES:
         return reasons.FRAMES, name
     if module.partition(".")[0] in SKIPPED or _is_in(module, SKIPPED_PARTS):

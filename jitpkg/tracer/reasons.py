@@ -49,7 +49,8 @@ FOREIGN_CALL = Reason(
 OPAQUE = Reason(
     "B108",
     "an object of a kind that tracing does not know",
-    "What using the object does is not known, so Python does it.",
+    "What using the object does is not known, so Python does it. Iterators that were begun before "
+    "the graph, as that of a loop with a break in it, count among them.",
     "Before the compiled function, take out of the object what is needed; tensors, numbers, "
     "strings, containers and objects of classes written in Python are all known.",
 )
@@ -125,10 +126,10 @@ NOT_REBUILT = Reason(
 )
 HANDLED_FAILURE = Reason(
     "B120",
-    "an op that may fail, after changes that cannot be taken back",
-    "If the op fails, what was changed before it must have happened, and a handler of the program "
+    "an op that may fail, after a tensor was changed in place, and a handler for that",
+    "If the op fails, the change must have happened, and the except or with block of the program "
     "must run. So a new graph begins between the two.",
-    "Change tensors in place outside of try and with blocks, and Python objects after them.",
+    "Change tensors in place behind try and with blocks, not in them or before them.",
 )
 IDENTITY = Reason(
     "B121",
@@ -151,8 +152,8 @@ MUTATION = Reason(
 )
 UNORDERED = Reason(
     "B124",
-    "the order of an existing set is observed",
-    "Two equal sets may be walked in different orders.",
+    "the order of a set is observed",
+    "In which order a set gives its elements depends on their hashes, and on how the set grew.",
     "Walk sorted(s), or use a list or a dict.",
 )
 UNSUPPORTED = Reason(
@@ -169,9 +170,10 @@ FRAMES = Reason(
 )
 RANDOM_STATE = Reason(
     "B127",
-    "torch's global state is changed in a way that tracing does not follow",
-    "Grad mode, autocast and their like are known only where they are set to plain values.",
-    "Set it to a plain value, or outside of the compiled function.",
+    "torch's global state is changed or asked for",
+    "Seeds, default dtype, number of threads and their like belong to the process. (Grad mode and "
+    "autocast are part of the graph, where they are set to plain values.)",
+    "Do it outside of the compiled function.",
 )
 
 NO_BREAKS = (RAISES, GENERATOR, FORCED)

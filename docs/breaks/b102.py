@@ -1,0 +1,12 @@
+import torch
+
+SETTINGS = {"break_anywhere": True}
+
+
+def program(x):
+    y = x + 1
+    return y * 2
+
+
+def arguments():
+    return (torch.ones(3),)

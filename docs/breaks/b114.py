@@ -1,0 +1,12 @@
+import torch
+
+
+def program(x):
+    y = x + 1
+    if y.ndim != 2:
+        raise ValueError(f"a matrix is needed, not {y.ndim} dims")
+    return y
+
+
+def arguments():
+    return (torch.ones(3),)

@@ -1,0 +1,56 @@
+"""Write the generated pages of this folder.
+
+    python docs/build.py            write them
+    python docs/build.py --check    say which are not up to date
+
+Among them are the README, with what its programs print, and CONTRIBUTING.md, which quotes code.
+
+Everything that they show of the package (disassembly, graphs, generated code, messages) is what
+running it gives, on Python 3.11 and the torch of constraints.txt.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+sys.path[:0] = [str(FOLDER), str(FOLDER.parent)]
+
+from pages import breaks, one_call, options, picture, quoted, readme  # noqa: E402
+
+PAGES: Mapping[str, Callable[[], str]] = {
+    "architecture.svg": picture.picture,
+    "breaks.md": breaks.page,
+    "one-call.md": one_call.page,
+    "options.md": options.page,
+    "../README.md": readme.page,
+    "../CONTRIBUTING.md": quoted.page,
+}
+
+
+def outdated() -> list[str]:
+    """The pages that differ from what they would be now."""
+    return [
+        name
+        for name, make in PAGES.items()
+        if not (FOLDER / name).exists() or (FOLDER / name).read_text(encoding="utf-8") != make()
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Write the generated pages.")
+    parser.add_argument("--check", action="store_true", help="only say what is not up to date")
+    if parser.parse_args().check:
+        if names := outdated():
+            sys.exit(f"not up to date: {', '.join(names)}; run python docs/build.py")
+        return
+    for name, make in PAGES.items():
+        (FOLDER / name).write_text(make(), encoding="utf-8")
+        print((FOLDER / name).resolve().relative_to(FOLDER.parent))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,150 @@
+"""docs/options.md: arguments, settings, environment variables, logs."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+import textwrap
+
+import torch
+
+import jitpkg
+from jitpkg.api import MODES
+from jitpkg.config import Options
+from jitpkg.logs import TOPICS
+from pages.text import attribute_docstrings, logged, scrubbed
+
+
+def clipped(x, limit):
+    norm = (x * x).sum().sqrt()
+    if norm > limit:
+        x = x / norm
+    return x + 1
+
+
+TOPIC_MEANINGS = {
+    "graphs": "Each graph that a backend has compiled, as the code that `torch.fx` prints.",
+    "guards": "What each new entry assumes, in words.",
+    "entries": "The generated Python function of each entry: guards, call of the graph, results.",
+    "breaks": "Each graph break, when a trace meets it: what, where, why, what to do.",
+    "recompiles": "Why no entry fitted a call, for each entry; and when the limit is reached.",
+    "bytecode": "Each code object that a function gets, disassembled: see [one call](one-call.md).",
+}
+
+PAGE = """\
+# Options
+
+## Arguments
+
+`jitpkg.jit` and `jitpkg.compile` take the arguments of `torch.compile`, by keyword.
+
+| argument | values | meaning |
+|---|---|---|
+{arguments}
+
+What cannot be is refused at once, with the list of what can.
+
+## Settings
+
+Settings hold for the whole process. They are read from the environment when `jitpkg` is first
+used, and are frozen then; a `with` block or a decorator changes them for a while:
+
+```python
+import jitpkg
+
+print(jitpkg.config.recompile_limit)
+with jitpkg.config.patch(recompile_limit=2):
+    print(jitpkg.config.recompile_limit)
+```
+
+```
+8
+2
+```
+
+| setting | environment variable | default | meaning |
+|---|---|---|---|
+{settings}
+
+Switches take `1`, `true`, `yes`, `on` or `0`, `false`, `no`, `off`.
+
+## Logs
+
+Logs go through Python's `logging`: topic `graphs` to the logger `jitpkg.graphs`, and so on, each
+record with its event as `record.event`. A topic is switched on by `JITPKG_LOGS=graphs,breaks` or by
+`jitpkg.set_logs("graphs,breaks")`; `all` stands for all. Without a handler of your own, records are
+written to the standard error stream.
+
+What follows is logged for this function, called first with `torch.ones(3)` and then with
+`torch.ones(4)`, both times with `limit=1`:
+
+```python
+{source}```
+
+{logs}
+
+## Warnings
+
+There are three, each at the line of the program that led to it:
+
+- a function has reached `recompile_limit`; the warning says which guard failed last. Entries that
+  exist stay in use, and other calls run the original code.
+- a backend failed; the original code runs.
+- `jitpkg` itself failed; the original code runs, and we would like to hear of it. With
+  `JITPKG_STRICT=1` it raises instead.
+"""
+
+
+def page() -> str:
+    return PAGE.format(
+        arguments="\n".join(_argument_rows()),
+        settings="\n".join(_setting_rows()),
+        source=inspect.getsource(clipped),
+        logs="\n\n".join(_log_sections()),
+    )
+
+
+def _argument_rows() -> list[str]:
+    meanings = _documented_arguments()
+    values = {
+        "fullgraph": "`False`, `True`",
+        "dynamic": "`None`, `False`, `True`",
+        "backend": ", ".join(f"`{name!r}`" for name in ("eager",)) + ", a function",
+        "mode": "`None`, " + ", ".join(f"`{mode!r}`" for mode in MODES),
+        "options": "a dict",
+        "disable": "`False`, `True`",
+    }
+    return [f"| `{name}` | {values[name]} | {meanings[name]} |" for name in values]
+
+
+def _documented_arguments() -> dict[str, str]:
+    """From the docstring of `jit`."""
+    doc = inspect.getdoc(jitpkg.jit) or ""
+    section = doc.partition("Args:\n")[2].partition("\n\n")[0]
+    joined = re.sub(r"\n +(?! *\w+: )", " ", textwrap.dedent(section))
+    pairs = (line.partition(": ") for line in joined.splitlines())
+    return {name.strip(): text[:1].upper() + text[1:] for name, _, text in pairs}
+
+
+def _setting_rows() -> list[str]:
+    meanings = attribute_docstrings(Options)
+    return [
+        f"| `{f.name}` | `JITPKG_{f.name.upper()}` | `{f.default!r}` | {meanings[f.name]} |"
+        for f in dataclasses.fields(Options)
+    ]
+
+
+def _log_sections() -> list[str]:
+    sections = []
+    for topic in TOPICS:
+        compiled = jitpkg.compile(clipped)
+        lines = logged(topic, lambda: [compiled(torch.ones(n), 1) for n in (3, 4)])  # noqa: B023
+        shown = scrubbed(lines[0 if topic != "bytecode" else -1])
+        if topic == "bytecode":
+            shown = "\n".join([*shown.splitlines()[:14], "…"])
+        if topic == "entries":
+            first, _, rest = shown.partition("def entry(")
+            shown = f"{first}def entry(x, limit, …):\n" + rest.partition("):\n")[2]
+        sections.append(f"### {topic}\n\n{TOPIC_MEANINGS[topic]}\n\n```\n{shown}\n```")
+    return sections

@@ -1,0 +1,103 @@
+"""The documentation is true: its programs do what it says, and its pages are up to date."""
+
+import importlib.util
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+
+import jitpkg
+from jitpkg.config import Options
+from jitpkg.tracer.reasons import CATALOGUE
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+
+PINNED = re.search(r"^torch==(\S+)", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
+IS_MADE_HERE = (
+    sys.version_info[:2] == (3, 11)
+    and PINNED is not None
+    and torch.__version__.startswith(PINNED[1])
+)
+
+
+def load() -> ModuleType:
+    """docs/build.py."""
+    spec = importlib.util.spec_from_file_location("docs_build", DOCS / "build.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    before = sys.path[:]
+    spec.loader.exec_module(module)
+    sys.path[:] = before
+    return module
+
+
+BUILD = load()
+PROGRAMS = {program.reason.code: program for program in BUILD.breaks.programs()}
+
+
+@pytest.fixture(autouse=True)
+def _plain_settings() -> Iterator[None]:
+    with jitpkg.config.patch(break_anywhere=False, break_before=None):
+        yield
+
+
+def same(a: Any, b: Any) -> None:
+    """The same tensors, numbers and strings; an exception counts as its text."""
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        for x, y in zip(a, b, strict=True):
+            same(x, y)
+    elif isinstance(a, torch.Tensor):
+        torch.testing.assert_close(a, b, check_dtype=False)
+    else:
+        assert str(a) == str(b)
+
+
+@pytest.mark.parametrize("code", PROGRAMS)
+def test_a_program_breaks_for_its_reason(code: str, capsys: pytest.CaptureFixture[str]) -> None:
+    program = PROGRAMS[code]
+    _, breaks = program.run()
+    assert code in [graph_break.reason.code for graph_break in breaks]
+
+
+@pytest.mark.parametrize("code", [c for c, p in PROGRAMS.items() if p.rewritten is not None])
+def test_what_is_rewritten_does_not_break(code: str, capsys: pytest.CaptureFixture[str]) -> None:
+    program = PROGRAMS[code]
+    whole = jitpkg.compile(program.rewritten, fullgraph=True)
+    rewritten, breaks = BUILD.breaks.result_and_breaks(whole, program.rewritten_arguments())
+    assert breaks == []
+    same(rewritten, program.program(*program.arguments()))
+
+
+def test_codes_are_unique_and_in_order() -> None:
+    codes = [reason.code for reason in CATALOGUE]
+    assert codes == sorted(set(codes))
+
+
+def test_every_setting_and_topic_is_described() -> None:
+    text = (DOCS / "options.md").read_text(encoding="utf-8")
+    for name in Options.__slots__:
+        assert f"| `{name}` | `JITPKG_{name.upper()}` |" in text
+    for topic in jitpkg.logs.TOPICS:
+        assert f"### {topic}\n" in text
+
+
+@pytest.mark.skipif(not IS_MADE_HERE, reason="the pages show Python 3.11 and the pinned torch")
+@pytest.mark.parametrize("name", BUILD.PAGES)
+def test_a_page_is_up_to_date(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert (DOCS / name).read_text(encoding="utf-8") == BUILD.PAGES[name](), (
+        f"docs/{name} is not up to date; run python docs/build.py"
+    )
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
+        assert (page.parent / target).exists(), target
