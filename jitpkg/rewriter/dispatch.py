@@ -223,7 +223,8 @@ class Dispatcher:
         return region
 
     def _emitter(self) -> Emitter:
-        hooks = {h: Hook(Door(region), region.exits) for h, region in self.regions.items()}
+        known = list(self.regions.items())  # in one step: another thread may add some
+        hooks = {h: Hook(Door(region), region.exits) for h, region in known}
         return Emitter(self.points, hooks)
 
     def _replace(self, code: CodeType) -> None:
