@@ -79,8 +79,6 @@ def representation(vm: VM, value: Value) -> Value:
             pairs = [pair.items for pair in items_ if isinstance(pair, Tuple)]
             inner = ", ".join(f"{_repr(vm, k)}: {_repr(vm, v)}" for k, v in pairs)
             return Constant("{" + inner + "}")
-        case Known(type() as cls) if type(cls) is type:
-            return Constant(repr(cls))
         case Known(enum.Enum() as member) if classes.inherits(
             vm, type(member), enum.Enum, "__repr__"
         ):

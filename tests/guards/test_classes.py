@@ -384,6 +384,20 @@ def test_name_of_a_class(C):
     yield f(X, o)
 
 
+@seen_and_back
+def test_text_of_a_class(C):
+    class Local:
+        pass
+
+    f, o = C(lambda x, o: x + len(f"{type(o)}{int!r}{Local!s}")), Local()
+    before = Local.__qualname__
+    yield f(X, o)
+    Local.__qualname__ = "Longer"
+    yield f(X, o)
+    Local.__qualname__ = before
+    yield f(X, o)
+
+
 @entries(None)
 def test_class_becomes_abstract(C):
     class Local:

@@ -89,3 +89,11 @@ def reduce(
     for item in iterator:
         value = function(value, item)
     return value
+
+
+def type_repr(cls: type, /) -> str:
+    """`type.__repr__`"""
+    module: object = cls.__module__
+    if not isinstance(module, str) or module == "builtins":
+        return f"<class '{cls.__qualname__}'>"
+    return f"<class '{module}.{cls.__qualname__}'>"

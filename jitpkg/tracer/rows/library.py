@@ -58,6 +58,7 @@ POLYFILLS: Mapping[object, Callable[..., Any]] = MappingProxyType(
         min: builtin_functions.min_,
         max: builtin_functions.max_,
         functools.reduce: builtin_functions.reduce,
+        type.__repr__: builtin_functions.type_repr,
         vars(itertools.chain)["from_iterable"]: itertools_functions.from_iterable,
         functools.cached_property.__get__: operator_functions.cached_property_get,
         functools.cmp_to_key: operator_functions.cmp_to_key,
