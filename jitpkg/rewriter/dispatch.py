@@ -300,8 +300,8 @@ class Dispatcher:
         except GraphBreak:
             raise
         except Exception as error:
+            region.full = not options.strict  # the warning may be an error
             self._failed(error, options)
-            region.full = True
             return region.native(arguments)
         finally:
             self._building = False
