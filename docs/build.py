@@ -19,11 +19,12 @@ from pathlib import Path
 FOLDER = Path(__file__).parent
 sys.path[:0] = [str(FOLDER), str(FOLDER.parent)]
 
-from pages import breaks, one_call, options, picture, quoted, readme  # noqa: E402
+from pages import breaks, hooks, one_call, options, picture, quoted, readme  # noqa: E402
 
 PAGES: Mapping[str, Callable[[], str]] = {
     "architecture.svg": picture.picture,
     "breaks.md": breaks.page,
+    "hooks.md": hooks.page,
     "one-call.md": one_call.page,
     "options.md": options.page,
     "../README.md": readme.page,
