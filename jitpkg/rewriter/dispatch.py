@@ -278,7 +278,7 @@ class Dispatcher:
             ORIGINALS.add(code, self.points.code)
             self._resumes[p, _CALLED] = code
         cells = (*free, *map(types.CellType, own), types.CellType(state))
-        return FunctionType(code, globals_, code.co_name, None, cells)
+        return FunctionType(code, globals_, code.co_name, (None,), cells)
 
     # A miss
 
@@ -299,6 +299,8 @@ class Dispatcher:
             entry, changed, looks = self._build(region, arguments, options)
         except GraphBreak:
             raise
+        except RecursionError:
+            return region.native(arguments)  # so near the limit, the program will see to it
         except Exception as error:
             region.full = not options.strict  # the warning may be an error
             self._failed(error, options)

@@ -129,7 +129,7 @@ class Emission(Writer):
         deepest = max((len(states.stack(i)) for i in places), default=0)
         if self.entry is not None:
             p, base, called = self.entry
-            deepest = max(deepest, len(states.stack(p)), 2 if called else base + 1)
+            deepest = max(deepest, len(states.stack(p)), 3 if called else base + 1)
         return deepest + _SPARE if self.hooks else deepest
 
     def temp(self, depth: int) -> int:
@@ -456,7 +456,7 @@ class Emission(Writer):
         self.covered = None
         points = self.points
         cells = points.cells_at(p)
-        for slot in (0, 1):  # of the tuple and the dict of all arguments
+        for slot in (0, 1, 2):  # the first argument, and the tuple and dict of all others
             if slot not in cells:
                 self._clear(slot)
         for k, slot in enumerate(cells):
@@ -534,6 +534,7 @@ class Emission(Writer):
             layout.argcount = layout.posonlyargcount = layout.kwonlyargcount = 0
             if self.entry.called:
                 layout.flags |= _REST
+                layout.argcount = layout.posonlyargcount = 1  # super() asks for one
             else:
                 layout.argcount = points.slot_count + self.entry.base + 1
                 layout.flags &= ~_REST
