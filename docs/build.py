@@ -3,6 +3,8 @@
     python docs/build.py            write them
     python docs/build.py --check    say which are not up to date
 
+Among them are the README, with what its programs print, and CONTRIBUTING.md, which quotes code.
+
 Everything that they show of the package (disassembly, graphs, generated code, messages) is what
 running it gives, on Python 3.11 and the torch of constraints.txt.
 """
@@ -17,13 +19,16 @@ from pathlib import Path
 FOLDER = Path(__file__).parent
 sys.path[:0] = [str(FOLDER), str(FOLDER.parent)]
 
-from pages import breaks, one_call, options, picture  # noqa: E402
+from pages import breaks, hooks, one_call, options, picture, quoted, readme  # noqa: E402
 
 PAGES: Mapping[str, Callable[[], str]] = {
     "architecture.svg": picture.picture,
     "breaks.md": breaks.page,
+    "hooks.md": hooks.page,
     "one-call.md": one_call.page,
     "options.md": options.page,
+    "../README.md": readme.page,
+    "../CONTRIBUTING.md": quoted.page,
 }
 
 
@@ -45,7 +50,7 @@ def main() -> None:
         return
     for name, make in PAGES.items():
         (FOLDER / name).write_text(make(), encoding="utf-8")
-        print(f"docs/{name}")
+        print((FOLDER / name).resolve().relative_to(FOLDER.parent))
 
 
 if __name__ == "__main__":

@@ -6,6 +6,8 @@ import linecache
 import weakref
 from types import FunctionType
 
+from torch import fx
+
 
 def file_name(name: str) -> str:
     """The file that a generated function is compiled as: no other living one has it."""
@@ -21,3 +23,15 @@ def keep(function: FunctionType, source: str) -> None:
     file = function.__code__.co_filename
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     weakref.finalize(function, linecache.cache.pop, file, None).atexit = False
+
+
+def drop_with(module: fx.GraphModule, file: str) -> None:
+    """Forget the text that FX keeps for a module, which it does for ever, when the module dies."""
+    weakref.finalize(module, _drop, file).atexit = False
+
+
+def _drop(file: str) -> None:
+    linecache.cache.pop(file, None)
+    texts = getattr(getattr(fx.graph_module, "_loader", None), "eval_cache", None)
+    if texts is not None:
+        texts.pop(file, None)

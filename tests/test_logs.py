@@ -27,7 +27,8 @@ def _quiet() -> Iterator[None]:
 
 
 def branch(x):
-    if x.sum() > 0:
+    is_positive = x.sum() > 0
+    if is_positive:
         return x + 1
     return x - 1
 

@@ -40,8 +40,8 @@ def test_fullgraph_raises_with_the_line_and_a_caret() -> None:
 
 
 def test_a_place_without_source() -> None:
-    text = break_message(Break(REASON, "", (Location("<string>", "f", 1, 1, 0, 5),)))
-    assert '  File "<string>", line 1, in f\nWhy:' in text
+    text = break_message(Break(REASON, "", (Location("<nowhere>", "f", 1, 1, 0, 5),)))
+    assert '  File "<nowhere>", line 1, in f\nWhy:' in text
 
 
 class Counts(torch.nn.Module):

@@ -11,6 +11,7 @@ from types import CodeType
 from jitpkg.code.effects import (
     BOUND,
     CELL,
+    CELL_ARGUMENT,
     CELL_IN_CELL,
     CHECKED,
     FINAL,
@@ -214,7 +215,7 @@ def _ranks(instructions: Sequence[Instruction]) -> tuple[list[int], list[int]]:
 
 def _at_entry(code: CodeType, cells: Collection[int]) -> State:
     parameters = parameter_count(code)
-    arguments = "".join(CELL if slot in cells else BOUND for slot in range(parameters))
+    arguments = "".join(CELL_ARGUMENT if slot in cells else BOUND for slot in range(parameters))
     others = len(slot_names(code)) - parameters - len(code.co_freevars)
     first = parameters + others
     free = "".join(

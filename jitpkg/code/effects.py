@@ -35,8 +35,10 @@ MIXED = "X"
 # Kinds of slots
 BOUND = "B"
 CELL = "C"
+CELL_ARGUMENT = "A"
+"""A cell that came as an argument; MAKE_CELL makes a cell around it."""
 CELL_IN_CELL = "D"
-"""A cell that MAKE_CELL has made around one that came as the argument, and nobody else has."""
+"""A cell that MAKE_CELL has made around such a one, and that nobody else has."""
 UNBOUND_SLOT = "U"
 MAYBE_BOUND = "M"
 
@@ -157,10 +159,12 @@ def after(ins: Instruction, state: State, *, jumps: bool) -> State:
 _TAKEN = {
     BOUND: VALUE,
     CELL: CELL_VALUE,
+    CELL_ARGUMENT: CELL_VALUE,
     CELL_IN_CELL: VALUE,
     UNBOUND_SLOT: NULL,
     MAYBE_BOUND: MAYBE_NULL,
 }
+_CELLS = CELL + CELL_ARGUMENT + CELL_IN_CELL
 _STORED = {NULL: UNBOUND_SLOT, MAYBE_NULL: MAYBE_BOUND, CELL_VALUE: CELL}
 
 
@@ -170,7 +174,7 @@ def _after_access(access: Access, slot: int, state: State) -> State:
     stack, before = state.stack, state.slots[slot]
     match access:
         case "load":
-            stack, now = stack + VALUE, CELL if before == CELL else BOUND
+            stack, now = stack + VALUE, before if before in _CELLS else BOUND
         case "take":
             stack, now = stack + _TAKEN[before], UNBOUND_SLOT
         case "store":
@@ -180,7 +184,7 @@ def _after_access(access: Access, slot: int, state: State) -> State:
         case "delete":
             now = UNBOUND_SLOT
         case "cell":
-            now = CELL_IN_CELL if before == CELL else CELL
+            now = CELL_IN_CELL if before == CELL_ARGUMENT else CELL
     if now == before:
         return State(stack, state.slots)
     return State(stack, state.slots[:slot] + now + state.slots[slot + 1 :])

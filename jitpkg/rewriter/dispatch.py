@@ -223,7 +223,8 @@ class Dispatcher:
         return region
 
     def _emitter(self) -> Emitter:
-        hooks = {h: Hook(Door(region), region.exits) for h, region in self.regions.items()}
+        known = list(self.regions.items())  # in one step: another thread may add some
+        hooks = {h: Hook(Door(region), region.exits) for h, region in known}
         return Emitter(self.points, hooks)
 
     def _replace(self, code: CodeType) -> None:
@@ -299,8 +300,8 @@ class Dispatcher:
         except GraphBreak:
             raise
         except Exception as error:
+            region.full = not options.strict  # the warning may be an error
             self._failed(error, options)
-            region.full = True
             return region.native(arguments)
         finally:
             self._building = False

@@ -129,7 +129,12 @@ class Points:
 
     @cached_property
     def looks_at_frames(self) -> bool:
-        """Whether the code seems to look at the frames that it runs in."""
+        """Whether the code seems to look at the frames that it runs in.
+
+        `super()` does, and says whether there are no arguments; a resume function always has some.
+        """
+        if not self.code.co_argcount and "super" in self.code.co_names:
+            return True
         return _names(self.code, LOOK_AT_FRAMES)
 
     def input_count(self, h: int) -> int:

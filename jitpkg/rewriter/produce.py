@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from jitpkg import events
+from jitpkg import events, listing
 from jitpkg.config import Options
 from jitpkg.errors import BackendError, GraphBreak
 from jitpkg.facts.answers import Facts
@@ -200,7 +200,9 @@ def _module(name: str, traced: Trace, outputs: Outputs) -> fx.GraphModule:
     """The graph with its output: every tensor that Python needs behind it."""
     _, tensors = needed(traced.heap, [*outputs.values, *operands_of(traced)])
     traced.graph.output(tuple(traced.nodes(tensor) for tensor in tensors))
-    return fx.GraphModule(torch.nn.Module(), traced.graph, class_name=_class_name(name))
+    module = fx.GraphModule(torch.nn.Module(), traced.graph, class_name=_class_name(name))
+    listing.drop_with(module, type(module).forward.__code__.co_filename)
+    return module
 
 
 def _class_name(name: str) -> str:

@@ -129,22 +129,23 @@ _PYTHON_METHODS = frozenset({"__len__", "__iter__", "__bool__", "__hash__", "__t
 def is_graph_function(function: object) -> bool:
     """Whether a Python or builtin function is an op of the graph."""
     try:
-        return function in graph_functions() or _is_aten_function(function)
+        if function in graph_functions():
+            return True
     except TypeError:
         return False
+    if not isinstance(function, types.BuiltinFunctionType):
+        return False
+    name = function.__name__
+    found = getattr(torch._C._VariableFunctions, name, None)
+    return found is function and _is_aten_function(name)
 
 
 @cache
-def _is_aten_function(function: Callable[..., Any]) -> bool:
+def _is_aten_function(name: str) -> bool:
     """Whether a function that torch.overrides does not list is an ATen op by another name.
 
     The schemas tell: it takes tensors, gives nothing but tensors, and leaves their shapes alone.
     """
-    if not isinstance(function, types.BuiltinFunctionType):
-        return False
-    name = function.__name__
-    if getattr(torch._C._VariableFunctions, name, None) is not function:
-        return False
     if name in _NOT_OPS or name.startswith(_INTERNAL):
         return False
     packet = getattr(torch.ops.aten, name, None)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Iterator
+from functools import cache
 from types import CodeType, FunctionType
 from typing import Any
 
 from jitpkg.code.analysis import is_function
 from jitpkg.rewriter.emitter import Emitter
 from jitpkg.rewriter.points import Points
-from tests.regions import Leaving, Region, Rewriter, Walking, walk
+from tests.regions import Identity, Leaving, Region, RegionAt, Rewriter, Walking, walk
 from tests.rewriter import programs
 
 Entries = list[tuple[str, int | None]]
@@ -62,6 +63,12 @@ def leaving_at(
         return made[0]
 
     return keeping(Rewriter(region_at), function), made[0]
+
+
+@cache
+def hooked_everywhere(function: FunctionType, region_at: RegionAt = Identity) -> FunctionType:
+    """The function with a region at every possible point."""
+    return keeping(Rewriter(region_at), function)
 
 
 def keeping(rewriter: Rewriter, function: FunctionType) -> FunctionType:

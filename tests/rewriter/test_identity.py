@@ -9,7 +9,7 @@ import pytest
 
 from tests.regions import Identity, RegionAt, Rewriter, Walking
 from tests.rewriter.programs import PROGRAMS, many_locals
-from tests.rewriter.support import keeping, outcome
+from tests.rewriter.support import hooked_everywhere, keeping, outcome
 
 REGIONS: dict[str, RegionAt] = {"identity": Identity, "walking": Walking}
 
@@ -19,7 +19,7 @@ REGIONS: dict[str, RegionAt] = {"identity": Identity, "walking": Walking}
     ("program", "arguments"), PROGRAMS, ids=lambda v: getattr(v, "__name__", repr(v))
 )
 def test_every_point(program: Callable[..., Any], arguments: tuple[Any, ...], kind: str) -> None:
-    rewritten = keeping(Rewriter(REGIONS[kind]), program)
+    rewritten = hooked_everywhere(program, REGIONS[kind])
     assert outcome(rewritten, arguments) == outcome(program, arguments)
 
 

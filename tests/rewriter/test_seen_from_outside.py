@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import inspect
 import pickle
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from jitpkg.code.analysis import is_generator
 from jitpkg.code.versions import PYTHON
 from jitpkg.rewriter.door import UNBOUND, Door, closed_door
 from jitpkg.rewriter.emitter import Emitter, Hook
@@ -21,7 +23,13 @@ from jitpkg.rewriter.points import Points
 from tests.regions import Identity, Leaving, Outcome, RegionAt, Rewriter
 from tests.rewriter import programs
 from tests.rewriter.programs import PROGRAMS, looks_at_frames
-from tests.rewriter.support import functions_in, keeping, outcome
+from tests.rewriter.support import (
+    functions_in,
+    hooked_everywhere,
+    keeping,
+    leaving_at,
+    outcome,
+)
 
 
 def made(a: int, /, b: list[int], *rest: int, c: int = 1, **others: int) -> Callable[[], int]:
@@ -48,7 +56,7 @@ def test_the_code_looks_like_the_original() -> None:
 @pytest.mark.parametrize("program", {p for p, _ in PROGRAMS}, ids=lambda program: program.__name__)
 def test_the_lines_are_those_of_the_original(program: FunctionType) -> None:
     """A tool that measures coverage takes them for the lines that can run."""
-    hooked = keeping(Rewriter(Identity), program)
+    hooked = hooked_everywhere(program)
     pairs = zip(functions_in(hooked.__code__), functions_in(program.__code__), strict=True)
     for new, old in pairs:
         assert lines_of(new) == lines_of(old)
@@ -72,7 +80,8 @@ class Listener:
         """Whether a line's event counts that comes again."""
         self.seen: list[Event] = []
         self.looked = False
-        self.line: dict[FrameType, int] = {}
+        self.line: dict[int, int] = {}
+        """The last line of each frame, by its id, so that no frame lives longer."""
 
     def __call__(self, frame: FrameType, event: str, argument: Any) -> Any:
         if frame.f_code.co_filename != programs.__file__ or event.startswith("c_"):
@@ -80,10 +89,9 @@ class Listener:
         if event == "exception" and argument[0] is UnboundLocalError:
             self.looked = True
             return self
-        if event == "line":
-            if not self.repeats and self.line.get(frame) == frame.f_lineno:
-                return self
-            self.line[frame] = frame.f_lineno
+        if event == "line" and not self.repeats and self.line[id(frame)] == frame.f_lineno:
+            return self
+        self.line[id(frame)] = frame.f_lineno
         self.seen.append((frame.f_code.co_name, event, frame.f_lineno))
         return self
 
@@ -108,7 +116,7 @@ LISTENED = [(program, arguments) for program, arguments in PROGRAMS if program !
 def test_a_tracer_is_told_the_same(program: FunctionType, arguments: tuple[Any, ...]) -> None:
     """But on Python 3.11, where a line's event comes again after each jump backwards, of which a
     hook has one; and on the others where a hook has looked whether a local is bound."""
-    hooked = keeping(Rewriter(Identity), program)
+    hooked = hooked_everywhere(program)
     listener = Listener(repeats=True)
     seen = listener.run(sys.settrace, hooked, arguments)
     if PYTHON > (3, 11) and not listener.looked:
@@ -121,7 +129,7 @@ def test_a_tracer_is_told_the_same(program: FunctionType, arguments: tuple[Any, 
     ("program", "arguments"), LISTENED, ids=lambda v: getattr(v, "__name__", repr(v))
 )
 def test_a_profiler_is_told_the_same(program: FunctionType, arguments: tuple[Any, ...]) -> None:
-    hooked = keeping(Rewriter(Identity), program)
+    hooked = hooked_everywhere(program)
     wanted = Listener(repeats=True).run(sys.setprofile, program, arguments)
     assert Listener(repeats=True).run(sys.setprofile, hooked, arguments) == wanted
 
@@ -186,6 +194,57 @@ def test_threads_leave_at_the_same_point() -> None:
     for thread in threads:
         thread.join()
     assert sorted(results) == sorted(sums(n) for n in range(200) for _ in range(4))
+
+
+# References
+
+
+def juggles(thing: object, fail: bool) -> object:
+    """Puts an object wherever one can be at a point."""
+    cell = thing
+
+    def inner(default: object = thing, *rest: object, **others: object) -> list[object]:
+        nonlocal cell
+        cell = [default, *rest, others]
+        return [cell, thing]
+
+    found: list[object] = []
+    for k, one in enumerate([thing, (thing, thing), {"a": thing}]):
+        with programs.Context(found):
+            try:
+                found.append((k, one, inner(thing, one, key=thing), [one for _ in (1, 2)]))
+                other = thing
+                del one
+                if k == 1:
+                    raise KeyError(thing)
+            except KeyError as error:
+                found.extend(error.args)
+                other = error
+            finally:
+                found += [other, f"{thing!r}"]
+        if fail and k == 2:
+            raise ValueError(found, thing)
+    return sum((x for x in (1, 2) if x), start=0), [thing, *found]
+
+
+def references(function: Callable[[object, bool], object], thing: object) -> int:
+    for fail in (False, True):
+        with contextlib.suppress(ValueError):
+            function(thing, fail)
+    gc.collect()
+    return sys.getrefcount(thing)
+
+
+def test_no_reference_is_lost_or_kept() -> None:
+    thing = object()
+    wanted = references(juggles, thing)
+    assert references(hooked_everywhere(juggles), thing) == wanted
+    for code in functions_in(juggles.__code__):
+        if is_generator(code):
+            continue
+        for h in Points.of(code).hookable():
+            leaving, _ = leaving_at(juggles, code, h, Leaving)
+            assert references(leaving, thing) == wanted, (code.co_qualname, h)
 
 
 # What the emitter refuses

@@ -9,8 +9,8 @@ import time
 import tomllib
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
 
+from tests.stdlib.census import Census, print_census
 from tests.stdlib.tasks import FOLDER, MODES, Run, Task
 
 PYTHON = "{}.{}".format(*sys.version_info[:2])
@@ -151,27 +151,18 @@ class Report:
 
     def census(self) -> None:
         """Why points cannot be hooks, over all that was rewritten; each code object once."""
-        refused: Counter[str] = Counter()
-        totals: Counter[str] = Counter()
+        total = Census()
         seen: set[tuple[str, ...]] = set()
         for task, runs, _ in self.rows:
             if task.modules in seen:
                 continue
             seen.add(task.modules)
-            counts: dict[str, Any] = runs["hooks"].counts
-            refused.update(counts.get("refused", {}))
-            totals.update({column: counts.get(column, 0) for column in COLUMNS})
-        points = totals["instructions"] or 1
-        modules = sum(len(names) for names in seen)
-        print(
-            f"Points of {totals['codes']} code objects of {modules} modules: {points};"
-            f" can be hooks: {totals['hooks']} ({totals['hooks'] / points:.1%})."
-        )
-        print("Why the others cannot:")
-        rows = [
-            (reason, str(count), f"{count / points:.2%}") for reason, count in refused.most_common()
-        ]
-        print_aligned(rows)
+            counts = runs["hooks"].counts
+            total.codes += counts.get("codes", 0)
+            total.instructions += counts.get("instructions", 0)
+            total.hooks += counts.get("hooks", 0)
+            total.refused.update(counts.get("refused", {}))
+        print_census(total, f"{sum(map(len, seen))} modules")
 
 
 SHORT = {

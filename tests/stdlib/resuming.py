@@ -2,7 +2,8 @@
 
 At some points, chosen by a seed, a frame is left for a resume function, which has hooks at some
 points, too, and some of these leave for another one; that one's hooks stay. So a call has two
-frames more than it would have, at most.
+frames more than it would have, at most. As in the package, generators and functions that look at
+frames themselves go on where they are.
 
 Every region goes after some passes, and the hook finds none: a hot loop would take minutes
 otherwise, and that way through a hook is a way, too.
@@ -54,7 +55,8 @@ class Resuming:
         chance, count = self.chance(points, h, level), len(points.instructions)
         leaves = min(LEAVES[level], MOST[level] / count)
         region: Region
-        if chance < leaves and not is_generator(points.code):
+        stays = is_generator(points.code) or points.looks_at_frames
+        if chance < leaves and not stays:
             region = Sometimes(self, points, h, level)
         elif chance < leaves + min(1.0, HOOKS[level] / count):
             region = Passing(self, points, h)

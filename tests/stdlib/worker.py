@@ -21,7 +21,6 @@ import time
 import traceback
 import unittest
 import warnings
-from collections import Counter
 from dataclasses import asdict, dataclass, field
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
@@ -30,11 +29,10 @@ from typing import Any
 
 from test import support
 
-from jitpkg.code.analysis import is_function, slot_names
-from jitpkg.code.instructions import decode
-from jitpkg.rewriter.emitter import Emitter
+from jitpkg.code.analysis import is_function
 from jitpkg.rewriter.points import Points
 from tests.regions import RegionAt, Rewriter
+from tests.stdlib.census import Census
 from tests.stdlib.resuming import Resuming
 
 SubTest = unittest.case._SubTest  # type: ignore[attr-defined]
@@ -62,44 +60,19 @@ class Result:
     resume_functions: int = 0
 
 
-class Census:
+class Counting:
     """Counts the points of code objects that are rewritten."""
 
     def __init__(self, region_at: RegionAt) -> None:
         self.region_at = region_at
+        self.census = Census()
         self.codes: set[int] = set()
-        self.instructions = self.hooks = 0
-        self.refused: Counter[str] = Counter()
-        self.unequal: list[str] = []
-
-    def count(self, points: Points) -> None:
-        self.codes.add(id(points.code))
-        if not same(points.code, Emitter(points, {}).hooked()):
-            self.unequal.append(points.code.co_qualname)
-        self.instructions += len(points.instructions)
-        for i in range(len(points.instructions)):
-            refusal = points.refusal(i)
-            if refusal is None:
-                self.hooks += 1
-            else:
-                self.refused[refusal] += 1
 
     def __call__(self, points: Points, h: int) -> Any:
         if id(points.code) not in self.codes:
-            self.count(points)
+            self.codes.add(id(points.code))
+            self.census.add(points)
         return self.region_at(points, h)
-
-
-def same(code: CodeType, other: CodeType) -> bool:
-    """Whether two code objects have the same instructions, positions and handlers."""
-    return (
-        decode(code) == decode(other)
-        and code.co_consts == other.co_consts
-        and code.co_names == other.co_names
-        and slot_names(code) == slot_names(other)
-        and code.co_flags == other.co_flags
-        and code.co_stacksize <= other.co_stacksize
-    )
 
 
 class Finder(PathFinder):
@@ -220,8 +193,8 @@ class Worker:
     def __init__(self, seed: int, test: str, modules: list[str]) -> None:
         self.clock = [0.0]
         self.resuming = Resuming(seed)
-        self.census = Census(self.resuming.region)
-        self.rewriter = Rewriter(self.census, keeps=False)
+        self.counting = Counting(self.resuming.region)
+        self.rewriter = Rewriter(self.counting, keeps=False)
         if modules:
             rewrite(self.rewriter, modules, self.clock)
             for name in modules:
@@ -241,7 +214,7 @@ class Worker:
             type(obj) is FunctionType and id(obj.__code__) in rewritten for obj in gc.get_objects()
         )
         result.codes = sum(map(is_function, rewritten.values()))
-        census = self.census
+        census = self.counting.census
         result.instructions, result.hooks = census.instructions, census.hooks
         result.refused, result.unequal = dict(census.refused), census.unequal
         result.left, result.resume_functions = self.resuming.left, self.resuming.emitted
