@@ -217,6 +217,8 @@ class Points:
             return refusal
         if set(self.analysis.stack(p)) - _REBUILDABLE:
             return "something on the stack that only the interpreter can make"
+        if "__class__" in self.code.co_freevars:
+            return "super() takes its object from the arguments of the frame"
         return None
 
     def hookable(self) -> Iterator[int]:

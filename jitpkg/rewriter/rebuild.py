@@ -7,6 +7,7 @@ filled then, so that they may refer to each other.
 from __future__ import annotations
 
 import collections
+import sys
 import types
 from collections.abc import Iterable, Sequence
 from typing import cast
@@ -240,9 +241,8 @@ class Rebuilder:
 
     def _of_source(self, value: Value, source: Source) -> str:
         if isinstance(source, Held):
-            constant = value.value if isinstance(value, Constant) else None
-            if constant is None and isinstance(value, Constant):
-                return "None"
+            if isinstance(value, Constant) and _is_shared(value.value):
+                return repr(value.value)
             return self.text.hold(source.obj, "")
         return self.text.read(source)
 
@@ -546,6 +546,20 @@ def advance(iterator: types.GeneratorType[object, None, None], steps: int) -> No
     """Take `steps` items from an iterator."""
     for _ in range(steps):
         next(iterator)
+
+
+def _is_shared(constant: object) -> bool:
+    """Whether every literal of this value is the very same object."""
+    match constant:
+        case None | bool():
+            return True
+        case int():
+            return type(constant) is int and -5 <= constant <= 256
+        case str():
+            is_name = type(constant) is str and constant.isidentifier()
+            return is_name and sys.intern(constant) is constant
+        case _:
+            return False
 
 
 def _is_literal(value: Value) -> bool:

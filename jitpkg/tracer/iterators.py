@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import collections
+from collections.abc import Iterator as PythonIterator
 from collections.abc import Sequence
 from typing import NoReturn, cast
 
@@ -119,6 +120,21 @@ def unpack(vm: VM, value: Value) -> Sequence[Value]:
         if len(items) > _MAX_ITEMS:
             vm.stop(reasons.TOO_LONG, "an iterator that does not end")
     return items
+
+
+def each(vm: VM, value: Value) -> PythonIterator[Value]:
+    """What iterating gives, one by one: the program may see what is done between two steps."""
+    value = vm.look(value)
+    if isinstance(value, Tuple) or (isinstance(value, Object) and value.cls is list):
+        yield from unpack(vm, value)
+        return
+    iterator = iterate(vm, value)
+    for _ in range(_MAX_ITEMS):
+        item = advance(vm, iterator)
+        if item is None:
+            return
+        yield item
+    vm.stop(reasons.TOO_LONG, "an iterator that does not end")
 
 
 # One step of each kind

@@ -143,7 +143,10 @@ def constant_slice(vm: VM, key: Slice) -> slice:
             return None
         return constant_index(vm, value)
 
-    return slice(bound(key.start), bound(key.stop), bound(key.step))
+    step = bound(key.step)
+    if step == 0:
+        vm.raise_new(ValueError, "slice step cannot be zero")
+    return slice(bound(key.start), bound(key.stop), step)
 
 
 def set_(vm: VM, container: Value, key: Value, value: Value) -> None:
@@ -177,7 +180,7 @@ def set_container_item(vm: VM, container: Object, key: Value, value: Value) -> N
         return
     items = list(containers.list_items(vm, container))
     if isinstance(key, Slice):
-        items[constant_slice(vm, key)] = vm.unpack(value)
+        _assign_slice(vm, items, constant_slice(vm, key), value)
         real_key: Value = key
     else:
         index = constant_index(vm, key)
@@ -188,6 +191,16 @@ def set_container_item(vm: VM, container: Object, key: Value, value: Value) -> N
     if isinstance(key, Slice):
         value = containers.new_list(vm, vm.unpack(value))
     containers.change_list(vm, container, items, "__setitem__", real_key, value)
+
+
+def _assign_slice(vm: VM, items: list[Value], cut: slice, value: Value) -> None:
+    value = vm.look(value)
+    is_iterable = vm.method_of_class(value, "__iter__") is not None
+    new: Any = vm.unpack(value) if is_iterable else None
+    try:
+        items[cut] = new
+    except (TypeError, ValueError) as error:
+        vm.raise_new(type(error), *error.args)
 
 
 def delete(vm: VM, container: Value, key: Value) -> None:

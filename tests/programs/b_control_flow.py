@@ -67,7 +67,7 @@ def for_over_a_tensor(x):
     return torch.stack(out), out
 
 
-@program(call(floats(1, 2), 5), call(floats(1, 2), 2), every_break=True)
+@program(call(floats(1, 2), 5), call(floats(1, 2), 2))
 def while_with_break_and_continue(x, n):
     i = 0
     while True:
@@ -101,7 +101,7 @@ def while_else(x, n):
     return x
 
 
-@program(call(floats(1, 2), 2), call(floats(1, 2), 3), every_break=True)
+@program(call(floats(1, 2), 2), call(floats(1, 2), 3))
 def nested_loops(x, n):
     for i in range(n):
         for j in range(i + 1):

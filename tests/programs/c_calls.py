@@ -34,7 +34,7 @@ def argument_forms(x):
     return a, b, c, d, e
 
 
-@program(call(floats(1, 2)), every_break=True)
+@program(call(floats(1, 2)))
 def collected_arguments(x):
     args, kwargs = collects(x, 1, *[2, 3], key=x * 2, **{"other": 4})
     return args, kwargs, args[0] + kwargs["key"]
@@ -68,7 +68,7 @@ def level_3(x):
     return x - 3
 
 
-@program(call(floats(1, 2)), every_break=True)
+@program(call(floats(1, 2)))
 def deep_inlining(x):
     return level_1(level_1(x))
 
@@ -111,7 +111,7 @@ def inner_function(x, n):
     return first, inner(x)
 
 
-@program(call(floats(1, 2)), every_break=True)
+@program(call(floats(1, 2)))
 def nonlocal_is_written(x):
     count = 0
 
@@ -165,7 +165,7 @@ program(call(floats(1, 2)), call(floats(3, 4)), name="closure_over_tensor")(
 )
 
 
-@program(call(floats(1, 2)), every_break=True)
+@program(call(floats(1, 2)))
 def closure_returned(x):
     y = x + 1
 
@@ -237,7 +237,7 @@ def apply_all(functions, x):
     return x
 
 
-@program(call(floats(1, 2)), every_break=True)
+@program(call(floats(1, 2)))
 def functions_as_values(x):
     table = {"sin": torch.sin, "double": lambda v: v * 2, "method": torch.Tensor.cos}
     y = apply_all(table.values(), x)
@@ -272,7 +272,7 @@ class Accumulator:
         return x * 10
 
 
-@program(call(floats(1, 2), Accumulator(2)), call(floats(1, 2), Accumulator(3)), every_break=True)
+@program(call(floats(1, 2), Accumulator(2)), call(floats(1, 2), Accumulator(3)))
 def methods(x, acc):
     bound = acc.add
     y = bound(x) + Accumulator.add(acc, x)

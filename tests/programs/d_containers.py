@@ -46,7 +46,7 @@ def list_items_and_slices_are_set(x, items):
     return items, len(items), 8 in items
 
 
-@program(call(floats(1, 2)), every_break=True)
+@program(call(floats(1, 2)))
 def list_built_and_mutated(x):
     out = []
     for i in range(3):
@@ -99,7 +99,7 @@ def dict_merging(x, d):
     return {**d, "k": x}, merged, dict(d, w=1), dict([("p", 1), ("q", 2)]), d == merged
 
 
-@program(call(floats(1, 2)), every_break=True)
+@program(call(floats(1, 2)))
 def dict_of_tensors(x):
     d = {"x": x, 1: x + 1, (2, 3): x + 2, None: 0}
     d[1] = d[1] * d[(2, 3)]
@@ -138,7 +138,7 @@ def set_algebra(x, a, b):
     return x + len(parts[0]), *map(sorted, parts[:5]), parts[5:]
 
 
-@program(call(floats(1, 2)), every_break=True)
+@program(call(floats(1, 2)))
 def set_built(x):
     s = {1, 2, 2, 3}
     t = {n % 3 for n in range(7)}
@@ -283,7 +283,7 @@ def nested_containers(x, nested):
     return nested, nested[0][2] is inner["k"]
 
 
-@program(call(floats(1, 2)), every_break=True)
+@program(call(floats(1, 2)))
 def list_comprehensions(x):
     a = [x + i for i in range(3)]
     b = [(i, j) for i in range(3) for j in range(i) if (i + j) % 2]
@@ -291,7 +291,7 @@ def list_comprehensions(x):
     return torch.stack(a).sum(), b, c, [t.sum() for t in a if t is not x]
 
 
-@program(call(floats(1, 2), {"a": 1, "b": 2}), every_break=True)
+@program(call(floats(1, 2), {"a": 1, "b": 2}))
 def other_comprehensions(x, d):
     inverted = {v: k for k, v in d.items()}
     squares = {k: x * v for k, v in d.items() if v > 1}

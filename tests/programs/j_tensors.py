@@ -8,7 +8,7 @@ from tests.programs.program import Programs, call, floats, grid, leaf
 program = Programs()
 
 
-@program(call(grid(2, 3)), call(grid(3, 3)), every_break=True)
+@program(call(grid(2, 3)), call(grid(3, 3)))
 def creation(x):
     a = torch.zeros(2, 3) + torch.ones_like(x[:2]) * torch.full((3,), 2.0)
     b = torch.arange(0, x.shape[0], 0.5)
@@ -72,7 +72,7 @@ def masks_select(x):
     return kept * 2, y.nonzero()
 
 
-@program(call(grid(3, 3)), call(grid(3, 3)), every_break=True)
+@program(call(grid(3, 3)), call(grid(3, 3)))
 def items_are_set(x):
     x[0] = 5
     x[1, 1:] += 1

@@ -26,9 +26,10 @@ class Mlp(nn.Module):
         return self.second(F.relu(self.first(x))) * self.scale
 
 
-program(call(sample(2, 3)), call(sample(2, 3)), call(sample(4, 3)), name="mlp", every_break=True)(
-    Mlp()
-)
+program(call(sample(2, 3)), call(sample(4, 3)), name="one_layer", every_break=True)(nn.Linear(3, 2))
+
+
+program(call(sample(2, 3)), call(sample(2, 3)), call(sample(4, 3)), name="mlp")(Mlp())
 
 
 mlp = Mlp()
@@ -39,7 +40,7 @@ def module_as_argument(x, model):
     return model(x) + model.first.weight.sum(), model.training, model.first.in_features
 
 
-@program(call(sample(2, 3)), call(sample(2, 3)), every_break=True)
+@program(call(sample(2, 3)), call(sample(2, 3)))
 def module_as_global(x):
     y = mlp(x)
     return y.softmax(-1), y

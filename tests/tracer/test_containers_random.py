@@ -55,6 +55,8 @@ LIST_STATEMENTS = """
 {l}[{i}] = {v}
 {l}[{b}:{b2}] = {it}
 {l}[::2] = {it}
+{l}[{b}:{b2}] = {v}
+{r} = {l}[::{n}], {t}[::{n}], {w}[::{n}]
 del {l}[{i}]
 del {l}[{b}:{b2}]
 {l} *= {i}
@@ -92,6 +94,9 @@ for k in {l}: {l}.remove(k)
 for k in {l}: {l}.insert(0, {v}) if len({l}) < 9 else {l}.clear()
 for k in reversed({l}): {l}.append(k) if len({l}) < 9 else {l}.clear()
 {r} = [next(i, 7) for i in [iter({l})] for _ in range(3)]
+{l}.extend(10 // len(str(v)) - len({l}) for v in {it})
+{l} += (1 // v for v in {it})
+{r} = sum(1 / v for v in {it})
 {r} = copy.copy({l}), copy.copy({d}), copy.copy({s})
 """.strip().splitlines()
 
@@ -108,6 +113,7 @@ del {d}[{v}]
 {d}.update(z={v2})
 {d}.update({it})
 {d} |= {d2}
+{d}.update((v, 1 // v + len({d})) for v in {it})
 {d}.clear()
 {d} = {d2}
 {d} = {d2}.copy()
@@ -151,6 +157,8 @@ SET_STATEMENTS = """
 {s}.clear()
 {s}.update({it})
 {s} |= {s2}
+{s}.update(1 // v for v in {it})
+{s}.difference_update(v + 1 for v in {it})
 {s} &= {s2}
 {s} -= {s2}
 {s} ^= {s2}
@@ -181,6 +189,7 @@ OTHER_STATEMENTS = """
 {q}.appendleft({v})
 {q}.extend({it})
 {q}.extendleft({it})
+{q}.extend(1 // v + len({q}) for v in {it})
 {r} = {q}.pop()
 {r} = {q}.popleft()
 {q}.rotate({i})

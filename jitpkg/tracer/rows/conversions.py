@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -17,6 +17,7 @@ from jitpkg.tracer import (
     reasons,
     subscripts,
 )
+from jitpkg.tracer.iterators import each
 from jitpkg.tracer.rows.table import CallTable
 from jitpkg.tracer.values import (
     FALSE,
@@ -149,23 +150,25 @@ def update_mapping(vm: VM, target: Object, args: tuple[Value, ...], kwargs: Any)
         containers.set_item(vm, target, Constant(name), value)
 
 
-def _pairs_for(vm: VM, target: Object, mapping: Value) -> list[tuple[Value, Value]]:
+def _pairs_for(vm: VM, target: Object, mapping: Value) -> Iterator[tuple[Value, Value]]:
     try:
-        return pairs(vm, mapping)
+        yield from pairs(vm, mapping)
     except Raised as raised:
         if issubclass(target.cls, collections.OrderedDict):  # it words its errors in its own way
             vm.stop(reasons.RAISES, raised.value.cls.__name__)
         raise
 
 
-def pairs(vm: VM, mapping: Value) -> list[tuple[Value, Value]]:
+def pairs(vm: VM, mapping: Value) -> Iterator[tuple[Value, Value]]:
     """Keys and values of a mapping, or of an iterable of pairs."""
     mapping = vm.look(mapping)
     if isinstance(mapping, InstanceDict) or (
         isinstance(mapping, Object) and vm.method_of_class(mapping, "keys") is not None
     ):
-        return containers.mapping_items(vm, mapping)
-    return [_pair(vm, k, item) for k, item in enumerate(vm.unpack(mapping))]
+        yield from containers.mapping_items(vm, mapping)
+        return
+    for k, item in enumerate(each(vm, mapping)):
+        yield _pair(vm, k, item)
 
 
 def _pair(vm: VM, k: int, item: Value) -> tuple[Value, Value]:

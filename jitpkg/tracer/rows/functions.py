@@ -19,7 +19,7 @@ from jitpkg.tracer import (
     subscripts,
     typechecks,
 )
-from jitpkg.tracer.iterators import backwards, resume, stop_iteration
+from jitpkg.tracer.iterators import backwards, each, resume, stop_iteration
 from jitpkg.tracer.polyfills.itertools_functions import call_until
 from jitpkg.tracer.rows.table import CallTable
 from jitpkg.tracer.values import (
@@ -346,16 +346,17 @@ def fsum(vm: VM, iterable: Value, /) -> Value:
 @TABLE.row(sum)
 def sum_(vm: VM, iterable: Value, /, start: Value | None = None) -> Value:
     """Constants are added as `sum` adds them: floats are compensated from 3.12 on."""
-    items = list(vm.unpack(iterable))
-    first: Value = Constant(0) if start is None else start
-    count = 0
-    if constants.is_constant(vm, first):
-        while count < len(items) and constants.is_constant(vm, items[count]):
-            count += 1
-        first = constants.fold(vm, sum, (Tuple(tuple(items[:count])), first))
-    for item in items[count:]:
-        first = vm.binary("+", first, item)
-    return first
+    total: Value = Constant(0) if start is None else start
+    pending: list[Value] | None = [] if constants.is_constant(vm, total) else None
+    for item in each(vm, iterable):
+        if pending is not None and constants.is_constant(vm, item):
+            pending.append(item)
+            continue
+        if pending is not None:
+            total = constants.fold(vm, sum, (Tuple(tuple(pending)), total))
+            pending = None
+        total = vm.binary("+", total, item)
+    return total if pending is None else constants.fold(vm, sum, (Tuple(tuple(pending)), total))
 
 
 # Numbers and text

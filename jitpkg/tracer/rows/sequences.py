@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from jitpkg.tracer import classes, constants, containers, reasons, subscripts
+from jitpkg.tracer.iterators import each
 from jitpkg.tracer.rows.functions import sorted_items
 from jitpkg.tracer.rows.table import CallTable
 from jitpkg.tracer.values import NONE, Constant, Object, Tuple, Value
@@ -49,7 +50,8 @@ def append(vm: VM, target: Value, item: Value, /) -> Value:
 
 @TABLE.row(list.extend, collections.deque.extend)
 def extend(vm: VM, target: Value, iterable: Value, /) -> Value:
-    for item in tuple(vm.unpack(iterable)):
+    itself = vm.look(iterable) is vm.look(target)
+    for item in _items(vm, target) if itself else each(vm, iterable):
         containers.append(vm, _list(vm, target), item)
     return NONE
 
@@ -149,7 +151,8 @@ def appendleft(vm: VM, target: Value, item: Value, /) -> Value:
 
 @TABLE.row(collections.deque.extendleft)
 def extendleft(vm: VM, target: Value, iterable: Value, /) -> Value:
-    for item in tuple(vm.unpack(iterable)):
+    itself = vm.look(iterable) is vm.look(target)
+    for item in _items(vm, target) if itself else each(vm, iterable):
         appendleft(vm, target, item)
     return NONE
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from jitpkg.tracer import containers, reasons
 from jitpkg.tracer.heap import Entry
+from jitpkg.tracer.iterators import each
 from jitpkg.tracer.rows.table import CallTable
 from jitpkg.tracer.values import NONE, Constant, Object, Value
 from jitpkg.tracer.vm import VM
@@ -20,12 +21,17 @@ def _set(vm: VM, value: Value) -> Object:
     vm.stop(reasons.OPAQUE, "a set method on something else")
 
 
-def _members(vm: VM, value: Value) -> list[Value]:
+def _each_member(vm: VM, value: Value) -> Iterator[Value]:
     """Elements of a set, or of any iterable, in an order that must not be observed."""
     value = vm.look(value)
     if isinstance(value, Object) and issubclass(value.cls, set | frozenset):
-        return [entry.key for entry in containers.all_entries(vm, value).entries.values()]
-    return list(vm.unpack(value))
+        yield from [entry.key for entry in containers.all_entries(vm, value).entries.values()]
+    else:
+        yield from each(vm, value)
+
+
+def _members(vm: VM, value: Value) -> list[Value]:
+    return list(_each_member(vm, value))
 
 
 @TABLE.row(set.add)
@@ -59,7 +65,7 @@ def clear(vm: VM, target: Value, /) -> Value:
 @TABLE.row(set.update)
 def update(vm: VM, target: Value, /, *iterables: Value) -> Value:
     for iterable in iterables:
-        for item in _members(vm, iterable):
+        for item in _each_member(vm, iterable):
             containers.add(vm, _set(vm, target), item)
         if issubclass(vm.class_of(iterable), set | frozenset):
             containers.mark_reordered(vm, _set(vm, target))
@@ -202,7 +208,7 @@ def _keep(vm: VM, target: Value, kept: list[Value]) -> Value:
 @TABLE.row(set.difference_update)
 def difference_update(vm: VM, target: Value, /, *others: Value) -> Value:
     for other in others:
-        for item in _members(vm, other):
+        for item in _each_member(vm, other):
             discard(vm, target, item)
     return NONE
 
