@@ -63,7 +63,7 @@ def drops(x, kept, log):
     y = x + 1
     kept = None
     log.append("behind")
-    return y * 2
+    return y * 2, kept
 
 
 def test_a_finaliser_runs_where_its_object_is_dropped() -> None:
