@@ -128,7 +128,7 @@ def after(ins: Instruction, state: State, *, jumps: bool) -> State:
             state = _after_access(access, slot, state)
         return state
     stack = state.stack
-    if ins.opname == "LOAD_DEREF" and state.slots[ins.arg] == CELL_IN_CELL:
+    if ins.opname == "LOAD_DEREF" and state.slots[ins.arg : ins.arg + 1] == CELL_IN_CELL:
         return State(stack + CELL_VALUE, state.slots)
     if ins.opname in ("COPY", "SWAP"):
         if ins.arg > len(stack):
@@ -157,6 +157,8 @@ _STORED = {NULL: UNBOUND_SLOT, MAYBE_NULL: MAYBE_BOUND, CELL_VALUE: CELL}
 
 
 def _after_access(access: Access, slot: int, state: State) -> State:
+    if slot >= len(state.slots):
+        raise Inconsistent(f"there is no slot {slot}")
     stack, before = state.stack, state.slots[slot]
     match access:
         case "load":

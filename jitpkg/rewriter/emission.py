@@ -23,7 +23,7 @@ from jitpkg.code.effects import (
     slots_used,
 )
 from jitpkg.code.instructions import Covered
-from jitpkg.code.verify import verify
+from jitpkg.code.verify import verify, verify_like
 from jitpkg.code.versions import (
     COMPARE_EQUAL,
     LOAD_CELL,
@@ -542,7 +542,11 @@ class Emission(Writer):
             own = offsets[self.behind_hook[self.entry.p].index] // 2
             consts = tuple(own if c is _LASTI_CONSTANT else c for c in code.co_consts)
             code = code.replace(co_consts=consts)
-        return verify(code, self._cell_arguments())
+        emitted = verify(code, self._cell_arguments())
+        first = 0 if self.entry is None else points.start + 1
+        places = {i: label.index for i, label in enumerate(self.behind_hook) if i >= first}
+        verify_like(emitted, points.analysis, places)
+        return code
 
     def _cell_arguments(self) -> list[int]:
         """The parameters of a resume function that take cells."""

@@ -84,8 +84,16 @@ class Handover:
         for _, obj in paths:
             assert isinstance(obj, dict)
             namespace = obj
+        own = points.cells_at(h) if h == points.first() else ()
         return Start(
-            points.code, h, tuple(slots), tuple(stack), namespace, tuple(guards), tuple(cells)
+            code=points.code,
+            point=h,
+            locals=tuple(slots),
+            stack=tuple(stack),
+            namespace=namespace,
+            guards=tuple(guards),
+            cells=tuple(cells),
+            private=frozenset(cell for cell, _ in cells[: len(own)]),
         )
 
     def output_places(self, p: int) -> tuple[list[int], list[int]]:

@@ -33,7 +33,7 @@ from jitpkg.rewriter.entry import (
 from jitpkg.rewriter.handover import Handover, called_depth
 from jitpkg.rewriter.originals import ORIGINALS
 from jitpkg.rewriter.points import Points
-from jitpkg.rewriter.rebuild import can_rebuild, needed
+from jitpkg.rewriter.rebuild import can_rebuild, needed, reachable
 from jitpkg.tracer import reasons
 from jitpkg.tracer.region import Left, Limits
 from jitpkg.tracer.trace import Returned, Trace, trace
@@ -106,6 +106,7 @@ def _traced(
             leave=lambda p: points.exit_refusal(h, p) is None,
             enter=lambda code, p: _can_enter(compiler, code, p),
             rebuild=can_rebuild,
+            reachable=reachable,
         ),
     )
     function = name.rpartition("#")[0]

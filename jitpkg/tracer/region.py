@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from types import CodeType
 
@@ -49,6 +49,8 @@ class Limits:
     enter: Callable[[CodeType, int], bool]
     """Whether a function that was inlined can be entered before an instruction."""
     rebuild: CanRebuild
+    reachable: Callable[[Heap, Sequence[Value]], Collection[Value]]
+    """These values, and all that they refer to."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)

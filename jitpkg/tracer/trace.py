@@ -17,7 +17,7 @@ from jitpkg.facts.answers import Facts
 from jitpkg.guards.kinds import Guard, Same, sources_of
 from jitpkg.guards.sources import Attr, Globals, Source, base_of
 from jitpkg.tracer import namespaces, reasons, state
-from jitpkg.tracer.effects import DeleteAttribute, Effect, SetAttribute
+from jitpkg.tracer.effects import DeleteAttribute, Effect, SetAttribute, SetCell
 from jitpkg.tracer.frames import Frame
 from jitpkg.tracer.graph import GraphInput
 from jitpkg.tracer.heap import Heap
@@ -25,7 +25,7 @@ from jitpkg.tracer.iterators import must_finish
 from jitpkg.tracer.look import source_of
 from jitpkg.tracer.machine import Machine
 from jitpkg.tracer.region import Left, Limits, Region, alive
-from jitpkg.tracer.values import Cell, Kept, Object, Tensor, Value
+from jitpkg.tracer.values import NONE, Cell, Kept, Object, Tensor, Value
 from jitpkg.tracer.vm import VM, Failure, Raised, Stopped
 
 
@@ -45,6 +45,8 @@ class Start:
     """What is known of the values already."""
     cells: tuple[tuple[Cell, object], ...]
     """The cells among the locals, and the real ones."""
+    private: frozenset[Cell] = frozenset()
+    """Those that the function has just made: nobody else has them."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -114,8 +116,11 @@ def trace(
         try:
             finished = vm.resume_frame(frame)
             exit_: Exit = Returned(finished.value)
-            if must_finish(vm) or not limits.rebuild(vm.heap, alive(vm.effects, (finished.value,))):
+            effects = _lasting(vm, finished.value, start.private, limits)
+            if must_finish(vm) or not limits.rebuild(vm.heap, alive(effects, (finished.value,))):
                 exit_ = region.left(Break(reasons.NOT_REBUILT, "a result of the trace"))
+            else:
+                vm.effects = effects
         except Stopped as stopped:
             exit_ = region.left(stopped.graph_break)
         except Raised as raised:
@@ -135,6 +140,24 @@ def trace(
         failures=vm.failures,
         instructions=vm.steps,
     )
+
+
+def _lasting(vm: VM, result: Value, private: frozenset[Cell], limits: Limits) -> list[Effect]:
+    """The effects when the function has returned: nobody asks for the cells that only it had.
+
+    Each keeps its place, for failures know effects by their number.
+    """
+    own = [isinstance(effect, SetCell) and effect.target in private for effect in vm.effects]
+    if not any(own):
+        return vm.effects
+    others = [effect for effect, is_own in zip(vm.effects, own, strict=True) if not is_own]
+    reached = limits.reachable(vm.heap, alive(others, (result,)))
+    return [
+        SetCell(effect.target, NONE)
+        if isinstance(effect, SetCell) and is_own and effect.target not in reached
+        else effect
+        for effect, is_own in zip(vm.effects, own, strict=True)
+    ]
 
 
 @contextmanager
