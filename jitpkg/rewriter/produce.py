@@ -35,6 +35,7 @@ from jitpkg.rewriter.originals import ORIGINALS
 from jitpkg.rewriter.points import Points
 from jitpkg.rewriter.rebuild import can_rebuild, needed, reachable
 from jitpkg.tracer import reasons
+from jitpkg.tracer.history import History
 from jitpkg.tracer.region import Left, Limits
 from jitpkg.tracer.trace import Returned, Trace, trace
 
@@ -67,6 +68,7 @@ def produce(
     interface: Interface,
     compiler: Compiler,
     options: Options,
+    history: History,
 ) -> Produced | None:
     """Make an entry; None where another thread is tracing.
 
@@ -77,7 +79,7 @@ def produce(
     if not _TRACING.lock.acquire(blocking=False):
         return None
     try:
-        traced = _traced(name, handover, arguments, compiler, options)
+        traced = _traced(name, handover, arguments, compiler, options, history)
         guards = complete_guards(traced, interface)
         outputs = _outputs(traced, handover)
         if _is_idle(traced, outputs, options):
@@ -94,6 +96,7 @@ def _traced(
     arguments: tuple[object, ...],
     compiler: Compiler,
     options: Options,
+    history: History,
 ) -> Trace:
     points, h = handover.points, handover.h
     began = time.perf_counter()
@@ -108,6 +111,7 @@ def _traced(
             rebuild=can_rebuild,
             reachable=reachable,
         ),
+        history=history,
     )
     function = name.rpartition("#")[0]
     events.STREAM.emit(events.Traced(function, name, time.perf_counter() - began))
@@ -198,7 +202,7 @@ def _outputs(traced: Trace, handover: Handover) -> Outputs:
 
 def _module(name: str, traced: Trace, outputs: Outputs) -> fx.GraphModule:
     """The graph with its output: every tensor that Python needs behind it."""
-    _, tensors = needed(traced.heap, [*outputs.values, *operands_of(traced)])
+    _, tensors, _ = needed(traced.heap, [*outputs.values, *operands_of(traced)])
     traced.graph.output(tuple(traced.nodes(tensor) for tensor in tensors))
     module = fx.GraphModule(torch.nn.Module(), traced.graph, class_name=_class_name(name))
     listing.drop_with(module, type(module).forward.__code__.co_filename)

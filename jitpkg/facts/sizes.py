@@ -9,8 +9,8 @@ symbols, or is a relation for a guard to test.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
@@ -33,6 +33,8 @@ class Symbol:
     name: str
     least: int | None = None
     """It is never less; None where nothing is known. Sizes that vary are at least 2."""
+    origin: Hashable = field(default=None, repr=False)
+    """How it is found on each call; what that means is the business of guards."""
 
     def text(self, names: Mapping[str, str]) -> str:
         return names[self.name]
@@ -202,6 +204,9 @@ class Size:
             ]
         )
 
+    __radd__ = __add__
+    __rmul__ = __mul__
+
     def __floordiv__(self, other: Size | int) -> Size:
         """`self // other`; the divisor must not be 0."""
         divisor = of(other)
@@ -239,9 +244,18 @@ class Size:
         return _atom(Extreme(which, self, other))
 
 
-def symbol(name: str, least: int | None = None) -> Size:
+def symbol(name: str, least: int | None = None, origin: Hashable = None) -> Size:
     """A symbol by itself."""
-    return _atom(Symbol(name, least))
+    return _atom(Symbol(name, least, origin))
+
+
+Length = Size | int
+"""How many elements a dim has, or how far apart they lie: a number for ever, or an expression."""
+
+
+def plain(size: Size) -> Length:
+    """The number, where the expression is one."""
+    return size if size.constant is None else size.constant
 
 
 def of(value: Size | int) -> Size:
@@ -257,6 +271,10 @@ class Relation:
 
     comparison: Comparison
     difference: Size
+
+    def symbols(self) -> Iterator[Symbol]:
+        """All symbols in it, some more than once."""
+        return self.difference.symbols()
 
     def negated(self) -> Relation:
         return Relation(_NEGATED[self.comparison], self.difference)

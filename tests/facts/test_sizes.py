@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jitpkg.guards import sizes
-from jitpkg.guards.sizes import Relation, Size, compare, of, symbol
+from jitpkg.facts import sizes
+from jitpkg.facts.sizes import Relation, Size, compare, of, symbol
 
 SYMBOLS = (symbol("n", 2), symbol("m", 2), symbol("k"))
 NAMES = {name: name for name in "nmk"}
