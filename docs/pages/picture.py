@@ -22,7 +22,11 @@ class Room:
 
 
 LAYERS: tuple[tuple[Room, ...], ...] = (
-    (Room("explanation", ("what compiling made", "of a function")),),
+    (Room("cli", ("python -m jitpkg run",)),),
+    (
+        Room("auto", ("compiles modules that", "are imported later")),
+        Room("explanation", ("what compiling made", "of a function")),
+    ),
     (Room("api", ("jit, compile, reset: the one place", "that knows all rooms")),),
     (
         Room("logs", ("events, written", "to logging")),
@@ -58,7 +62,7 @@ def imports() -> set[tuple[str, str]]:
         (_room(file), used)
         for file in PACKAGE.rglob("*.py")
         for used in _imported(file)
-        if used != _room(file) and file != PACKAGE / "__init__.py"
+        if used != _room(file) and not file.name.startswith("__")
     }
 
 
