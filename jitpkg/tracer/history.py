@@ -51,13 +51,18 @@ class History:
             if type(before) is int and before != number:
                 self._varying.add(source)
             self._numbers[source] = number
-            return number not in (0, 1) and (source in self._varying or self.dynamic is True)
+            if number in (0, 1) or abs(number) >= _LARGE:
+                return False
+            return source in self._varying or self.dynamic is True
         before = self._numbers.setdefault(source, number)
         if type(before) is float and before != number:
             self._varying.add(source)
         self._numbers[source] = number
         return math.isfinite(number) and source in self._varying
 
+
+_LARGE = 1 << 31
+"""Numbers from here on are no sizes, and are taken as they are."""
 
 DYNAMIC_DIMS = "_jitpkg_dynamic_dims"
 STATIC_DIMS = "_jitpkg_static_dims"

@@ -121,6 +121,7 @@ class _Proxied:
                 parts = [self.vm.peek(p) for p in (value.start, value.stop, value.step)]
                 if any(isinstance(part, Tensor) for part in parts):
                     self.vm.stop(reasons.DATA_VALUE, "a slice with tensors as bounds")
+                parts[2] = self.vm.look(parts[2])  # torch takes no step that varies
                 return slice(*(self._mapped(part, leaf) for part in parts))
             case Object() if value.cls is list:
                 members = containers.list_items(self.vm, value)
@@ -241,7 +242,7 @@ def _outcome(
             return vm.answers.of_call(asked, call, args, kwargs)
         try:
             outcome = vm.answers.of_call(asked, call, args, kwargs, vm.int_values())
-        except NeedsNumbers:
+        except (NeedsNumbers, WouldRaise, NoFacts, DataDependent):
             return _of_numbers(vm, asked, call, args, kwargs)
         for relation in outcome.relations:
             numbers.require(vm, relation)
