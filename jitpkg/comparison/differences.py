@@ -161,13 +161,13 @@ def _tensors_said(a: torch.Tensor, b: torch.Tensor) -> str:
     distance = _distance(x, y)
     distance[~unequal] = -1
     worst = tuple(int(i) for i in _unravelled(int(distance.argmax()), a.shape))
-    at = f"at {list(worst)}: " if a.dim() else ""
+    at = f" at {list(worst)}" if a.dim() else ""
     left, right = x[worst].item(), y[worst].item()
     shown = [_number(value, a.dtype) for value in (left, right)]
     count = int(unequal.sum())
     of = f"{count} of {counted(a.numel(), 'element')} differ{'s' if count == 1 else ''}"
     most = ", most" if count > 1 else ""
-    return f"{of}{most} {at}{shown[0]} eagerly, {shown[1]} compiled{_apart(left, right)}"
+    return f"{of}{most}{at}: {shown[0]} eagerly, {shown[1]} compiled{_apart(left, right)}"
 
 
 def _number(value: Any, dtype: torch.dtype) -> str:

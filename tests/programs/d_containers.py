@@ -283,7 +283,7 @@ def nested_containers(x, nested):
     return nested, nested[0][2] is inner["k"]
 
 
-@program(call(floats(1, 2)))
+@program(call(floats(1, 2)), every_break=True)
 def list_comprehensions(x):
     a = [x + i for i in range(3)]
     b = [(i, j) for i in range(3) for j in range(i) if (i + j) % 2]

@@ -128,7 +128,7 @@ W = torch.tensor([1.0, 2.0, 4.0])
         (ones(1),),
         "1 of 1 element differs at [0]: 1.10000002 eagerly, 1.10000014 compiled (off by 1.19e-07",
     ),
-    scalar=(lambda x: x.sum(), lambda x: x.sum() + 1, (ones(2),), "differs 2 eagerly, 3 compiled"),
+    scalar=(lambda x: x.sum(), lambda x: x.sum() + 1, (ones(2),), "differs: 2 eagerly, 3 compiled"),
     signed_zero=(lambda x: x * 0, lambda x: x * -0.0, (ones(1),), "0 eagerly, -0 compiled"),
     nan=(lambda x: x / 0, lambda x: x * 0 / 0, (ones(1),), "inf eagerly, nan compiled"),
     integers=(lambda x: x.long(), lambda x: x.long() + 2, (ones(1),), "1 eagerly, 3 compiled (off"),
@@ -423,7 +423,7 @@ def test_what_a_module_holds_is_compared() -> None:
         Comparison(compile=lambda m: lambda x: (m(x), m(x))[0]).assert_same(
             model, torch.randn(4, 2)
         )
-    assert "module.num_batches_tracked, values: 1 of 1 element differs 1 eagerly, 2" in str(
+    assert "module.num_batches_tracked, values: 1 of 1 element differs: 1 eagerly, 2" in str(
         caught.value
     )
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())

@@ -101,4 +101,4 @@ def _set(vm: VM, function: Function, flag: int, value: Value) -> None:
             function.annotations = value
         case 8:
             assert isinstance(value, Tuple)
-            function.closure = tuple(cast(Cell, cell) for cell in value.items)
+            function.closure = tuple(cast(Cell, vm.look(cell)) for cell in value.items)

@@ -7,6 +7,7 @@ from typing import cast
 
 from jitpkg.code.dialect import Op
 from jitpkg.code.versions import NULL_BELOW_CALLABLE
+from jitpkg.guards.kinds import ABSENT, TypeIs, static_lookup
 from jitpkg.guards.sources import Input
 from jitpkg.tracer import namespaces, reasons
 from jitpkg.tracer.frames import Frame
@@ -96,7 +97,9 @@ def delete_local(vm: VM, frame: Frame, op: Op) -> None:
 
 def _let_go(vm: VM, value: Value) -> None:
     """What a variable held is dropped: a finaliser, which may run now, is not to run later."""
-    if isinstance(value, Lazy | Opaque):
+    if isinstance(value, Lazy) and static_lookup(type(value.obj), "__del__") is ABSENT:
+        vm.guard(TypeIs(value.source, type(value.obj)))
+    elif isinstance(value, Lazy | Opaque):
         value = vm.look(value)
         if isinstance(value, Opaque) and hasattr(type(value.obj), "__del__"):
             vm.stop(reasons.OPAQUE, f"{value.why}, is dropped")
