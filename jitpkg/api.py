@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import FunctionType, MethodType
 from typing import Any, TypeVar, overload
@@ -16,6 +16,8 @@ from jitpkg.errors import InvalidArgument, NotCompilable
 from jitpkg.rewriter import follow, modules
 from jitpkg.rewriter.compiler import Compiler
 from jitpkg.rewriter.dispatch import Dispatcher
+from jitpkg.rewriter.hooked import Stub
+from jitpkg.rewriter.shared import SharedDispatcher
 from jitpkg.rewriter.twins import Twins
 
 B = TypeVar("B", bound=Backend)
@@ -222,6 +224,17 @@ def compile(
             return twin
 
 
+def start(
+    stub: Stub, functions: Sequence[FunctionType], settings: Settings
+) -> SharedDispatcher | None:
+    """Compile functions in place whose code has a stub; None where they are not to be."""
+    dispatcher = SharedDispatcher(stub.code, settings.compiler(), stub.drop)
+    if not dispatcher.start(functions):
+        return None
+    _COMPILED.shared.add(dispatcher)
+    return dispatcher
+
+
 @dataclass(frozen=True, slots=True)
 class _Again:
     """Compiles another module in the same way; it pickles where the settings do."""
@@ -263,10 +276,11 @@ logs.follow_settings()
 
 
 class _Compiled:
-    """Every function with a dispatcher, so that `reset` finds it."""
+    """Every function and code object with a dispatcher, so that `reset` finds it."""
 
     def __init__(self) -> None:
         self.functions: weakref.WeakSet[FunctionType] = weakref.WeakSet()
+        self.shared: weakref.WeakSet[SharedDispatcher] = weakref.WeakSet()
 
 
 _COMPILED = _Compiled()
@@ -283,6 +297,8 @@ def reset() -> None:
         dispatcher = follow.dispatcher_of(function)
         if isinstance(dispatcher, Dispatcher):
             dispatcher.reset()
+    for shared in list(_COMPILED.shared):
+        shared.reset()
 
 
 # Backends

@@ -38,6 +38,12 @@ class Options:
     logs: str = ""
     """What to log, separated by commas: graphs, guards, breaks, recompiles, bytecode, entries."""
 
+    include: str = ""
+    """Modules that `jitpkg.auto` compiles, separated by commas; by default the program's own."""
+
+    exclude: str = ""
+    """Modules that `jitpkg.auto` leaves alone, separated by commas."""
+
 
 _PREFIX = "JITPKG_"
 _TRUE = frozenset({"1", "true", "yes", "on"})
@@ -131,6 +137,8 @@ recompile_limit: int
 break_anywhere: bool
 break_before: int | None
 logs: str
+include: str
+exclude: str
 
 
 class _Config(ModuleType):

@@ -28,6 +28,10 @@ class InternalError(JitpkgError, RuntimeError):
     """A mistake in jitpkg itself. Users see it only under `JITPKG_STRICT=1`."""
 
 
+class JitpkgWarning(UserWarning):
+    """jitpkg warns: a limit was reached, or the original code runs in place of the compiled."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reason:
     """A kind of graph break: an entry of the catalogue."""

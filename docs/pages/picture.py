@@ -22,7 +22,12 @@ class Room:
 
 
 LAYERS: tuple[tuple[Room, ...], ...] = (
-    (Room("explanation", ("what compiling made", "of a function")),),
+    (Room("cli", ("python -m jitpkg run",)),),
+    (
+        Room("auto", ("compiles modules that", "are imported later")),
+        Room("testing", ("compiled compared with eager;", "strategies")),
+        Room("explanation", ("what compiling made", "of a function")),
+    ),
     (Room("api", ("jit, compile, reset: the one place", "that knows all rooms")),),
     (
         Room("logs", ("events, written", "to logging")),
@@ -35,6 +40,7 @@ LAYERS: tuple[tuple[Room, ...], ...] = (
         Room("code", ("what an instruction does;", "needs no torch")),
         Room("facts", ("what an op returns;", "the door to FakeTensor")),
     ),
+    (Room("comparison", ("copies to start from, facts", "that can be seen, differences")),),
     (
         Room("config", ("settings",)),
         Room("events", ("one stream",)),
@@ -58,7 +64,7 @@ def imports() -> set[tuple[str, str]]:
         (_room(file), used)
         for file in PACKAGE.rglob("*.py")
         for used in _imported(file)
-        if used != _room(file) and file != PACKAGE / "__init__.py"
+        if used != _room(file) and not file.name.startswith("__")
     }
 
 

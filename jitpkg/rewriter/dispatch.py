@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import types
 import weakref
@@ -127,6 +128,18 @@ class Region:
         if any(entry.exit is not None for entry in self.entries):
             return False
         return len(self.entries) >= _IDLE_ENTRIES or any(e.is_unconditional for e in self.entries)
+
+
+def _is_deep() -> bool:
+    """Whether so much of the stack is in use that tracing may have had no room."""
+    depth, frame = 0, sys._getframe()
+    while (caller := frame.f_back) is not None:
+        depth, frame = depth + 1, caller
+    return depth + _ROOM > sys.getrecursionlimit()
+
+
+_ROOM = 600
+"""Frames that tracing may need."""
 
 
 class Dispatcher:
@@ -299,9 +312,9 @@ class Dispatcher:
             entry, changed, looks = self._build(region, arguments, options)
         except GraphBreak:
             raise
-        except RecursionError:
-            return region.native(arguments)  # so near the limit, the program will see to it
         except Exception as error:
+            if isinstance(error, RecursionError) and _is_deep():
+                return region.native(arguments)  # the program will see to it
             region.full = not options.strict  # the warning may be an error
             self._failed(error, options)
             return region.native(arguments)

@@ -1,0 +1,257 @@
+"""`import jitpkg.auto`: the functions of modules that are imported later are compiled.
+
+Each function that is called for the second time with a tensor in sight is compiled as
+`jitpkg.jit` would compile it; one that sees none gets its own code back. Which modules:
+`JITPKG_INCLUDE` and `JITPKG_EXCLUDE`, or `install()`.
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import os
+import sys
+import sysconfig
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+from jitpkg import config
+from jitpkg.messages import warn
+from jitpkg.rewriter.hooked import Compiled, Hooks, Stub, inside
+
+_NEVER = frozenset({"jitpkg"})
+
+_LIBRARIES = ("site-packages", "dist-packages")
+_PYTHON = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib"))
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which modules are compiled, by patterns as `fnmatch` has them, and how.
+
+    A pattern also stands for the submodules of what it names.
+    """
+
+    include: tuple[str, ...] = ()
+    """Only these; without any, all that is neither the standard library nor installed."""
+    exclude: tuple[str, ...] = ()
+    backend: Any = "eager"
+    dynamic: bool | None = None
+
+    def may(self, name: str) -> bool:
+        """Whether a module of this name may be compiled, wherever it comes from."""
+        if name.partition(".")[0] in _NEVER or _matches(name, self.exclude):
+            return False
+        return not self.include or _matches(name, self.include)
+
+    def selects(self, name: str, file: str | None) -> bool:
+        """Whether a module that comes from this file is compiled."""
+        return self.may(name) and (bool(self.include) or (file is not None and is_own(file)))
+
+
+def _matches(name: str, patterns: Iterable[str]) -> bool:
+    return any(
+        fnmatchcase(name, pattern) or fnmatchcase(name, f"{pattern}.*") for pattern in patterns
+    )
+
+
+def is_own(file: str) -> bool:
+    """Whether a file is the application's own: not of Python, and not installed."""
+    parts = file.replace("\\", "/").split("/")
+    if any(library in parts for library in _LIBRARIES) or file.startswith("<"):
+        return False
+    return not any(file.startswith(folder) for folder in _PYTHON)
+
+
+# Compiling
+
+
+def hooks_for(selection: Selection) -> Hooks:
+    """What makes the stubs of one module."""
+    return Hooks(lambda stub, functions: _start(selection, stub, functions))
+
+
+def _start(selection: Selection, stub: Stub, functions: Sequence[FunctionType]) -> Compiled | None:
+    """Compile; the compiler is loaded here, where a tensor has been seen: it loads torch."""
+    try:
+        api = importlib.import_module("jitpkg.api")
+        settings = api.Settings(backend=selection.backend, dynamic=selection.dynamic)
+        compiled: Compiled | None = api.start(stub, functions, settings)
+    except Exception as error:
+        if config.current().strict:
+            raise
+        warn(
+            f"jitpkg could not compile {stub.code.co_qualname} and runs the original code"
+            f" ({type(error).__name__}: {error})."
+        )
+        return None
+    return compiled
+
+
+# Importing
+
+
+class Finder(MetaPathFinder):
+    """Stands before all other finders, and hooks the loaders that they find."""
+
+    def __init__(self, selection: Selection) -> None:
+        self.selection = selection
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if not self.selection.may(fullname):
+            return None
+        self._step_to_the_front()
+        for finder in list(sys.meta_path):
+            if finder is self:
+                continue
+            find = getattr(finder, "find_spec", None)
+            spec = None if find is None else find(fullname, path, target)
+            if isinstance(spec, ModuleSpec):
+                if self.selection.selects(fullname, _file_of(spec)):
+                    hook(spec, self.selection)
+                return spec
+        return None
+
+    def _step_to_the_front(self) -> None:
+        """Who came later, as pytest's finder does, may have put itself before this one."""
+        if self in sys.meta_path and sys.meta_path[0] is not self:
+            sys.meta_path.remove(self)
+            sys.meta_path.insert(0, self)
+
+    def invalidate_caches(self) -> None:
+        """There are none."""
+
+
+def _file_of(spec: ModuleSpec) -> str | None:
+    return spec.origin if spec.has_location else None
+
+
+def hook(spec: ModuleSpec, selection: Selection) -> None:
+    """Let the module that a spec stands for be loaded with stubs.
+
+    Caches of bytecode are filled and read behind this, and never see a stub.
+    """
+    loader: Any = spec.loader
+    execute = getattr(type(loader), "exec_module", None)
+    if loader is None or not hasattr(loader, "__dict__") or not isinstance(execute, FunctionType):
+        return  # a namespace, or nothing that is written in Python
+    hooks = hooks_for(selection)
+    loader = copy.copy(loader)  # a loader may be there for several modules
+    if execute is SourceFileLoader.exec_module:
+        loader.get_code = _GetCode(loader.get_code, spec.name, hooks)
+    elif (_file_of(spec) or "").endswith(".py"):
+        loader.exec_module = _ExecModule(loader.exec_module, hooks)
+    spec.loader = loader
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _GetCode:
+    """A loader's `get_code`; what it makes belongs to the module by way of its loader."""
+
+    original: Callable[[str], CodeType | None]
+    name: str
+    hooks: Hooks
+
+    def __call__(self, fullname: str) -> CodeType | None:
+        code = self.original(fullname)
+        return code if code is None or fullname != self.name else self.hooks.module(code)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _ExecModule:
+    """The `exec_module` of a loader that makes and runs the code by itself, as pytest's does.
+
+    What the module holds when it has run gets stubs then.
+    """
+
+    original: Callable[[ModuleType], None]
+    hooks: Hooks
+
+    def __call__(self, module: ModuleType) -> None:
+        self.original(module)
+        if type(module) is ModuleType:  # and not one that is executed later
+            self.hooks.functions(list(_functions_of(module)))
+
+
+def _functions_of(module: ModuleType) -> Iterator[FunctionType]:
+    """The functions that a module's own code has left in it."""
+    file = module.__dict__.get("__file__")
+    todo = list(module.__dict__.values())
+    seen: set[int] = set()
+    while todo:
+        obj = todo.pop()
+        if id(obj) in seen:
+            continue
+        seen.add(id(obj))
+        if issubclass(type(obj), type):
+            if obj.__dict__.get("__module__") == module.__name__:
+                todo.extend(obj.__dict__.values())
+            continue
+        yield from (f for f in inside(obj, 4) if f.__code__.co_filename == file)
+
+
+# The process's hook
+
+
+class _Installed:
+    """The finder that stands in `sys.meta_path`: the one mutable thing here."""
+
+    def __init__(self) -> None:
+        self.finder: Finder | None = None
+
+
+_INSTALLED = _Installed()
+
+
+def install(
+    *,
+    include: Iterable[str] | None = None,
+    exclude: Iterable[str] | None = None,
+    backend: Any = "eager",
+    dynamic: bool | None = None,
+) -> Selection:
+    """Compile the functions of modules that are imported from now on.
+
+    Called again, it changes what is compiled from then on.
+
+    Args:
+        include: patterns of module names; without any, the application's own modules.
+            By default what the environment says.
+        exclude: patterns of names of modules that are not compiled.
+        backend: as that of `jitpkg.jit`.
+        dynamic: as that of `jitpkg.jit`.
+    """
+    options = config.current()
+    selection = Selection(
+        _patterns(options.include if include is None else include),
+        _patterns(options.exclude if exclude is None else exclude),
+        backend,
+        dynamic,
+    )
+    uninstall()
+    _INSTALLED.finder = Finder(selection)
+    sys.meta_path.insert(0, _INSTALLED.finder)
+    return selection
+
+
+def uninstall() -> None:
+    """Leave alone the modules that are imported from now on."""
+    finder, _INSTALLED.finder = _INSTALLED.finder, None
+    if finder in sys.meta_path:
+        sys.meta_path.remove(finder)
+
+
+def _patterns(patterns: str | Iterable[str]) -> tuple[str, ...]:
+    if isinstance(patterns, str):
+        patterns = patterns.split(",")
+    return tuple(pattern.strip() for pattern in patterns if pattern.strip())
+
+
+install()

@@ -1,0 +1,181 @@
+"""The command line: `python -m jitpkg run script.py …` runs a program with its functions compiled.
+
+The program finds everything as if Python itself ran it: `sys.argv`, `sys.path`, `__main__`, exit
+status, and tracebacks that begin in the program.
+"""
+
+from __future__ import annotations
+
+import argparse
+import atexit
+import builtins
+import io
+import os
+import pkgutil
+import runpy
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from importlib.machinery import SourceFileLoader, SourcelessFileLoader
+from pathlib import Path
+from types import CodeType, ModuleType, TracebackType
+
+from jitpkg import auto
+
+_MAIN = "__main__"
+
+
+_OPTIONS = ("--include", "--exclude", "--backend")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command; does not return where a program ends by an exception."""
+    own, program = _split(sys.argv[1:] if arguments is None else list(arguments))
+    parser = argparse.ArgumentParser(
+        prog="python -m jitpkg", description="A just-in-time compiler for PyTorch programs."
+    )
+    commands = parser.add_subparsers(required=True, metavar="command", dest="command")
+    run = commands.add_parser(
+        "run",
+        help="run a program with its functions compiled",
+        usage="%(prog)s [options] (script.py | -m module) [arguments of the program]",
+        description="Run a script or a module as Python does, with its functions compiled.",
+    )
+    run.add_argument("--include", metavar="PATTERNS", help="only these modules; JITPKG_INCLUDE")
+    run.add_argument("--exclude", metavar="PATTERNS", help="not these modules; JITPKG_EXCLUDE")
+    run.add_argument("--backend", metavar="NAME", default="eager", help="of all functions")
+    options = parser.parse_args(own)
+    is_module = program[:1] == ["-m"]
+    if is_module:
+        del program[0]
+    if not program:
+        run.error("give a script, or -m and a module")
+    selection = auto.install(
+        include=options.include, exclude=options.exclude, backend=options.backend
+    )
+    _Program(selection, program).run(is_module=is_module)
+
+
+def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """Our own arguments, and the program's, which begin with a script or with -m."""
+    at = 1
+    while at < len(arguments) and arguments[at].startswith("-") and arguments[at] != "-m":
+        at += 2 if arguments[at] in _OPTIONS else 1
+    return arguments[:at], arguments[at:]
+
+
+class _Program:
+    """One program, in place of this one."""
+
+    def __init__(self, selection: auto.Selection, arguments: list[str]) -> None:
+        self.selection = selection
+        self.name = arguments[0]
+        self.arguments = arguments
+        self.module = ModuleType(_MAIN)
+        self.interrupted = False
+
+    def run(self, *, is_module: bool) -> None:
+        sys.argv[:] = self.arguments
+        vars(self.module).update(__annotations__={}, __builtins__=builtins)
+        sys.modules[_MAIN] = self.module
+        atexit.register(self._end)  # first, so it runs last
+        if is_module:
+            sys.argv[0] = "-m"
+            self._call(lambda: _run_module_as_main(self.name, True))
+        elif pkgutil.get_importer(self.name) is not None:  # a folder, or a zip file
+            sys.path[0 : not sys.flags.safe_path] = [self._path()]
+            self._call(lambda: _run_module_as_main(_MAIN, False))
+        else:
+            if not sys.flags.safe_path:
+                sys.path[0] = str(Path(self.name).resolve().parent)
+            self._call(self._script)
+
+    def _script(self) -> None:
+        namespace = vars(self.module)
+        namespace["__file__"] = file = self._path()
+        code = _load(file)
+        loader = (SourcelessFileLoader if file.endswith(".pyc") else SourceFileLoader)(_MAIN, file)
+        hooks = auto.hooks_for(self.selection)
+        if self.selection.selects(_MAIN, file):
+            code = hooks.module(code)
+        vars(loader)["hooks"] = hooks  # they live as long as the module
+        self.module.__loader__ = loader
+        namespace["__cached__"] = None
+        exec(code, namespace)
+
+    def _path(self) -> str:
+        """The script's absolute path, which Python does not tidy up."""
+        return self.name if Path(self.name).is_absolute() else f"{Path.cwd()}{os.sep}{self.name}"
+
+    def _call(self, program: Callable[[], None]) -> None:
+        """Run, and let an exception end the process as it does without us."""
+        error = _raised_by(program)
+        if error is not None:
+            self.interrupted = isinstance(error, KeyboardInterrupt)
+            _print(error)
+            sys.exit(1)
+
+    def _end(self) -> None:
+        """A program that was interrupted dies of the signal, so that its parent sees it."""
+        if self.interrupted:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def _raised_by(program: Callable[[], object]) -> BaseException | None:
+    """What a program raises, as if there were nothing of ours around it."""
+    try:
+        program()
+    except SystemExit:
+        raise
+    except BaseException as error:
+        error.__traceback__ = _own_part(error.__traceback__)
+        return error
+    return None
+
+
+def _print(error: BaseException) -> None:
+    """What Python does with an exception that nobody handles."""
+    sys.last_type, sys.last_value = type(error), error
+    sys.last_traceback = error.__traceback__
+    if sys.version_info >= (3, 12):
+        sys.last_exc = error
+    second = _raised_by(lambda: sys.excepthook(type(error), error, error.__traceback__))
+    if second is None:
+        return
+    print("Error in sys.excepthook:", file=sys.stderr)
+    sys.__excepthook__(type(second), second, second.__traceback__)
+    print("\nOriginal exception was:", file=sys.stderr)
+    sys.__excepthook__(type(error), error, error.__traceback__)
+
+
+_run_module_as_main: Callable[[str, bool], None] = vars(runpy)["_run_module_as_main"]
+"""What `python -m` calls."""
+
+
+def _load(file: str) -> CodeType:
+    """A script's code, from its source or as it was compiled."""
+    try:
+        with io.open_code(file) as opened:
+            compiled = pkgutil.read_code(opened)
+            if isinstance(compiled, CodeType):
+                return compiled
+            opened.seek(0)
+            source = opened.read()
+    except OSError as error:
+        print(
+            f"{sys.orig_argv[0]}: can't open file {file!r}: [Errno {error.errno}] {error.strerror}",
+            file=sys.stderr,
+        )
+        sys.exit(2)
+    code: CodeType = compile(source, file, "exec", dont_inherit=True)
+    return code
+
+
+def _own_part(traceback: TracebackType | None) -> TracebackType | None:
+    """The program's part of a traceback, without our own frames above it."""
+    while traceback is not None and traceback.tb_frame.f_code.co_filename == __file__:
+        traceback = traceback.tb_next
+    return traceback

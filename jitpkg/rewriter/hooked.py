@@ -1,0 +1,322 @@
+"""Functions that get a stub before they exist: the code constants of a module are replaced.
+
+Whatever makes a function of such a constant (`def`, `lambda`, a closure at run time) makes one that
+asks here first. What stands behind the stubs belongs to the module, by way of its `Hooks`, and is
+reached by the code weakly. Needs no torch, until a program uses tensors.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import sys
+import threading
+import types
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from types import CodeType, FunctionType
+from typing import Any, Protocol
+
+from jitpkg import config
+from jitpkg.code.analysis import is_function, is_generator
+from jitpkg.rewriter.door import RETURN, UNBOUND, Door
+from jitpkg.rewriter.originals import ORIGINALS
+from jitpkg.rewriter.stub import Place, place_of, stubbed
+
+Answer = tuple[bool, Any] | None
+"""Of a stub's `run`: see `stubbed`."""
+
+_RESTS = 16
+"""So many calls that see no tensor: the function gets its own code back."""
+
+_LOOK = 16
+"""So many members of a container are looked at for a tensor."""
+
+_DEPTH = 3
+"""So deep are containers looked into."""
+
+_SKIPPED = frozenset({"__del__"})
+"""Functions that run at any time, in the middle of others."""
+
+
+class Compiled(Protocol):
+    """What takes over from a stub: a dispatcher, by its first region."""
+
+    def ask(self, arguments: tuple[Any, ...]) -> tuple[int, Any, Any]:
+        """Ask the region; the arguments are those of its own layout."""
+        ...
+
+    def layout(self, place: Place) -> Sequence[int | None]:
+        """For each argument of the region, which of the stub's it is; None for what is unbound."""
+        ...
+
+    def is_beginning(self, exit_: int) -> bool:
+        """Whether an exit is the beginning of the code."""
+        ...
+
+
+_PLAIN = frozenset({int, float, str, bytes, bool, complex, type(None), type})
+_LruCache = type(functools.lru_cache(len))
+
+Start = Callable[["Stub", Sequence[FunctionType]], Compiled | None]
+"""Compiles the functions that have a stub's code; None where that cannot be."""
+
+
+class Hooks:
+    """The stubs of one module: they live as long as somebody has this."""
+
+    def __init__(self, start: Start) -> None:
+        self.start = start
+        self.stubs: set[Stub] = set()
+
+    def module(self, code: CodeType) -> CodeType:
+        """A module's code, all of whose functions have stubs; the module itself has none."""
+        constants = tuple(
+            self._nested(const) if isinstance(const, CodeType) else const
+            for const in code.co_consts
+        )
+        if all(new is old for new, old in zip(constants, code.co_consts, strict=True)):
+            return code
+        return code.replace(co_consts=constants)
+
+    def functions(self, functions: Iterable[FunctionType]) -> None:
+        """Give stubs to functions that exist already."""
+        done: dict[int, tuple[CodeType, CodeType]] = {}
+        for function in functions:
+            code = function.__code__
+            if ORIGINALS.of(code) is not code:
+                continue
+            if id(code) not in done:
+                done[id(code)] = code, self._nested(code)
+            new = done[id(code)][1]
+            if new is not code:
+                function.__code__ = new
+
+    def _nested(self, code: CodeType) -> CodeType:
+        inner = self.module(code)
+        if not _is_hookable(code):
+            return inner
+        place = place_of(inner)
+        if place is None or (place.is_target and is_generator(inner)):
+            return inner
+        stub = Stub(self, inner, place)
+        made = stubbed(inner, place, Door(stub))  # type: ignore[arg-type]
+        if made is None:
+            return inner
+        stub.emitted = id(made)
+        ORIGINALS.add(made, inner)
+        self.stubs.add(stub)
+        return made
+
+
+def _is_hookable(code: CodeType) -> bool:
+    """Comprehensions and generator expressions run where they are written."""
+    name = code.co_name
+    return is_function(code) and name not in _SKIPPED and (name[0] != "<" or name == "<lambda>")
+
+
+class Stub:
+    """Waits behind the door of a stub until the function is worth compiling."""
+
+    __slots__ = (
+        "__weakref__",
+        "_calls",
+        "_layout",
+        "_lock",
+        "_names",
+        "_rests",
+        "code",
+        "compiled",
+        "emitted",
+        "hooks",
+        "place",
+        "run",
+    )
+
+    def __init__(self, hooks: Hooks, code: CodeType, place: Place) -> None:
+        self.hooks = hooks
+        self.code = code
+        """As its author wrote it, but for the stubs of the functions that it makes."""
+        self.place = place
+        self.emitted = 0
+        """Which code object has the stub."""
+        self.run: Callable[..., Answer] = self.wait
+        self.compiled: Compiled | None = None
+        self._calls = self._rests = 0
+        self._lock = threading.Lock()
+        self._layout: Sequence[int | None] = ()
+        self._names: frozenset[str] | None = None
+
+    # Before it is compiled
+
+    def wait(self, *arguments: Any) -> Answer:
+        """What runs once gains nothing: the second call that sees a tensor has it compiled."""
+        if sys.gettrace() is not None or config.current().disable:
+            return None
+        if not self._sees_tensors(arguments):
+            self._rests += 1
+            if self._rests >= _RESTS:
+                self.drop(arguments[-1])
+            return None
+        self._calls += 1
+        if self._calls < 2 or not self._lock.acquire(blocking=False):
+            return None
+        try:
+            return self._begin(arguments)
+        finally:
+            self._lock.release()
+
+    def _begin(self, arguments: tuple[Any, ...]) -> Answer:
+        if self.compiled is None:
+            functions = self._functions(arguments[-1], thoroughly=True)
+            self.compiled = self.hooks.start(self, functions)
+            if self.compiled is None:
+                self.drop(arguments[-1])
+                return None
+            self._layout = self.compiled.layout(self.place)
+            self.run = self.ask
+        return self.ask(*arguments)
+
+    def drop(self, namespace: dict[str, Any]) -> None:
+        """There is nothing to gain: give the function its own code back."""
+        self.hooks.stubs.discard(self)
+        for function in self._functions(namespace, thoroughly=False):
+            function.__code__ = self.code
+
+    def _sees_tensors(self, arguments: tuple[Any, ...]) -> bool:
+        """Whether a tensor is in the arguments, or something of torch's among the globals.
+
+        A program that has no tensors may not have loaded torch, and is not made to.
+        """
+        torch = sys.modules.get("torch")
+        nn = sys.modules.get("torch.nn")
+        if torch is None or not hasattr(torch, "Tensor") or not hasattr(nn, "Module"):
+            return False
+        *values, namespace = arguments
+        kinds = (torch.Tensor, nn.Module)  # type: ignore[union-attr]
+        if any(_holds(value, kinds, _DEPTH) for value in values):
+            return True
+        if self._names is None:
+            self._names = frozenset(_names(self.code))
+        used = [namespace[name] for name in self._names if name in namespace]
+        return any(_is_of_torch(value, kinds) for value in used)
+
+    def _functions(self, namespace: dict[str, Any], *, thoroughly: bool) -> list[FunctionType]:
+        """The functions that have this stub, or those that are found by their name."""
+        found = list(_by_name(self.code.co_qualname, namespace))
+        found = [function for function in found if id(function.__code__) == self.emitted]
+        if found or not thoroughly:
+            return found
+        return [
+            obj
+            for obj in gc.get_objects()
+            if type(obj) is FunctionType and id(obj.__code__) == self.emitted
+        ]
+
+    # When it is compiled: for functions made of the constant since then
+
+    def ask(self, *arguments: Any) -> Answer:
+        """Ask the first region of the compiled code."""
+        compiled = self.compiled
+        assert compiled is not None
+        exit_, leave, values = compiled.ask(
+            tuple([UNBOUND if k is None else arguments[k] for k in self._layout])
+        )
+        if exit_ == RETURN:
+            return True, values
+        if leave is None or (compiled.is_beginning(exit_) and not self.place.is_target):
+            return None
+        slots = (*self.place.locals, *self.place.cells)
+        function = leave(exit_, arguments[-1], arguments[len(slots) : -1])
+        frame: list[Any] = [UNBOUND] * self.place.slot_count
+        for slot, value in zip(slots, arguments[: len(slots)], strict=True):
+            frame[slot] = value
+        return False, (values, *reversed(frame), function)
+
+
+# Is there a tensor?
+
+
+def _holds(value: object, kinds: Sequence[type], depth: int) -> bool:
+    """Whether a value is one of these, or a container or an object that has one near at hand."""
+    cls = type(value)
+    if cls in _PLAIN:
+        return False
+    if any(base is kind for base in cls.__mro__ for kind in kinds):
+        return True
+    if not depth:
+        return False
+    members: Iterable[object]
+    if cls is dict:
+        members = value.values()  # type: ignore[attr-defined]
+    elif cls in (list, set, frozenset):
+        members = value  # type: ignore[assignment]
+    elif issubclass(cls, tuple):
+        members = tuple.__iter__(value)  # type: ignore[arg-type]
+    elif type(attributes := _attributes(value)) is dict:
+        members = attributes.values()
+    else:
+        return False
+    return any(_holds(member, kinds, depth - 1) for member in list(islice(members, _LOOK)))
+
+
+def _attributes(value: object) -> object:
+    """An object's dictionary, without asking the object's own methods."""
+    if issubclass(type(value), type | types.ModuleType | FunctionType):
+        return None
+    try:
+        return object.__getattribute__(value, "__dict__")
+    except Exception:
+        return None
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for const in code.co_consts:
+        if isinstance(const, CodeType):
+            yield from _names(const)
+
+
+def _is_of_torch(value: object, kinds: Sequence[type]) -> bool:
+    if issubclass(type(value), types.ModuleType):
+        name: object = types.ModuleType.__getattribute__(value, "__dict__").get("__name__")
+    elif type(value) is FunctionType or type(value) is type:
+        name = value.__module__
+    else:
+        return any(base is kind for base in type(value).__mro__ for kind in kinds)
+    return isinstance(name, str) and name.partition(".")[0] == "torch"
+
+
+# Where are the functions?
+
+
+def _by_name(qualname: str, namespace: dict[str, Any]) -> Iterator[FunctionType]:
+    """The functions that are found where a qualified name says."""
+    found: object = None
+    for name in qualname.split("."):
+        found = namespace.get(name)
+        namespace = dict(vars(found)) if issubclass(type(found), type) else {}
+    yield from inside(found, 4)
+
+
+def inside(obj: Any, depth: int) -> Iterator[FunctionType]:
+    """A function, and those that a method, a property or a decorator's result is made of.
+
+    No other object is asked for anything, not even for its class.
+    """
+    parts: tuple[object, ...] = ()
+    cls = type(obj)
+    if cls is FunctionType:
+        yield obj
+        parts = (obj.__dict__.get("__wrapped__"),)
+    elif cls in (staticmethod, classmethod):
+        parts = (obj.__func__,)
+    elif cls is property:
+        parts = (obj.fget, obj.fset, obj.fdel)
+    elif cls in (functools.partial, functools.cached_property):
+        parts = (obj.func,)
+    elif cls is _LruCache:
+        parts = (obj.__wrapped__,)
+    if depth:
+        for part in parts:
+            yield from inside(part, depth - 1)
