@@ -6,7 +6,7 @@ It answers for every op, takes 130-500 µs for each, and a second of imports for
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -19,6 +19,7 @@ from torch._subclasses.fake_tensor import (
     FakeTensorMode,
     UnsupportedOperatorException,
 )
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -113,6 +114,16 @@ def _number(bridge: Bridge, leaf: Any) -> Any:
             raise NeedsNumbers("a floating number")
         case _:
             return leaf
+
+
+def like(tensors: Sequence[torch.Tensor]) -> tuple[FakeTensorMode, list[torch.Tensor]]:
+    """Real tensors without their data, for a backend: views, aliases and leaves as they are.
+
+    Sizes are plain numbers: an entry's guards hold them fixed.
+    """
+    mode = FakeTensorMode(shape_env=ShapeEnv())
+    with mode:
+        return mode, [mode.from_tensor(tensor, static_shapes=True) for tensor in tensors]
 
 
 _LOG = logging.getLogger("torch._subclasses.fake_tensor")

@@ -148,7 +148,7 @@ class Holds:
                 return text if result else f"not {text}"
 
     def why(self, now: object) -> str:
-        return f"not {self.test(_WORDS)}"
+        return f"{self.test(_WORDS)} does not hold"
 
 
 class _Words:

@@ -76,7 +76,7 @@ class _Proxied:
     tensors: dict[Tensor, TensorFacts]
     """The tensors among them, each once, in order; and what is asked in their place."""
     by_type: bool = False
-    """Whether the op's facts depend on the class of a float only."""
+    """Whether the op's facts depend on the class of a number only."""
     varies: bool = False
     """Whether a size or a number among the arguments does."""
 
@@ -96,7 +96,7 @@ class _Proxied:
     def _own_facts(self, value: Tensor | Number) -> Any:
         """One object for each tensor: a tensor that is given twice is one tensor."""
         if isinstance(value, Number):
-            if not isinstance(value.expression, Size):
+            if self.by_type or not isinstance(value.expression, Size):
                 return value.value
             self.varies = True
             return value.expression
@@ -152,7 +152,7 @@ _BY_TYPE = frozenset(
     masked_fill masked_fill_ clamp clamp_ clamp_min clamp_max where eq ne lt le gt ge
     """.split()
 )
-"""Ops of which a float argument is a number and nothing else: no shape or choice depends on it."""
+"""Ops of which a number is an operand: no shape or choice depends on more than its class."""
 
 
 def _plain_atom(member: int | float | str) -> object:
