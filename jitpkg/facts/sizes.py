@@ -54,7 +54,7 @@ class FloorDiv:
     right: Size
 
     def text(self, names: Mapping[str, str]) -> str:
-        return f"({self.left.text(names)}) // ({self.right.text(names)})"
+        return f"{_operand(self.left, names)} // {_operand(self.right, names)}"
 
     def value(self, values: Mapping[str, int]) -> int:
         return self.left.value(values) // self.right.value(values)
@@ -76,7 +76,7 @@ class Remainder:
     right: Size
 
     def text(self, names: Mapping[str, str]) -> str:
-        return f"({self.left.text(names)}) % ({self.right.text(names)})"
+        return f"{_operand(self.left, names)} % {_operand(self.right, names)}"
 
     def value(self, values: Mapping[str, int]) -> int:
         return self.left.value(values) % self.right.value(values)
@@ -160,7 +160,11 @@ class Size:
         """The expression in Python, with a text for each symbol."""
         found = ""
         for product, factor in self.terms:
-            atoms = [_grouped(atom, names) for atom in product]
+            is_alone = len(product) == 1 and factor == 1
+            atoms = [
+                atom.text(names) if is_alone else _grouped(atom, names)
+                for atom in product
+            ]
             if abs(factor) != 1 or not atoms:
                 atoms.insert(0, str(abs(factor)))
             sign = " - " if factor < 0 else " + "
@@ -400,6 +404,15 @@ def _quotient(a: float, b: float) -> float:
     if math.isinf(b):
         return 0.0 if a >= 0 else -1.0
     return a // b
+
+
+def _operand(size: Size, names: Mapping[str, str]) -> str:
+    """An expression as an operand of `//` or `%`."""
+    is_plain = size.constant is not None and size.constant >= 0
+    is_symbol = len(size.terms) == 1 and size.terms[0][1] == 1 and len(size.terms[0][0]) == 1
+    if is_plain or (is_symbol and isinstance(size.terms[0][0][0], Symbol | Extreme)):
+        return size.text(names)
+    return f"({size.text(names)})"
 
 
 def _grouped(atom: Atom, names: Mapping[str, str]) -> str:

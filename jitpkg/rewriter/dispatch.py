@@ -74,7 +74,7 @@ class Region:
         self.run: Run = self.miss
         self.full = False
         self.rests = 0
-        self.history = History(dispatcher.compiler.dynamic)
+        self.history = History()
 
     def native(self, arguments: tuple[object, ...]) -> Result:
         """Go on with the original code."""

@@ -18,6 +18,8 @@ from jitpkg.errors import BackendError, GraphBreak
 from jitpkg.facts.answers import Facts
 from jitpkg.guards.explain import assumptions, shown
 from jitpkg.guards.kinds import Guard
+from jitpkg.guards.metadata import SizesAre
+from jitpkg.marks import VARIES
 from jitpkg.messages import break_message
 from jitpkg.rewriter.compiler import Compiler
 from jitpkg.rewriter.entry import (
@@ -99,6 +101,10 @@ def _traced(
     history: History,
 ) -> Trace:
     points, h = handover.points, handover.h
+    history.automatic = options.automatic_dynamic_shapes
+    history.dynamic = compiler.dynamic
+    if compiler.dynamic is None and not options.assume_static_by_default:
+        history.dynamic = True
     began = time.perf_counter()
     traced = trace(
         handover.start(arguments),
@@ -205,6 +211,9 @@ def _module(name: str, traced: Trace, outputs: Outputs) -> fx.GraphModule:
     _, tensors, _ = needed(traced.heap, [*outputs.values, *operands_of(traced)])
     traced.graph.output(tuple(traced.nodes(tensor) for tensor in tensors))
     module = fx.GraphModule(torch.nn.Module(), traced.graph, class_name=_class_name(name))
+    module.meta[VARIES] = any(isinstance(guard, SizesAre) for guard in traced.guards) or any(
+        not isinstance(i.example, torch.Tensor) for i in traced.inputs
+    )
     listing.drop_with(module, type(module).forward.__code__.co_filename)
     return module
 

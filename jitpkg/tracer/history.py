@@ -8,16 +8,19 @@ from dataclasses import dataclass, field
 import torch
 
 from jitpkg.guards.sources import Attr, Source
+from jitpkg.marks import DYNAMIC_DIMS, STATIC_DIMS
 
 
 @dataclass
 class History:
     """Sizes and numbers by their path, and which of them have been seen to vary.
 
-    `dynamic` is as torch.compile's: True makes everything vary at once, False nothing ever.
+    `dynamic` is as torch.compile's: True makes everything vary at once, False nothing ever. Unless
+    `automatic`, only what a tensor is marked with varies by itself.
     """
 
     dynamic: bool | None = None
+    automatic: bool = True
     _sizes: dict[Source, tuple[int, ...]] = field(default_factory=dict)
     _varying_dims: dict[Source, set[int]] = field(default_factory=dict)
     _numbers: dict[Source, int | float] = field(default_factory=dict)
@@ -34,7 +37,7 @@ class History:
             return frozenset(marked - static)
         before = self._sizes.setdefault(source, size)
         varying = self._varying_dims.setdefault(source, set())
-        if len(before) == len(size):
+        if self.automatic and len(before) == len(size):
             varying.update(k for k, n in enumerate(size) if n != before[k])
         self._sizes[source] = size
         found = range(len(size)) if self.dynamic else varying
@@ -48,14 +51,14 @@ class History:
             return False
         if isinstance(number, int):
             before = self._numbers.setdefault(source, number)
-            if type(before) is int and before != number:
+            if self.automatic and type(before) is int and before != number:
                 self._varying.add(source)
             self._numbers[source] = number
             if number in (0, 1) or abs(number) >= _LARGE:
                 return False
             return source in self._varying or self.dynamic is True
         before = self._numbers.setdefault(source, number)
-        if type(before) is float and before != number:
+        if self.automatic and type(before) is float and before != number:
             self._varying.add(source)
         self._numbers[source] = number
         return math.isfinite(number) and source in self._varying
@@ -63,7 +66,3 @@ class History:
 
 _LARGE = 1 << 31
 """Numbers from here on are no sizes, and are taken as they are."""
-
-DYNAMIC_DIMS = "_jitpkg_dynamic_dims"
-STATIC_DIMS = "_jitpkg_static_dims"
-"""Attributes of tensors in which `mark_dynamic` and `mark_static` leave what was asked for."""

@@ -100,7 +100,7 @@ def test_division_without_a_rest_is_none() -> None:
     assert (n * 8) % 4 == of(0)
     assert (n * 4 + 3) // 4 == n
     assert (n * 4 + 3) % 4 == of(3)
-    assert repr((n + 1) // 2) == "((n + 1) // (2))"
+    assert repr((n + 1) // 2) == "(n + 1) // 2"
 
 
 def test_what_is_known_of_a_size_decides() -> None:
