@@ -21,7 +21,7 @@ class NotCompilable(JitpkgError, TypeError):
 
 
 class BackendError(JitpkgError, RuntimeError):
-    """A backend failed to compile a graph."""
+    """A backend failed: it could not compile a graph, or ran one halfway."""
 
 
 class InternalError(JitpkgError, RuntimeError):

@@ -110,7 +110,8 @@ def _argument_rows() -> list[str]:
     values = {
         "fullgraph": "`False`, `True`",
         "dynamic": "`None`, `False`, `True`",
-        "backend": ", ".join(f"`{name!r}`" for name in ("eager",)) + ", a function",
+        "backend": ", ".join(f"`{name!r}`" for name in ("eager", "aot_eager", "inductor"))
+        + ", a function",
         "mode": "`None`, " + ", ".join(f"`{mode!r}`" for mode in MODES),
         "options": "a dict",
         "disable": "`False`, `True`",
