@@ -101,9 +101,10 @@ With `suppress_errors` off the last two raise, with `verbose` on they show the w
 With `verify_correctness` on, each new graph runs once more, op by op, on copies of its inputs; and
 where a new entry is a whole call, the original code runs first, on copies of all that the call can
 reach, its globals among them, and with the same random numbers. `IncorrectResult` is raised where
-results, changes of arguments and globals, aliasing or random streams are not the same (floats: by more than
-64 units of their dtype's precision), and says where. What cannot be copied is not verified. To compare
-exceptions, printed output and gradients as well, see [Testing your own functions](testing.md).
+results, changes of arguments and globals, aliasing or random streams are not the same (floats: by
+more than 64 units of their dtype's precision), and says where. What cannot be copied is not
+verified. To compare exceptions, printed output and gradients as well, see
+[Testing your own functions](testing.md).
 """
 
 
