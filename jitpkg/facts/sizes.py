@@ -161,10 +161,7 @@ class Size:
         found = ""
         for product, factor in self.terms:
             is_alone = len(product) == 1 and factor == 1
-            atoms = [
-                atom.text(names) if is_alone else _grouped(atom, names)
-                for atom in product
-            ]
+            atoms = [atom.text(names) if is_alone else _grouped(atom, names) for atom in product]
             if abs(factor) != 1 or not atoms:
                 atoms.insert(0, str(abs(factor)))
             sign = " - " if factor < 0 else " + "
