@@ -136,9 +136,8 @@ def without(gm: fx.GraphModule, undefined: frozenset[int]) -> fx.GraphModule:
             (instead[node],) = (used for used in operands if used not in missing)
         elif absent:
             zeros = {used: _zeros(graph, node, used) for used in absent}
-            node.args, node.kwargs = fx.map_arg(
-                (node.args, node.kwargs), lambda used, zeros=zeros: zeros.get(used, used)
-            )
+            for used, zero in zeros.items():
+                node.replace_input_with(used, zero)
     graph.eliminate_dead_code()
     gm.recompile()
     return gm
