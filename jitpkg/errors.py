@@ -24,6 +24,10 @@ class BackendError(JitpkgError, RuntimeError):
     """A backend failed: it could not compile a graph, or ran one halfway."""
 
 
+class IncorrectResult(JitpkgError, RuntimeError):
+    """`verify_correctness` is on, and compiled code does not do what the program does."""
+
+
 class InternalError(JitpkgError, RuntimeError):
     """A mistake in jitpkg itself. Users see it only under `JITPKG_STRICT=1`."""
 

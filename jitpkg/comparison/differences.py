@@ -21,10 +21,17 @@ class Tolerance:
 
     relative: float = 0.0
     absolute: float = 0.0
+    epsilons: float = 0.0
+    """So many units of the dtype's precision are added to both."""
 
     @property
     def is_exact(self) -> bool:
-        return self.relative == self.absolute == 0
+        return self.relative == self.absolute == self.epsilons == 0
+
+    def of(self, dtype: torch.dtype) -> tuple[float, float]:
+        """The relative and the absolute one for a dtype."""
+        rounding = self.epsilons * torch.finfo(dtype).eps
+        return self.relative + rounding, self.absolute + rounding
 
 
 EXACT = Tolerance()
@@ -105,7 +112,8 @@ def same(a: Any, b: Any, tolerance: Tolerance = EXACT) -> bool:
     if isinstance(a, torch.Tensor) or type(a).__qualname__ != type(b).__qualname__:
         return False
     if isinstance(a, float) and not tolerance.is_exact and not math.isnan(a):
-        return math.isclose(a, b, rel_tol=tolerance.relative, abs_tol=tolerance.absolute)
+        relative, absolute = tolerance.of(torch.float64)
+        return math.isclose(a, b, rel_tol=relative, abs_tol=absolute)
     return repr(a) == repr(b)
 
 
@@ -121,10 +129,8 @@ def _unequal(a: torch.Tensor, b: torch.Tensor, tolerance: Tolerance = EXACT) -> 
     """Which elements are not the same."""
     a, b = _plain(a), _plain(b)
     if not tolerance.is_exact and (a.is_floating_point() or a.is_complex()):
-        close = torch.isclose(
-            a, b, rtol=tolerance.relative, atol=tolerance.absolute, equal_nan=True
-        )
-        return ~close
+        relative, absolute = tolerance.of(a.dtype)
+        return ~torch.isclose(a, b, rtol=relative, atol=absolute, equal_nan=True)
     if a.is_complex():
         return _unequal(torch.view_as_real(a), torch.view_as_real(b)).any(-1)
     if a.is_floating_point():

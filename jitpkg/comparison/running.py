@@ -94,7 +94,7 @@ def _called(target: Callable[..., Any], call: Call) -> tuple[object, list[Fact]]
     """The result or the exception; and what was raised, printed and warned of."""
     out, err = io.StringIO(), io.StringIO()
     result: object
-    with warnings.catch_warnings(record=True) as caught:
+    with warnings.catch_warnings(record=True) as caught, _warnings_each_time():
         warnings.simplefilter("always")
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             try:
@@ -117,8 +117,19 @@ def _called(target: Callable[..., Any], call: Call) -> tuple[object, list[Fact]]
         facts.append(Fact("result", "raised", Phrase("nothing")))
     facts.append(Fact("printed", "output", Phrase(out.getvalue())))
     facts.append(Fact("printed", "errors", Phrase(err.getvalue())))
-    facts.append(Fact("printed", "warnings", Phrase("\n".join(warned))))
+    facts.append(Fact("printed", "warnings", Phrase("\n".join(dict.fromkeys(warned)))))
     return result, facts
+
+
+@contextlib.contextmanager
+def _warnings_each_time() -> Iterator[None]:
+    """Let torch warn in the second run of what it warned of in the first."""
+    before = torch.is_warn_always_enabled()
+    torch.set_warn_always(True)
+    try:
+        yield
+    finally:
+        torch.set_warn_always(before)
 
 
 def _one_line(error: BaseException) -> Phrase:
