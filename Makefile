@@ -2,6 +2,7 @@
 #
 #   make demo    train a small classifier, eagerly and compiled, and compare the two
 #   make test    run the tests                          make test ARGS="-k guards"
+#   make fuzz    compare compiled and eager functions for many random arguments: EXAMPLES=200 each
 #   make check   format, lint, types, layers, house rules
 #   make stdlib  rewrite functions of the standard library and run its own tests (needs no torch)
 #   make bench   run the benchmarks
@@ -12,6 +13,7 @@
 PYTHON ?= python3
 WORKERS ?= 2
 ARGS ?=
+EXAMPLES ?= 200
 
 VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)
 VENV := .venv-$(VERSION)
@@ -19,13 +21,16 @@ STDLIB_VENV := .venv-stdlib-$(VERSION)
 VENV_PYTHON := $(VENV)/bin/python
 PIP_INSTALL := -m pip install -qq --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test check lint types layers rules stdlib bench clean setup python
+.PHONY: demo test fuzz check lint types layers rules stdlib bench clean setup python
 
 demo: setup
 	$(VENV_PYTHON) examples/digits.py $(ARGS)
 
 test: setup
 	$(VENV_PYTHON) -m pytest -q --numprocesses=$(WORKERS) $(ARGS)
+
+fuzz: setup
+	JITPKG_TEST_EXAMPLES=$(EXAMPLES) $(VENV_PYTHON) -m pytest -q --numprocesses=$(WORKERS) tests/testing/test_fuzz.py $(ARGS)
 
 check: lint types layers rules
 

@@ -24,6 +24,7 @@ from pages import breaks, hooks, one_call, options, picture, quoted, readme  # n
 PAGES: Mapping[str, Callable[[], str]] = {
     "architecture.svg": picture.picture,
     "breaks.md": breaks.page,
+    **breaks.pages(),
     "hooks.md": hooks.page,
     "one-call.md": one_call.page,
     "options.md": options.page,

@@ -11,7 +11,7 @@ from typing import Any, TypeVar, overload
 import torch
 
 from jitpkg import config, logs
-from jitpkg.codegen.backends import REGISTRY, Backend
+from jitpkg.codegen.backends import REGISTRY, Backend, configured
 from jitpkg.errors import InvalidArgument, NotCompilable
 from jitpkg.rewriter import follow, modules
 from jitpkg.rewriter.compiler import Compiler
@@ -36,7 +36,7 @@ class Settings:
     mode: str | None = None
     options: Mapping[str, Any] | None = None
 
-    def compiler(self) -> Compiler:
+    def compiler(self, *, quiet: bool = False) -> Compiler:
         """Check the arguments, and put a compiler together.
 
         Raises:
@@ -53,12 +53,8 @@ class Settings:
             )
         if self.mode is not None and self.options is not None:
             raise InvalidArgument("Give either mode= or options=, not both.")
-        if self.options:
-            if self.backend == "eager":
-                raise InvalidArgument(
-                    f"The backend 'eager' takes no options; {', '.join(self.options)} given."
-                )
-            backend = _with_options(backend, self.options)
+        name = self.backend if isinstance(self.backend, str) else ""
+        backend = configured(name, backend, self.mode, self.options)
         twins = Twins()
         compiler = Compiler(
             backend,
@@ -66,6 +62,7 @@ class Settings:
             dynamic=self.dynamic,
             twin=lambda callee: twins.of(callee, compiler),
             middle=lambda code, name: twins.middle(code, name, compiler),
+            quiet=quiet,
             reset=twins.clear,
         )
         return compiler
@@ -75,10 +72,6 @@ def _check_flag(name: str, value: object, allowed: tuple[object, ...]) -> None:
     if not any(value is choice for choice in allowed):
         choices = ", ".join(map(repr, allowed))
         raise InvalidArgument(f"{name}= takes {choices}, not {value!r}.")
-
-
-def _with_options(backend: Backend, options: Mapping[str, Any]) -> Backend:
-    return lambda gm, inputs: backend(gm, inputs, options=dict(options))
 
 
 # Compiling
@@ -123,7 +116,7 @@ def jit(
         fullgraph: raise `GraphBreak` where the function cannot be one graph.
         dynamic: accepted; each size is compiled for by itself, for now.
         backend: a name of `list_backends()`, or `backend(gm, example_inputs) -> callable`.
-        mode: accepted; no backend has modes, for now.
+        mode: of Inductor, as `torch.compile` takes it; other backends have none.
         options: for the backend; not together with `mode`.
         disable: do nothing.
 
@@ -236,7 +229,7 @@ def start(
     stub: Stub, functions: Sequence[FunctionType], settings: Settings
 ) -> SharedDispatcher | None:
     """Compile functions in place whose code has a stub; None where they are not to be."""
-    dispatcher = SharedDispatcher(stub.code, settings.compiler(), stub.drop)
+    dispatcher = SharedDispatcher(stub.code, settings.compiler(quiet=True), stub.drop)
     if not dispatcher.start(functions):
         return None
     _COMPILED.shared.add(dispatcher)

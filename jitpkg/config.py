@@ -26,6 +26,18 @@ class Options:
     strict: bool = False
     """Raise what fails inside jitpkg, where otherwise the original code runs, with a warning."""
 
+    suppress_errors: bool = True
+    """Run the original code, with a warning, where a backend or jitpkg fails; off, raise."""
+
+    verbose: bool = False
+    """Show the whole traceback of what failed in warnings."""
+
+    verify_correctness: bool = False
+    """Compare each new graph and entry with the original code, and raise where they differ."""
+
+    replay_side_effects: bool = True
+    """Off: a call that is one graph changes no Python object, which only exporting wants."""
+
     recompile_limit: int = 8
     """How many entries one region may have; beyond, calls that fit none run the original code."""
 
@@ -43,6 +55,11 @@ class Options:
 
     exclude: str = ""
     """Modules that `jitpkg.auto` leaves alone, separated by commas."""
+
+    @property
+    def raises(self) -> bool:
+        """Whether what fails in a backend or in jitpkg is raised."""
+        return self.strict or not self.suppress_errors
 
 
 _PREFIX = "JITPKG_"
@@ -133,6 +150,10 @@ def patch(**changes: object) -> Iterator[Options]:
 # What `_Config` reads; never assigned, so that each access asks for the settings in force.
 disable: bool
 strict: bool
+suppress_errors: bool
+verbose: bool
+verify_correctness: bool
+replay_side_effects: bool
 recompile_limit: int
 break_anywhere: bool
 break_before: int | None

@@ -21,11 +21,19 @@ class NotCompilable(JitpkgError, TypeError):
 
 
 class BackendError(JitpkgError, RuntimeError):
-    """A backend failed to compile a graph."""
+    """A backend failed: it could not compile a graph, or ran one halfway."""
+
+
+class IncorrectResult(JitpkgError, RuntimeError):
+    """`verify_correctness` is on, and compiled code does not do what the program does."""
 
 
 class InternalError(JitpkgError, RuntimeError):
     """A mistake in jitpkg itself. Users see it only under `JITPKG_STRICT=1`."""
+
+
+class JitpkgWarning(UserWarning):
+    """jitpkg warns: a limit was reached, or the original code runs in place of the compiled."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,16 @@ class GraphCompiled:
 
 
 @dataclass(frozen=True, slots=True)
+class Declined:
+    """A backend leaves a graph as it is: it runs op by op, as with the backend `eager`."""
+
+    graph: str
+    """Name of the graph's class."""
+    backend: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class EntryAdded:
     """A region has a new entry."""
 
@@ -96,7 +106,15 @@ class FellBack:
 
 
 Event = (
-    Traced | GraphCompiled | EntryAdded | Broke | Recompiled | CodeEmitted | LimitReached | FellBack
+    Traced
+    | GraphCompiled
+    | Declined
+    | EntryAdded
+    | Broke
+    | Recompiled
+    | CodeEmitted
+    | LimitReached
+    | FellBack
 )
 Listener = Callable[[Event], None]
 

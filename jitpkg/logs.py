@@ -20,6 +20,8 @@ Formatter = Callable[[events.Event], str | None]
 
 
 def _graphs(event: events.Event) -> str | None:
+    if isinstance(event, events.Declined):
+        return f"{event.graph}: {event.backend} leaves the graph as it is, because of {event.why}"
     if not isinstance(event, events.GraphCompiled):
         return None
     code = getattr(event.graph, "code", "").strip()

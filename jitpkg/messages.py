@@ -8,7 +8,7 @@ import textwrap
 import warnings
 from pathlib import Path
 
-from jitpkg.errors import Break, Location
+from jitpkg.errors import Break, JitpkgWarning, Location
 
 WIDTH = 96
 
@@ -78,7 +78,7 @@ def warn(text: str) -> None:
     level, frame = 1, sys._getframe(0)
     while frame.f_back is not None and _is_passed(frame.f_code.co_filename):
         level, frame = level + 1, frame.f_back
-    warnings.warn(text, stacklevel=level)
+    warnings.warn(text, JitpkgWarning, stacklevel=level)
 
 
 def _is_passed(file: str) -> bool:

@@ -37,6 +37,11 @@ SAID = {
         "0 breaks",
         "median of those behind",
     ],
+    "fuzzing.py": [
+        "clip_all: compiled as eagerly, for 40 random batches",
+        "doubled, compiled (backend='careless'), in call 1 of 2 is not as eager:",
+        "result, shape: (0,) eagerly, (1,) compiled",
+    ],
     "usual.py": [
         "mse = ",
         "n = -2: [-0.5, -2.0], 3 graphs by now",
@@ -50,7 +55,7 @@ SAID = {
 """For each example, lines of its output in order."""
 
 ARGUMENTS = {"digits.py": ["--quick"]}
-NEEDS = {"digits.py": "sklearn"}
+NEEDS = {"digits.py": "sklearn", "fuzzing.py": "hypothesis"}
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)

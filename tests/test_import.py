@@ -137,6 +137,17 @@ def test_torch_s_compiler_is_not_woken() -> None:
     assert set(seen) == {"None"}
 
 
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_torch_s_compiler_catches_no_frames_for_a_backend(backend: str) -> None:
+    """Its modules are loaded then, by AOTAutograd itself."""
+    program = WATCH.replace("jitpkg.jit(net)", f"jitpkg.jit(net, backend={backend!r})")
+    program = program.replace("jitpkg.jit(forward)", f"jitpkg.jit(forward, backend={backend!r})")
+    assert program.count(f"backend={backend!r}") == 2
+    _, callbacks, seen = found_by(program, JITPKG_STRICT="0" if backend == "inductor" else "1")
+    assert [c for c in callbacks if c[0] == "set_eval_frame" and c[1] != ["None"]] == []
+    assert set(seen) == {"None"}
+
+
 def test_no_module_of_torch_s_compiler_is_loaded_by_jitpkg() -> None:
     """Where it is loaded at all, a module of torch has asked for it."""
     importers = found_by(

@@ -4,6 +4,7 @@ Never a wrong result, no deadlock, no hook that is lost.
 """
 
 import queue
+import random
 import sys
 import threading
 import time
@@ -185,6 +186,62 @@ def test_reset_while_others_call(C: Any) -> None:
         f(X, 77)
         f(X, 77)
     assert any(isinstance(event, events.GraphCompiled) for event in seen)
+
+
+def generating(x: torch.Tensor, k: int) -> torch.Tensor:
+    def parts() -> Iterator[torch.Tensor]:
+        for n in range(k):
+            yield x * n
+
+    return sum(parts(), x)  # type: ignore[call-overload]
+
+
+def raising(x: torch.Tensor, k: int) -> torch.Tensor:
+    try:
+        return x[torch.tensor([k])]
+    except IndexError:
+        return x - k
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_thirty_two_threads_call_compile_and_reset(seed: int) -> None:
+    """The same functions and functions of their own, all at once."""
+    functions = (affine, broken, generating, raising)
+    shared = [
+        (function, C(fresh(function)))
+        for function in functions
+        for C in (jitpkg.jit, jitpkg.compile)
+    ]
+    model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Tanh())
+    expected = model(X).detach()
+    shared_model = jitpkg.compile(model)
+
+    def work(thread: int) -> list[str]:
+        choice = random.Random(100 * seed + thread)
+        wrong: list[str] = []
+        function, compiled = shared[0]
+        for _ in range(12):
+            k, x = choice.randrange(3), torch.arange(float(choice.randint(1, 3)))
+            match choice.randrange(8):
+                case 0:
+                    jitpkg.reset()
+                case 1:
+                    function = choice.choice(functions)
+                    compiled = choice.choice([jitpkg.jit, jitpkg.compile])(fresh(function))
+                case 2:
+                    function, compiled = choice.choice(shared)
+                    jitpkg.jit(compiled)  # anew, in place, under the feet of all others
+                case 3:
+                    if not torch.allclose(shared_model(X), expected):
+                        wrong.append("model")
+                    continue
+                case _:
+                    function, compiled = choice.choice(shared)
+            if not torch.equal(compiled(x, k), function(x, k)):
+                wrong.append(f"{function.__name__}({x}, {k})")
+        return wrong
+
+    assert [wrong for found in together(work, 32) for wrong in found] == []
 
 
 def test_compiled_inside_of_threads(C: Any) -> None:

@@ -7,5 +7,10 @@ def program(x):
     yield y * 2
 
 
+def rewritten(x):
+    y = x + 1
+    return [y, y * 2]
+
+
 def arguments():
     return (torch.ones(3),)

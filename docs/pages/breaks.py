@@ -1,16 +1,19 @@
-"""docs/breaks.md: every reason for a graph break, with a program and how to rewrite it.
+"""docs/breaks.md, every reason for a graph break, and for each a page in docs/breaks.
 
-The programs are in docs/breaks, one file for each code: `program` breaks, `rewritten` does not.
+The programs are beside the pages, one file for each code: `program` breaks, `rewritten` does not.
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import importlib.util
 import inspect
+import io
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +39,8 @@ class Program:
         return self.module.program
 
     @property
-    def rewritten(self) -> Callable[..., Any] | None:
-        return getattr(self.module, "rewritten", None)
+    def rewritten(self) -> Callable[..., Any]:
+        return self.module.rewritten
 
     def arguments(self) -> tuple[Any, ...]:
         return self.module.arguments()
@@ -99,9 +102,9 @@ is found, and `fullgraph=True` turns the first into an exception:
 {example}
 ```
 
-Every reason has a code that stays the same from version to version. The programs on this page are
-run by the tests: each breaks for the reason under which it stands, and each rewritten form is one
-graph with the same result.
+Every reason has a code that stays the same from version to version, and a page with a program that
+breaks for it and a form of that program that does not. The tests run both: the one breaks for the
+reason under which it stands, and the other is one graph with the same result.
 
 | code | reason |
 |---|---|
@@ -110,27 +113,37 @@ graph with the same result.
 
 
 def page() -> str:
-    sections = [_section(program) for program in programs()]
-    rows = [f"| [{r.code}](#{r.code.lower()}) | {r.title} |" for r in CATALOGUE]
+    rows = [f"| [{r.code}](breaks/{r.code.lower()}.md) | {r.title} |" for r in CATALOGUE]
     branch = next(p for p in programs() if p.reason.code == "B103")
-    _, breaks = branch.run()
-    example = scrubbed(break_message(breaks[0]))
-    return INTRO.format(example=example, table="\n".join(rows)) + "\n" + "\n".join(sections)
+    return INTRO.format(example=_said(branch), table="\n".join(rows))
 
 
-def _section(program: Program) -> str:
-    reason = program.reason
-    parts = [
-        f'## <a id="{reason.code.lower()}"></a>{reason.code}: {reason.title}',
-        paragraph(reason.why),
-    ]
+def pages() -> Mapping[str, Callable[[], str]]:
+    """What makes the page of each reason, by its name."""
+    return {f"breaks/{r.code.lower()}.md": partial(_page, r) for r in CATALOGUE}
+
+
+def _page(reason: Reason) -> str:
+    program = Program(reason, _module(reason.code))
+    parts = [f"# {reason.code}: {reason.title}", paragraph(reason.why)]
     if reason in NO_BREAKS:
         parts.append("This is no break in the sense of `fullgraph=True` and `explain`.")
     parts.append(paragraph(f"**What to do.** {reason.fix}"))
-    parts.append(f"```python\n{_source(program, 'program')}```")
-    if program.rewritten is not None:
-        parts.append(f"One graph:\n\n```python\n{_source(program, 'rewritten')}```")
+    parts.append(f"## A program that breaks\n\n```python\n{_source(program, 'program')}```")
+    if settings := getattr(program.module, "SETTINGS", {}):
+        shown = ", ".join(f"{name}={value!r}" for name, value in settings.items())
+        parts.append(f"It is run with `jitpkg.config.patch({shown})`.")
+    parts.append(f"```\n{_said(program)}\n```")
+    parts.append(f"## One graph\n\n```python\n{_source(program, 'rewritten')}```")
+    parts.append("[All reasons](../breaks.md)")
     return "\n\n".join(parts) + "\n"
+
+
+def _said(program: Program) -> str:
+    """What is said of the break that the program is there for."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        _, breaks = program.run()
+    return scrubbed(break_message(next(b for b in breaks if b.reason == program.reason)))
 
 
 def _source(program: Program, name: str) -> str:

@@ -86,13 +86,25 @@ What follows is logged for this function, called first with `torch.ones(3)` and 
 
 ## Warnings
 
-There are three, each at the line of the program that led to it:
+There are three, each a `jitpkg.errors.JitpkgWarning` at the line of the program that led to it:
 
 - a function has reached `recompile_limit`; the warning says which guard failed last. Entries that
   exist stay in use, and other calls run the original code.
 - a backend failed; the original code runs.
 - `jitpkg` itself failed; the original code runs, and we would like to hear of it. With
   `JITPKG_STRICT=1` it raises instead.
+
+With `suppress_errors` off the last two raise, with `verbose` on they show the whole traceback.
+
+## Verifying
+
+With `verify_correctness` on, each new graph runs once more, op by op, on copies of its inputs; and
+where a new entry is a whole call, the original code runs first, on copies of all that the call can
+reach, its globals among them, and with the same random numbers. `IncorrectResult` is raised where
+results, changes of arguments and globals, aliasing or random streams are not the same (floats: by
+more than 64 units of their dtype's precision), and says where. What cannot be copied is not
+verified. To compare exceptions, printed output and gradients as well, see
+[Testing your own functions](testing.md).
 """
 
 
@@ -110,7 +122,8 @@ def _argument_rows() -> list[str]:
     values = {
         "fullgraph": "`False`, `True`",
         "dynamic": "`None`, `False`, `True`",
-        "backend": ", ".join(f"`{name!r}`" for name in ("eager",)) + ", a function",
+        "backend": ", ".join(f"`{name!r}`" for name in ("eager", "aot_eager", "inductor"))
+        + ", a function",
         "mode": "`None`, " + ", ".join(f"`{mode!r}`" for mode in MODES),
         "options": "a dict",
         "disable": "`False`, `True`",

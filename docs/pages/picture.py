@@ -25,6 +25,7 @@ LAYERS: tuple[tuple[Room, ...], ...] = (
     (Room("cli", ("python -m jitpkg run",)),),
     (
         Room("auto", ("compiles modules that", "are imported later")),
+        Room("testing", ("compiled compared with eager;", "strategies")),
         Room("explanation", ("what compiling made", "of a function")),
     ),
     (Room("api", ("jit, compile, reset: the one place", "that knows all rooms")),),
@@ -39,6 +40,7 @@ LAYERS: tuple[tuple[Room, ...], ...] = (
         Room("code", ("what an instruction does;", "needs no torch")),
         Room("facts", ("what an op returns;", "the door to FakeTensor")),
     ),
+    (Room("comparison", ("copies to start from, facts", "that can be seen, differences")),),
     (
         Room("config", ("settings",)),
         Room("events", ("one stream",)),

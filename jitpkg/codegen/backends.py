@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import difflib
 import threading
-from collections.abc import Callable, Mapping
-from importlib.metadata import entry_points
+from collections.abc import Callable, Iterator, Mapping
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar
 
 from torch import fx
@@ -30,9 +30,15 @@ def eager(gm: fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
 class Registry:
     """Backends by name."""
 
-    def __init__(self, builtin: Mapping[str, Backend]) -> None:
+    def __init__(self, builtin: Mapping[str, Backend], on_demand: Mapping[str, str]) -> None:
+        """Make one with the package's own backends.
+
+        Args:
+            on_demand: where those are, as "module:name", that are imported when they are asked for.
+        """
         self._lock = threading.Lock()
         self._backends = dict(builtin)
+        self._on_demand = tuple(EntryPoint(name, place, GROUP) for name, place in on_demand.items())
 
     def register(self, backend: B, name: str | None = None) -> B:
         """Make a backend known by name (its own by default); returns it.
@@ -50,14 +56,20 @@ class Registry:
                 f"{backend!r} has no name: give one, register_backend(b, name=…)."
             )
         with self._lock:
-            if self._backends.get(name, backend) is not backend:
+            own = any(entry.name == name for entry in self._on_demand)
+            if own or self._backends.get(name, backend) is not backend:
                 raise InvalidArgument(f"There is a backend {name!r} already; choose another name.")
             self._backends[name] = backend
         return backend
 
     def names(self) -> list[str]:
         """All names, those of installed packages included."""
-        return sorted({*self._backends, *(e.name for e in entry_points(group=GROUP))})
+        return sorted({*self._backends, *(entry.name for entry in self._offered())})
+
+    def _offered(self) -> Iterator[EntryPoint]:
+        """What can be imported: the package's own first, which no other can replace."""
+        yield from self._on_demand
+        yield from entry_points(group=GROUP)
 
     def find(self, backend: str | Backend) -> Backend:
         """A backend by name; a callable is its own.
@@ -72,14 +84,47 @@ class Registry:
         found = self._backends.get(backend)
         if found is not None:
             return found
-        for entry in entry_points(group=GROUP):
+        for entry in self._offered():
             if entry.name == backend:
-                offered: Backend = entry.load()
-                return self.register(offered, backend)
+                return self._loaded(entry)
         raise InvalidArgument(
             f"There is no backend {backend!r}.{_near(backend, self.names())}"
             f" The backends are: {', '.join(self.names())}."
         )
+
+    def _loaded(self, entry: EntryPoint) -> Backend:
+        try:
+            offered: Backend = entry.load()
+        except Exception as error:
+            raise InvalidArgument(
+                f"The backend {entry.name!r} cannot be imported from {entry.value}:"
+                f" {type(error).__name__}: {error}"
+            ) from error
+        if not callable(offered):
+            raise InvalidArgument(
+                f"The backend {entry.name!r} is no function: {entry.value} is {offered!r}."
+            )
+        with self._lock:
+            return self._backends.setdefault(entry.name, offered)
+
+
+def configured(
+    name: str, backend: Backend, mode: str | None, options: Mapping[str, Any] | None
+) -> Backend:
+    """A backend as it is with these settings; a function is given `options=` with each graph.
+
+    Raises:
+        InvalidArgument: it takes no such settings.
+    """
+    own = getattr(backend, "configured", None)
+    if own is not None:
+        configured_backend: Backend = own(mode, options)
+        return configured_backend
+    if not options:
+        return backend
+    if name in WITHOUT_OPTIONS:
+        raise InvalidArgument(f"The backend {name!r} takes no options; {', '.join(options)} given.")
+    return lambda gm, inputs: backend(gm, inputs, options=dict(options))
 
 
 def _near(name: str, names: list[str]) -> str:
@@ -87,5 +132,13 @@ def _near(name: str, names: list[str]) -> str:
     return f" Do you mean {close[0]!r}?" if close else ""
 
 
-REGISTRY = Registry({"eager": eager})
+WITHOUT_OPTIONS = ("eager", "aot_eager")
+
+REGISTRY = Registry(
+    {"eager": eager},
+    {
+        "aot_eager": "jitpkg.codegen.aot_eager:aot_eager",
+        "inductor": "jitpkg.codegen.inductor:inductor",
+    },
+)
 """The process's backends."""

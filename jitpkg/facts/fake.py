@@ -6,7 +6,7 @@ It answers for every op, takes 130-500 µs for each, and a second of imports for
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,6 +17,7 @@ from torch._subclasses.fake_tensor import (
     FakeTensorMode,
     UnsupportedOperatorException,
 )
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from jitpkg.facts.outcome import (
@@ -71,6 +72,16 @@ class FakeFacts:
             return stand_ins.outcome(
                 result, _facts, written=frozenset(observer.written), random=observer.random
             )
+
+
+def like(tensors: Sequence[torch.Tensor]) -> tuple[FakeTensorMode, list[torch.Tensor]]:
+    """Real tensors without their data, for a backend: views, aliases and leaves as they are.
+
+    Sizes are plain numbers: an entry's guards hold them fixed.
+    """
+    mode = FakeTensorMode(shape_env=ShapeEnv())
+    with mode:
+        return mode, [mode.from_tensor(tensor, static_shapes=True) for tensor in tensors]
 
 
 _LOG = logging.getLogger("torch._subclasses.fake_tensor")

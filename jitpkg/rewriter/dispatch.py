@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import traceback
 import types
 import weakref
 from collections.abc import Callable, Iterable, Sequence
@@ -14,12 +15,13 @@ from jitpkg import config, events
 from jitpkg.code.analysis import is_function, is_generator
 from jitpkg.code.instructions import Inconsistent
 from jitpkg.code.verify import Unverified
-from jitpkg.errors import BackendError, GraphBreak, InternalError
+from jitpkg.errors import BackendError, GraphBreak, IncorrectResult, InternalError
 from jitpkg.guards import state as global_state
 from jitpkg.guards.explain import FirstFailure, first_failure
 from jitpkg.guards.kinds import Guard
 from jitpkg.messages import warn
 from jitpkg.rewriter.compiler import Compiler
+from jitpkg.rewriter.correctness import verified
 from jitpkg.rewriter.door import RETURN, Door
 from jitpkg.rewriter.emitter import Emitter, Hook
 from jitpkg.rewriter.entry import Entry, Interface, Run
@@ -312,10 +314,13 @@ class Dispatcher:
             entry, changed, looks = self._build(region, arguments, options)
         except GraphBreak:
             raise
+        except IncorrectResult:
+            self.reset()
+            raise
         except Exception as error:
             if isinstance(error, RecursionError) and _is_deep():
                 return region.native(arguments)  # the program will see to it
-            region.full = not options.strict  # the warning may be an error
+            region.full = not options.raises  # the warning may be an error
             self._failed(error, options)
             return region.native(arguments)
         finally:
@@ -329,6 +334,18 @@ class Dispatcher:
             return region.leave_here(arguments) if changed else region.native(arguments)
         if self.is_generator and entry.exit not in (RETURN, *region.exits):
             return region.native(arguments)
+        return self._first_run(entry, region, arguments, options)
+
+    def _first_run(
+        self, entry: Entry, region: Region, arguments: tuple[object, ...], options: config.Options
+    ) -> Result:
+        is_whole = entry.exit == RETURN and region.h == self.points.first()
+        if options.verify_correctness and is_whole and not self.is_generator:
+            try:
+                return verified(entry, region.handover, arguments)
+            except IncorrectResult:
+                self.reset()
+                raise
         return entry.run(*arguments)  # type: ignore[no-any-return]
 
     def _build(
@@ -415,6 +432,8 @@ class Dispatcher:
         reasons = tuple(failure.sentence for failure in failures)
         limit = options.recompile_limit
         events.STREAM.emit(events.LimitReached(self.name, limit, reasons))
+        if self.compiler.quiet:
+            return
         warn(
             f"{self.name} has been compiled {limit} times, which is the limit: calls that fit none"
             f" of the entries run the original code. The last call did not fit because"
@@ -424,16 +443,17 @@ class Dispatcher:
 
     def _failed(self, error: Exception, options: config.Options) -> None:
         events.STREAM.emit(events.FellBack(self.name, error))
-        if options.strict:
+        if options.raises:
             if isinstance(error, InternalError | BackendError):
                 raise error
             raise InternalError(f"while compiling {self.name}: {error!r}") from error
+        trace = "".join(["\n", *traceback.format_exception(error)]) if options.verbose else ""
         if isinstance(error, BackendError):
-            warn(f"The original code of {self.name} runs, because {error}")
+            warn(f"The original code of {self.name} runs, because {error}{trace}")
             return
         warn(
             f"jitpkg could not compile {self.name} and runs the original code; this is a mistake in"
-            f" jitpkg, please report it ({type(error).__name__}: {error})."
+            f" jitpkg, please report it ({type(error).__name__}: {error}).{trace}"
         )
 
 

@@ -14,11 +14,11 @@ from typing import Any, NoReturn
 
 from torch import fx
 
-from jitpkg.errors import Location
+from jitpkg.errors import BackendError, Location
+from jitpkg.facts.thread_state import snapshot
 from jitpkg.guards.sources import Source
 from jitpkg.guards.text import Text
 from jitpkg.rewriter.rebuild import Rebuilder, needed
-from jitpkg.tracer import state
 from jitpkg.tracer.effects import effect_operands
 from jitpkg.tracer.trace import Trace
 from jitpkg.tracer.values import Lazy, Object
@@ -37,17 +37,22 @@ class Failures:
     ) -> None:
         ops = [node for node in module.graph.nodes if node.op.startswith("call")]
         self._ops = tuple((node.name, trace.failures.get(node.name)) for node in ops)
-        self._restore = state.snapshot()
+        self._restore = snapshot()
         self._codes = {type(module).forward.__code__, getattr(compiled, "__code__", None)}
         late = any(f is not None and f.effects and not f.may_restart for _, f in self._ops)
         self._replay = Replay(trace, parameters) if late else None
 
     def decide(self, error: BaseException, arguments: Sequence[object]) -> bool:
-        """True to run the original code; otherwise raises `error` as the program would."""
+        """True to run the original code; otherwise raises `error` as the program would.
+
+        A `BackendError` says that a part of the graph's writes may have happened, in any order.
+        """
         frame = self._frame(error)
         computed: dict[str, Any] = {} if frame is None else frame.f_locals
         failure = None if frame is None else self._failure(computed)
         self._restore()
+        if isinstance(error, BackendError):
+            raise error
         restart = self._may_always_restart if failure is None else failure.may_restart
         if restart and isinstance(error, Exception):
             return True
@@ -66,12 +71,14 @@ class Failures:
         return next((f for name, f in self._ops if name not in computed), None)
 
     def _frame(self, error: BaseException) -> FrameType | None:
+        """The graph's: the innermost, for a backend's code may run it as it is."""
+        frame = None
         traceback = error.__traceback__
         while traceback is not None:
             if traceback.tb_frame.f_code in self._codes:
-                return traceback.tb_frame
+                frame = traceback.tb_frame
             traceback = traceback.tb_next
-        return None
+        return frame
 
 
 class Replay:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import CodeType
 from typing import Any
 
@@ -20,6 +20,7 @@ from jitpkg.guards.explain import assumptions, shown
 from jitpkg.guards.kinds import Guard
 from jitpkg.messages import break_message
 from jitpkg.rewriter.compiler import Compiler
+from jitpkg.rewriter.correctness import verify_graph
 from jitpkg.rewriter.entry import (
     Entry,
     Interface,
@@ -83,7 +84,7 @@ def produce(
         if _is_idle(traced, outputs, options):
             idle = write_idle_entry(name, guards, traced, interface)
             return _produced(idle, traced, handover, compiler)
-        return _compiled(name, traced, guards, outputs, handover, interface, compiler)
+        return _compiled(name, traced, guards, outputs, handover, interface, compiler, options)
     finally:
         _TRACING.lock.release()
 
@@ -111,6 +112,8 @@ def _traced(
     )
     function = name.rpartition("#")[0]
     events.STREAM.emit(events.Traced(function, name, time.perf_counter() - began))
+    if isinstance(traced.exit, Returned) and not options.replay_side_effects:
+        traced = replace(traced, effects=())
     if isinstance(traced.exit, Left):
         graph_break = traced.exit.graph_break
         events.STREAM.emit(events.Broke(function, graph_break))
@@ -167,9 +170,12 @@ def _compiled(
     handover: Handover,
     interface: Interface,
     compiler: Compiler,
+    options: Options,
 ) -> Produced:
     module = _module(name, traced, outputs)
     graph = _compile_graph(name, traced, module, compiler)
+    if options.verify_correctness and traced.op_count:
+        verify_graph(name, module.forward, graph, [i.example for i in traced.inputs])
     began = time.perf_counter()
     entry = write_entry(name, traced, guards, outputs, interface, graph, module, compiler)
     seconds = time.perf_counter() - began

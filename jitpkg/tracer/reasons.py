@@ -1,4 +1,4 @@
-"""The catalogue of break reasons; docs/breaks.md shows a program for each."""
+"""The catalogue of break reasons; docs/breaks has a page for each, with a program."""
 
 from jitpkg.errors import Break, Reason
 

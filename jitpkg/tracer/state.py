@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from jitpkg.facts.thread_state import snapshot
 from jitpkg.tracer import constants, reasons
 from jitpkg.tracer.torch_calls import STATE_GETTERS, STATE_SETTERS
 from jitpkg.tracer.values import NONE, Constant, Value
@@ -46,8 +47,6 @@ STATE: Mapping[object, Row] = MappingProxyType(
 )
 """What calling a function of torch's state means."""
 
-DEVICE_TYPES = ("cpu", "cuda")
-
 
 @contextmanager
 def preserved() -> Iterator[None]:
@@ -69,34 +68,3 @@ def preserved() -> Iterator[None]:
 
 def _itself(tensor: torch.Tensor) -> torch.Tensor:
     return tensor
-
-
-def snapshot() -> Callable[[], None]:
-    """A function that puts the state back as it is now."""
-    grad = torch.is_grad_enabled()
-    cache = torch.is_autocast_cache_enabled()
-    autocast = [
-        (kind, torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind))
-        for kind in DEVICE_TYPES
-    ]
-    nesting = _nesting()
-
-    def restore() -> None:
-        torch._C._set_grad_enabled(grad)
-        for kind, enabled, dtype in autocast:
-            torch.set_autocast_enabled(kind, enabled)
-            torch.set_autocast_dtype(kind, dtype)
-        torch.set_autocast_cache_enabled(cache)
-        while _nesting() > nesting:
-            torch.autocast_decrement_nesting()
-        while _nesting() < nesting:
-            torch.autocast_increment_nesting()
-
-    return restore
-
-
-def _nesting() -> int:
-    """How many autocast contexts are entered."""
-    depth = torch.autocast_increment_nesting() - 1
-    torch.autocast_decrement_nesting()
-    return depth

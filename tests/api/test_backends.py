@@ -1,7 +1,8 @@
 """Backends: found by name, registered, and what they may do and return."""
 
-import importlib.metadata
 import re
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -51,16 +52,51 @@ def test_registering_refuses_bad_backends(backend: Counts) -> None:
         jitpkg.register_backend(backend, "eager")
 
 
-def test_found_in_an_installed_package(C: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    offered = importlib.metadata.EntryPoint("offered", f"{__name__}:from_a_package", backends.GROUP)
-    monkeypatch.setattr(backends, "entry_points", lambda group: [offered])
-    monkeypatch.setattr(importlib.metadata.EntryPoint, "load", lambda self: from_a_package)
+@pytest.fixture
+def distribution(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An installed package that offers backends."""
+    (tmp_path / "offering.py").write_text(
+        "def backend(gm, inputs):\n"
+        "    return lambda *args: tuple(t + 10 for t in gm.forward(*args))\n"
+        "number = 3\n"
+    )
+    info = tmp_path / "offering-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: offering\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        f"[{backends.GROUP}]\n"
+        "offered = offering:backend\n"
+        "aot_eager = offering:backend\n"
+        "number = offering:number\n"
+        "missing = not_there:backend\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "offering", raising=False)
+
+
+def test_found_in_an_installed_package(C: Any, distribution: None) -> None:
     assert "offered" in jitpkg.list_backends()
+    assert "offering" not in sys.modules
     assert torch.equal(C(fresh(sine), backend="offered")(X), sine(X) + 10)
 
 
-def from_a_package(gm: torch.fx.GraphModule, inputs: list[Any]) -> Any:
-    return lambda *args: tuple(t + 10 for t in gm.forward(*args))
+def test_a_package_cannot_replace_a_backend(distribution: None) -> None:
+    assert jitpkg.list_backends().count("aot_eager") == 1
+    assert backends.REGISTRY.find("aot_eager").__module__ == "jitpkg.codegen.aot_eager"
+    with pytest.raises(errors.InvalidArgument, match="There is a backend 'inductor' already"):
+        jitpkg.register_backend(sine, "inductor")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("number", "'number' is no function: offering:number is 3"),
+        ("missing", "'missing' cannot be imported from not_there:backend: ModuleNotFoundError"),
+    ],
+)
+def test_a_package_that_offers_no_backend(distribution: None, name: str, text: str) -> None:
+    with pytest.raises(errors.InvalidArgument, match=text):
+        jitpkg.jit(fresh(sine), backend=name)
 
 
 # What a backend is given

@@ -80,14 +80,16 @@ def test_recompile_limit(C: Any, backend: Counts) -> None:
 
 def test_exceptions_form_a_tree() -> None:
     classes = [c for c in vars(errors).values() if isinstance(c, type) and issubclass(c, Exception)]
-    assert all(issubclass(c, errors.JitpkgError) for c in classes)
+    assert all(issubclass(c, errors.JitpkgError | errors.JitpkgWarning) for c in classes)
     assert {c.__name__ for c in classes} == {
         "JitpkgError",
         "InvalidArgument",
         "NotCompilable",
         "BackendError",
+        "IncorrectResult",
         "InternalError",
         "GraphBreak",
+        "JitpkgWarning",
     }
 
 

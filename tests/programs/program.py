@@ -8,20 +8,11 @@ from typing import Any, TypeVar
 
 import torch
 
+from jitpkg.testing import Call, call
+
+__all__ = ["Call", "Program", "Programs", "call", "floats", "grid", "leaf"]
+
 Target = TypeVar("Target", bound=Callable[..., Any])
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Call:
-    """The arguments of one call."""
-
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-
-
-def call(*args: Any, **kwargs: Any) -> Call:
-    """Arguments to call a program with."""
-    return Call(args, kwargs)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -40,6 +31,8 @@ class Program:
     """Names of globals that are compared, too."""
     every_break: bool
     """Whether a break is forced at each possible point in turn, not only at some."""
+    ignore: tuple[str, ...]
+    """Respects in which compiled and eager are known to differ."""
 
 
 class Programs:
@@ -55,13 +48,14 @@ class Programs:
         breaks: int = 0,
         watch: str = "",
         every_break: bool = False,
+        ignore: str = "",
         name: str = "",
     ) -> Callable[[Target], Target]:
         """Register a function or a module to be called with these arguments.
 
         Args:
             calls: see `Program`, as all others.
-            watch: the names, separated by spaces.
+            watch, ignore: the names, separated by spaces.
             name: of something that has no `__name__`.
         """
 
@@ -70,7 +64,14 @@ class Programs:
             if known_as in self._by_name:
                 raise ValueError(f"two programs are named {known_as}")
             self._by_name[known_as] = Program(
-                known_as, target, calls, graphs, breaks, tuple(watch.split()), every_break
+                known_as,
+                target,
+                calls,
+                graphs,
+                breaks,
+                tuple(watch.split()),
+                every_break,
+                tuple(ignore.split()),
             )
             return target
 

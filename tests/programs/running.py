@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import marshal
 import random
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -18,8 +17,11 @@ import torch
 from torch.utils.hooks import RemovableHandle
 
 import jitpkg
-from tests.programs.program import Call, Program, Programs
-from tests.programs.state import State, random_states
+from jitpkg.comparison.differences import differences
+from jitpkg.comparison.facts import Fact, State
+from jitpkg.comparison.running import observe
+from jitpkg.comparison.surroundings import same_process
+from tests.programs.program import Program, Programs
 
 FILES = tuple(sorted(path.stem for path in Path(__file__).parent.glob("[a-z]_*.py")))
 
@@ -87,103 +89,43 @@ class Heard:
         )
 
 
-def run(program: str, compiled: Compile, heard: Heard | None = None) -> list[str]:
-    """Make all calls of a program; every fact about what they did, as lines."""
+def run(program: str, compiled: Compile, heard: Heard | None = None) -> list[list[Fact]]:
+    """Make all calls of a program; everything that can be seen after each."""
     heard = heard or Heard()
     file, _, name = program.partition(":")
     with _clean_state(), jitpkg.events.STREAM.listening(heard.events.append):
         fresh_program, namespace = fresh(file, name)
-        target = compiled(fresh_program.target)
-        lines: list[str] = []
-        results: list[object] = []
-        for k, call in enumerate(fresh_program.calls):
-            results.append(_called(target, call, lines))
+
+        def describe(state: State) -> None:
+            for watched in fresh_program.watch:
+                state.add(f"global {watched}", namespace.get(watched, "<none>"))
+
+        def after_call(k: int) -> None:
             if k == 0:
                 heard.first_call = len(heard.events)
-            lines.append(f"random streams: {random_states()}")
-            watched = {name: namespace.get(name, "<none>") for name in fresh_program.watch}
-            lines.extend(_described(results, fresh_program.calls[: k + 1], watched))
-    return lines
 
-
-def _called(target: Callable[..., Any], call: Call, lines: list[str]) -> object:
-    """The result or the exception; the output becomes lines."""
-    output = io.StringIO()
-    result: object
-    try:
-        with contextlib.redirect_stdout(output):
-            result = target(*call.args, **call.kwargs)
-    except jitpkg.errors.JitpkgError:
-        raise
-    except Exception as error:
-        result = _Raised(error)
-    lines.extend(f"printed: {line}" for line in output.getvalue().splitlines())
-    _backward(result, lines)
-    return result
-
-
-@dataclass
-class _Raised:
-    error: Exception
-
-
-def _backward(result: object, lines: list[str]) -> None:
-    """Compute gradients of all results that have some."""
-    sums = [t.sum() for t in _tensors(result) if t.is_floating_point() and t.grad_fn is not None]
-    if not sums:
-        return
-    try:
-        torch.autograd.backward(sums)
-    except RuntimeError as error:
-        lines.append(f"backward raises: {error}")
-
-
-def _tensors(result: object) -> Iterator[torch.Tensor]:
-    match result:
-        case torch.Tensor():
-            yield result
-        case list() | tuple():
-            for item in result:
-                yield from _tensors(item)
-        case dict():
-            for item in result.values():
-                yield from _tensors(item)
-
-
-def _described(results: list[object], calls: tuple[Call, ...], watched: object) -> list[str]:
-    state = State()
-    for k, call in enumerate(calls):
-        for j, argument in enumerate(call.args):
-            state.add(f"call {k} argument {j}", argument)
-        for name, argument in call.kwargs.items():
-            state.add(f"call {k} argument {name}", argument)
-    for k, result in enumerate(results):
-        state.add(f"call {k} result", result)
-    state.add("globals", watched)
-    return state.lines
+        target = compiled(fresh_program.target)
+        return observe(target, fresh_program.calls, describe, after_call=after_call)
 
 
 @contextlib.contextmanager
 def _clean_state() -> Iterator[None]:
     """Seeds, and what a program may leave behind when it fails."""
-    dtype = torch.get_default_dtype()
     RemovableHandle.next_id = 0  # it is a key of a module's hooks
-    torch.manual_seed(0)
-    random.seed(0)
-    with warnings.catch_warnings():
+    with same_process(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        try:
-            yield
-        finally:
-            torch.set_default_dtype(dtype)
-            torch.set_grad_enabled(True)
+        torch.manual_seed(0)
+        random.seed(0)
+        yield
 
 
-def difference(eager: list[str], compiled: list[str]) -> str:
-    """The first lines that differ, or nothing."""
-    pairs = list(zip(eager, compiled, strict=False))
-    wrong = [f"eager    {a}\ncompiled {b}" for a, b in pairs if a != b]
-    if len(eager) != len(compiled):
-        longer = max(eager, compiled, key=len)
-        wrong.append(f"{len(eager)} lines eagerly, {len(compiled)} compiled: {longer[len(pairs)]}")
-    return "\n".join(wrong[:6])
+def difference(
+    eager: Sequence[Sequence[Fact]],
+    compiled: Sequence[Sequence[Fact]],
+    ignore: Collection[str] = (),
+) -> str:
+    """The first facts that differ, or nothing."""
+    for k, (a, b) in enumerate(zip(eager, compiled, strict=True), 1):
+        if found := differences(a, b, ignore=ignore):
+            return "\n".join(f"call {k}: {one}" for one in found[:6])
+    return ""

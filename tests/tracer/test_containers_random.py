@@ -18,8 +18,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import jitpkg
+from jitpkg.comparison.facts import Fact, State
 from tests.programs.running import difference
-from tests.programs.state import State
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -313,7 +313,7 @@ def arguments() -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def outcome(text: str, *, compiled: bool) -> list[str]:
+def outcome(text: str, *, compiled: bool) -> list[Fact]:
     namespace: dict[str, Any] = {
         "__name__": "tests.random_program",
         "deque": deque,
@@ -338,12 +338,12 @@ def outcome(text: str, *, compiled: bool) -> list[str]:
             result = (type(error).__name__, str(error))
         state.add(f"call {call} arguments", given_arguments)
         state.add(f"call {call} result", result)
-    return state.lines
+    return state.facts
 
 
 def check(lines: list[str]) -> None:
     text = source(lines)
-    wrong = difference(outcome(text, compiled=False), outcome(text, compiled=True))
+    wrong = difference([outcome(text, compiled=False)], [outcome(text, compiled=True)])
     assert not wrong, f"{text}\n{wrong}"
 
 

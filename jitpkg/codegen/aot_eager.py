@@ -1,0 +1,54 @@
+"""The backend `aot_eager`: AOTAutograd's graphs of ATen ops, forward and backward, run op by op.
+
+For finding out which half of a compiler a difference comes from, and as an oracle of our own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+from torch._functorch.aot_autograd import aot_module_simplified
+from torch._functorch.partitioners import default_partition
+
+from jitpkg.codegen.functional import Compiled, through_aot
+
+
+def aot_eager(gm: fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
+    """Make the graph functional, differentiate it, and run both graphs op by op."""
+    return through_aot("aot_eager", gm, example_inputs, _compile)
+
+
+def _compile(
+    gm: fx.GraphModule, fakes: list[torch.Tensor], compiled: Compiled
+) -> Callable[..., Any]:
+    def op_by_op(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+        compiled.note(gm)
+        return _boxed(gm)
+
+    def backward(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+        return compiled.backward.runs(gm, _boxed)
+
+    function: Callable[..., Any] = aot_module_simplified(
+        gm,
+        fakes,
+        fw_compiler=op_by_op,
+        bw_compiler=backward,
+        partition_fn=default_partition,
+        keep_inference_input_mutations=False,
+    )
+    return function
+
+
+def _boxed(aten: fx.GraphModule) -> Callable[[list[Any]], Any]:
+    """A function that takes its arguments out of a list, so that they can be freed."""
+
+    def run(arguments: list[Any]) -> Any:
+        given = tuple(arguments)
+        arguments.clear()
+        return aten.forward(*given)
+
+    run._boxed_call = True  # type: ignore[attr-defined]
+    return run

@@ -1,0 +1,291 @@
+"""What a backend on top of AOTAutograd needs to be right for every graph and every call.
+
+AOTAutograd makes a graph functional and differentiates it ahead of time. What it makes relies on
+more than an entry's guards test; that is tested here, and where it does not hold, the graph runs
+as it is, op by op. So does a graph of which AOTAutograd is known to make something else.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import fx
+from torch._functorch import config as functorch_config
+from torch._guards import TracingContext, tracing
+from torch.autograd import forward_ad
+
+from jitpkg import events
+from jitpkg.codegen.partial_backward import PartialBackward
+from jitpkg.codegen.straight_line import straight_line
+from jitpkg.errors import BackendError
+from jitpkg.facts import fake
+from jitpkg.facts.thread_state import snapshot
+
+Function = Callable[..., Any]
+
+
+@dataclass
+class Compiled:
+    """What is made of one graph."""
+
+    random: int = 0
+    """How many ops of the forward graph draw from a random stream."""
+    random_before: int = 0
+    """How many there were before the forward graph was split from the backward one."""
+    backward: PartialBackward = field(default_factory=PartialBackward)
+    writes_last: bool = True
+    """Whether nothing is written to an input before everything else has been done."""
+
+    is_aten: bool = False
+    """Whether AOTAutograd has done its part: what is raised behind it is the backend's own."""
+
+    def note(self, aten: fx.GraphModule) -> None:
+        """Look at a graph of ATen ops on its way to be compiled."""
+        self.is_aten = True
+        self.random += random_ops(aten)
+
+    def note_joint(self, aten: fx.GraphModule, _: object = None) -> fx.GraphModule:
+        """Look at the graph of both passes: splitting it may drop ops that nothing uses."""
+        self.random_before = random_ops(aten)
+        return aten
+
+
+Compile = Callable[[fx.GraphModule, list[torch.Tensor], Compiled], Function]
+"""Hands a graph to AOTAutograd, with inputs that have no data."""
+
+
+def random_ops(aten: fx.GraphModule) -> int:
+    """How many ops of a graph draw from a random stream."""
+    return sum(
+        torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+        for node in aten.graph.nodes
+    )
+
+
+def through_aot(
+    backend: str, gm: fx.GraphModule, inputs: Sequence[Any], compile_: Compile
+) -> Function:
+    """A function of the graph's inputs: what `compile_` makes of it, wherever that is right."""
+    why = _obstacle(gm, inputs)
+    if why is not None:
+        return _as_it_is(backend, gm, why)
+    mode, fakes = fake.like(inputs)
+    context = TracingContext(mode)
+    compiled = Compiled()
+    settings = _SETTINGS | {"joint_custom_pass": compiled.note_joint}
+    try:
+        with _unnoticed(), tracing(context), functorch_config.patch(settings):
+            function = compile_(_copy(gm), fakes, compiled)
+    except Exception as error:
+        if compiled.is_aten:
+            raise
+        return _as_it_is(backend, gm, f"{type(error).__name__}: {error}")
+    metadata: Any = context.fw_metadata
+    why = "nothing being known of what it writes to" if metadata is None else None
+    if metadata is not None and _sharing(inputs) and any(map(_is_written, metadata.input_info)):
+        why = "a write to inputs that share memory"
+    if metadata is not None and _views_without_history(gm, metadata):
+        why = "a view that is returned, and that may have been taken while grad mode was off"
+    if compiled.random < compiled.random_before:
+        why = _NOT_DRAWN
+    if why is not None:
+        return _as_it_is(backend, gm, why)
+    metadata.bw_donated_idxs = []  # freed early, they would forbid backward(retain_graph=True)
+    function = compiled.backward.watched(function, metadata)
+    return _Guarded(backend, gm, function, compiled, Conditions.of(metadata, inputs)).function()
+
+
+_SETTINGS: dict[str, Any] = {
+    "donated_buffer": False,
+    "force_non_lazy_backward_lowering": True,  # what cannot be compiled is known now
+}
+
+
+def _obstacle(gm: fx.GraphModule, inputs: Sequence[Any]) -> str | None:
+    if any(_may_be_random(node) for node in unused(gm.graph)):
+        return _NOT_DRAWN
+    if not all(isinstance(x, torch.Tensor) for x in inputs):
+        return "an input that is no tensor"
+    if torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
+        return "hooks for saved tensors"
+    if forward_ad._current_level != _NO_LEVEL:
+        return "forward-mode differentiation"
+    return None
+
+
+_NO_LEVEL = -1
+_NOT_DRAWN = "random numbers that nothing uses: they would not be drawn"
+
+
+def unused(graph: fx.Graph) -> set[fx.Node]:
+    """The ops of which nothing is returned and that write to nothing."""
+    used: set[fx.Node] = set()
+    for node in reversed(graph.nodes):
+        name = str(getattr(node.target, "__name__", node.target))
+        writes = name.endswith("_") or name == "setitem" or "out" in node.kwargs
+        if node in used or writes or node.op == "output":
+            used.update(node.all_input_nodes)
+            used.add(node)
+    return {node for node in graph.nodes if node.op.startswith("call") and node not in used}
+
+
+def _may_be_random(node: fx.Node) -> bool:
+    name = str(getattr(node.target, "__name__", node.target))
+    return any(part in name for part in _RANDOM)
+
+
+_RANDOM = """
+    rand normal dropout bernoulli multinomial uniform exponential cauchy geometric poisson rrelu
+    gumbel attention lstm gru rnn fractional binomial sample
+""".split()
+"""What is in the names of ops that draw from a random stream."""
+
+
+def _as_it_is(backend: str, gm: fx.GraphModule, why: str) -> Function:
+    name = type(gm).__name__
+    events.STREAM.emit(events.Declined(name, backend, why))
+    return straight_line(name, gm.graph)
+
+
+def _copy(gm: fx.GraphModule) -> fx.GraphModule:
+    """A graph of its own, for compilers change what they are given."""
+    graph = fx.Graph()
+    graph.output(graph.graph_copy(gm.graph, {}))
+    return fx.GraphModule(torch.nn.Module(), graph, class_name=type(gm).__name__)
+
+
+@contextmanager
+def _unnoticed() -> Iterator[None]:
+    """To trace a graph is to run what it has of changes to grad mode and autocast; and it warns."""
+    restore = snapshot()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        restore()
+
+
+def _views_without_history(gm: fx.GraphModule, metadata: Any) -> bool:
+    """Whether a returned view may require grad as a leaf, without the history of what it shows.
+
+    Made again from that, it would have it: gradients that eager code does not pass on.
+    """
+    switches = any(node.target is torch._C._set_grad_enabled for node in gm.graph.nodes)
+    return switches and any(
+        info.requires_grad and info.output_type.name not in ("non_alias", "unsafe_view_alias")
+        for info in metadata.output_info
+    )
+
+
+def _is_written(info: Any) -> bool:
+    return bool(info.mutates_data or info.mutates_metadata)
+
+
+def _memory(x: torch.Tensor) -> int:
+    memory: int = x.untyped_storage()._cdata
+    return memory
+
+
+def _sharing(inputs: Sequence[torch.Tensor]) -> set[int]:
+    """The storages that more than one of the inputs lie in."""
+    counts = Counter(map(_memory, inputs))
+    return {memory for memory, count in counts.items() if count > 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """What AOTAutograd's code takes for granted and no guard of an entry tests."""
+
+    written: tuple[tuple[int, bool], ...]
+    """Inputs that are written to, and whether each is a leaf."""
+    viewed: tuple[tuple[int, int, bool], ...]
+    """Inputs of which views are returned, where in its memory each starts, and whether it is a view
+    itself: such results are made again from the offsets that were traced."""
+
+    @classmethod
+    def of(cls, metadata: Any, inputs: Sequence[torch.Tensor]) -> Conditions:
+        written = [i for i, info in enumerate(metadata.input_info) if _is_written(info)]
+        viewed = {
+            info.base_idx
+            for info in metadata.output_info
+            if info.output_type.name in ("alias_of_input", "is_input")
+        }
+        return cls(
+            tuple((i, inputs[i].is_leaf) for i in written),
+            tuple((i, inputs[i].storage_offset(), inputs[i]._base is None) for i in sorted(viewed)),
+        )
+
+    def hold(self, inputs: Sequence[torch.Tensor]) -> bool:
+        if forward_ad._current_level != _NO_LEVEL:
+            return False
+        if any(inputs[i].is_leaf is not is_leaf for i, is_leaf in self.written):
+            return False
+        for i, offset, is_base in self.viewed:
+            if inputs[i].storage_offset() != offset or (inputs[i]._base is None) is not is_base:
+                return False
+        if self.written and len(inputs) > 1:
+            shared = _sharing(inputs)
+            return not shared or all(_memory(inputs[i]) not in shared for i, _ in self.written)
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Guarded:
+    """Makes the function that an entry calls."""
+
+    backend: str
+    gm: fx.GraphModule
+    compiled_function: Function
+    compiled: Compiled
+    conditions: Conditions
+
+    def function(self) -> Function:
+        gm, compiled_function, hold = self.gm, self.compiled_function, self.conditions.hold
+        random = bool(self.compiled.random)
+        setters = [
+            (node.target, node.args, node.kwargs)
+            for node in gm.graph.nodes
+            if node.op == "call_function" and not node.all_input_nodes and not node.users
+            if getattr(node.target, "__name__", "") in _STATE_SETTERS
+        ]
+        halfway = bool(self.conditions.written) and not self.compiled.writes_last
+        backend = self.backend
+
+        def run(*inputs: torch.Tensor) -> Any:
+            if not hold(inputs):
+                return gm.forward(*inputs)
+            stream = torch.get_rng_state() if random else None
+            try:
+                results = compiled_function(*inputs)
+            except Exception as error:
+                if halfway:
+                    raise BackendError(
+                        f"{backend}'s code failed ({type(error).__name__}: {error}); it may have"
+                        " written to its inputs before"
+                    ) from error
+            else:
+                for target, args, kwargs in setters:
+                    target(*args, **kwargs)
+                return results
+            # Nothing has happened yet. If an op of the graph is to blame it fails again there.
+            if stream is not None:
+                torch.set_rng_state(stream)
+            return gm.forward(*inputs)
+
+        return run
+
+
+_STATE_SETTERS = frozenset(
+    {"_set_grad_enabled", "set_autocast_enabled", "set_autocast_dtype"}
+    | {"set_autocast_cache_enabled", "autocast_increment_nesting", "autocast_decrement_nesting"}
+    | {"clear_autocast_cache"}
+)
+"""Functions that change thread-local state: a graph that ends inside a context leaves it changed,
+which a graph of ATen ops does not tell."""

@@ -1,0 +1,81 @@
+"""The backend `inductor`: torch's own compiler of graphs, behind AOTAutograd."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import fx
+from torch._inductor import config, list_mode_options
+from torch._inductor.compile_fx import compile_fx, compile_fx_inner
+
+from jitpkg.codegen.functional import Compiled, through_aot
+from jitpkg.errors import InvalidArgument
+
+OURS: Mapping[str, Any] = {"fallback_random": True}
+"""Options that differ from Inductor's own defaults: random numbers are those of eager code."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Inductor:
+    """`torch._inductor`, with some options."""
+
+    options: Mapping[str, Any] = field(default_factory=lambda: dict(OURS))
+
+    def configured(self, mode: str | None, options: Mapping[str, Any] | None) -> Inductor:
+        """The same with the options of a mode, or these, as `torch.compile` takes them.
+
+        Raises:
+            InvalidArgument: an option is not known, or has a value of a wrong type.
+        """
+        chosen = dict(OURS)
+        if mode is not None:
+            chosen.update(list_mode_options(mode))
+        for name, value in (options or {}).items():
+            chosen[_checked(name, value)] = value
+        return Inductor(chosen)
+
+    def __call__(self, gm: fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
+        return through_aot("inductor", gm, example_inputs, self._compile)
+
+    def _compile(
+        self, gm: fx.GraphModule, fakes: list[torch.Tensor], compiled: Compiled
+    ) -> Callable[..., Any]:
+        compiled.writes_last = False
+
+        def inner(aten: fx.GraphModule, inputs: Any, **settings: Any) -> Any:
+            if not settings.get("is_backward"):
+                compiled.note(aten)
+            return compile_fx_inner(aten, inputs, **settings)
+
+        function: Any = compile_fx(
+            gm, fakes, inner_compile=inner, config_patches=dict(self.options)
+        )
+        if not self.options["fallback_random"]:
+            compiled.random_before = 0  # they are drawn from a stream of Inductor's own
+        return function  # type: ignore[no-any-return]
+
+
+def _checked(name: str, value: object) -> str:
+    key = name.replace("-", "_")
+    known = config.get_config_copy()
+    if key not in known:
+        close = difflib.get_close_matches(key, known, n=3)
+        hint = f" Do you mean {' or '.join(map(repr, close))}?" if close else ""
+        raise InvalidArgument(
+            f"Inductor has no option {name!r}.{hint}"
+            " They are documented in torch/_inductor/config.py."
+        )
+    expected = config.get_type(key)  # type: ignore[attr-defined]
+    if isinstance(expected, type) and not isinstance(value, expected):
+        raise InvalidArgument(
+            f"Inductor's option {name!r} takes {expected.__name__}, not {value!r}."
+        )
+    return key
+
+
+inductor = Inductor()
+"""As it is without `mode=` and `options=`."""

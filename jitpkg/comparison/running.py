@@ -1,0 +1,176 @@
+"""One run of a program: its calls are made, and everything that can be seen becomes facts."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import io
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from jitpkg.comparison.facts import Fact, Phrase, State
+from jitpkg.comparison.surroundings import process_facts
+from jitpkg.errors import JitpkgError, JitpkgWarning
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Call:
+    """The arguments of one call."""
+
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Raised:
+    error: BaseException
+
+
+Describe = Callable[[State], None]
+"""Adds what else there is to see."""
+
+
+def observe(
+    target: Callable[..., Any],
+    calls: Sequence[Call],
+    describe: Describe = lambda state: None,
+    *,
+    signature_of: Callable[..., Any] | None = None,
+    backward: bool = True,
+    after_call: Callable[[int], None] = lambda k: None,
+) -> list[list[Fact]]:
+    """Make all calls of a program; everything that can be seen after each.
+
+    Args:
+        signature_of: whose parameters name the arguments, if they are not the target's.
+        backward: compute the gradients of all float results' sum after each call.
+        after_call: is told the number of each call that has been made.
+    """
+    seen: list[list[Fact]] = []
+    results: list[object] = []
+    for k, call in enumerate(calls):
+        result, facts = _called(target, call)
+        results.append(result)
+        after_call(k)
+        facts.extend(process_facts())
+        if backward:
+            _backward(result, facts)
+        state = State()
+        _describe_arguments(state, "argument", signature_of or target, call)
+        describe(state)
+        _describe_result(state, "result", result)
+        for j, before in enumerate(calls[:k]):
+            _describe_arguments(state, f"call {j + 1}, argument", signature_of or target, before)
+            _describe_result(state, f"call {j + 1}, result", results[j])
+        seen.append(facts + state.facts)
+    return seen
+
+
+def _describe_arguments(state: State, where: str, target: Callable[..., Any], call: Call) -> None:
+    """Under the names of the parameters, where that can be known."""
+    try:
+        bound = inspect.signature(target).bind(*call.args, **call.kwargs)
+    except (TypeError, ValueError):
+        given = {f"args[{k}]": argument for k, argument in enumerate(call.args)} | dict(call.kwargs)
+    else:
+        given = bound.arguments
+    for name, argument in given.items():
+        state.add(f"{where} {name}", argument)
+
+
+def _describe_result(state: State, where: str, result: object) -> None:
+    if isinstance(result, _Raised):
+        state.add(f"{where}, exception", result.error)
+    else:
+        state.add(where, result)
+
+
+def _called(target: Callable[..., Any], call: Call) -> tuple[object, list[Fact]]:
+    """The result or the exception; and what was raised, printed and warned of."""
+    out, err = io.StringIO(), io.StringIO()
+    result: object
+    with warnings.catch_warnings(record=True) as caught, _warnings_each_time():
+        warnings.simplefilter("always")
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            try:
+                result = target(*call.args, **call.kwargs)
+            except JitpkgError:
+                raise
+            except (Exception, SystemExit) as error:
+                result = _Raised(error)
+    warned = []
+    for w in caught:
+        if issubclass(w.category, JitpkgWarning):
+            warnings.warn_explicit(w.message, w.category, w.filename, w.lineno)
+        else:
+            warned.append(f"{w.category.__name__}: {w.message}")
+    facts = []
+    if isinstance(result, _Raised):
+        facts.append(Fact("result", "raised", _one_line(result.error)))
+        facts.append(Fact("result", "traceback", _lines(result.error)))
+    else:
+        facts.append(Fact("result", "raised", Phrase("nothing")))
+    facts.append(Fact("printed", "output", Phrase(out.getvalue())))
+    facts.append(Fact("printed", "errors", Phrase(err.getvalue())))
+    facts.append(Fact("printed", "warnings", Phrase("\n".join(dict.fromkeys(warned)))))
+    return result, facts
+
+
+@contextlib.contextmanager
+def _warnings_each_time() -> Iterator[None]:
+    """Let torch warn in the second run of what it warned of in the first."""
+    before = torch.is_warn_always_enabled()
+    torch.set_warn_always(True)
+    try:
+        yield
+    finally:
+        torch.set_warn_always(before)
+
+
+def _one_line(error: BaseException) -> Phrase:
+    return Phrase(f"{type(error).__qualname__}: {error}")
+
+
+_OWN_FILES = ("<jitpkg", "<eval_with_key>")
+
+
+def _lines(error: BaseException) -> Phrase:
+    """The lines of the program that an exception went through."""
+    summary = traceback.extract_tb(error.__traceback__)
+    shown = [
+        f"{frame.filename}:{frame.lineno}, in {frame.name}"
+        for frame in summary[1:]  # the first is the harness's
+        if not frame.filename.startswith(_OWN_FILES)
+    ]
+    return Phrase("\n".join(shown))
+
+
+def _backward(result: object, facts: list[Fact]) -> None:
+    """Compute gradients of all results that have some."""
+    sums = [t.sum() for t in _tensors(result) if t.is_floating_point() and t.grad_fn is not None]
+    if not sums:
+        return
+    try:
+        torch.autograd.backward(sums)
+    except RuntimeError as error:
+        facts.append(Fact("backward", "raised", _one_line(error)))
+
+
+def _tensors(result: object) -> Iterator[torch.Tensor]:
+    match result:
+        case torch.Tensor():
+            yield result
+        case list() | tuple():
+            for item in result:
+                yield from _tensors(item)
+        case dict():
+            for item in result.values():
+                yield from _tensors(item)
+        case object(__dataclass_fields__=fields):
+            for name in fields:
+                yield from _tensors(getattr(result, name, None))

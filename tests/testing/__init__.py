@@ -1,0 +1,1 @@
+"""`jitpkg.testing`."""
