@@ -1,49 +1,13 @@
 """`python -m jitpkg run` runs a program as Python does: output, errors, exit status are equal."""
 
-import os
 import re
-import subprocess
-import sys
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from jitpkg import cli
-
-ROOT = Path(__file__).parents[2]
-
-
-@dataclass(frozen=True)
-class Ended:
-    status: int
-    out: str
-    err: str
-
-
-def run(folder: Path, *arguments: str, options: tuple[str, ...] = ()) -> Ended:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "JITPKG_STRICT": "1"}
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    done = subprocess.run(
-        [sys.executable, *options, *arguments],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    return Ended(done.returncode, done.stdout, done.stderr)
-
-
-def same(folder: Path, *arguments: str, options: tuple[str, ...] = ()) -> Ended:
-    """How a program ends, which must be the same with and without jitpkg."""
-    plain = run(folder, *arguments, options=options)
-    compiled = run(folder, "-m", "jitpkg", "run", *arguments, options=options)
-    assert (compiled.status, compiled.out) == (plain.status, plain.out)
-    assert compiled.err == plain.err
-    return plain
-
+from tests.auto.support import run, same
 
 SHOW = """
 import os, sys, helper
