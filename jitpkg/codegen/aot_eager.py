@@ -28,11 +28,14 @@ def _compile(
         compiled.note(gm)
         return _boxed(gm)
 
+    def backward(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+        return compiled.backward.runs(gm, _boxed)
+
     function: Callable[..., Any] = aot_module_simplified(
         gm,
         fakes,
         fw_compiler=op_by_op,
-        bw_compiler=op_by_op,
+        bw_compiler=backward,
         partition_fn=default_partition,
         keep_inference_input_mutations=False,
     )

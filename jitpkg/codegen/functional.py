@@ -11,7 +11,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -21,7 +21,11 @@ from torch._guards import TracingContext, tracing
 from torch.autograd import forward_ad
 
 from jitpkg import events
+<<<<<<< HEAD
 from jitpkg.codegen.per_size import per_size
+=======
+from jitpkg.codegen.partial_backward import PartialBackward
+>>>>>>> main
 from jitpkg.codegen.straight_line import straight_line
 from jitpkg.errors import BackendError
 from jitpkg.facts import fake
@@ -35,8 +39,11 @@ Function = Callable[..., Any]
 class Compiled:
     """What is made of one graph."""
 
-    random: bool = False
-    """Whether it draws from a random stream."""
+    random: int = 0
+    """How many ops of the forward graph draw from a random stream."""
+    random_before: int = 0
+    """How many there were before the forward graph was split from the backward one."""
+    backward: PartialBackward = field(default_factory=PartialBackward)
     writes_last: bool = True
     """Whether nothing is written to an input before everything else has been done."""
 
@@ -46,30 +53,43 @@ class Compiled:
     def note(self, aten: fx.GraphModule) -> None:
         """Look at a graph of ATen ops on its way to be compiled."""
         self.is_aten = True
-        self.random |= any(is_random(node) for node in aten.graph.nodes)
+        self.random += random_ops(aten)
+
+    def note_joint(self, aten: fx.GraphModule, _: object = None) -> fx.GraphModule:
+        """Look at the graph of both passes: splitting it may drop ops that nothing uses."""
+        self.random_before = random_ops(aten)
+        return aten
 
 
 Compile = Callable[[fx.GraphModule, list[torch.Tensor], Compiled], Function]
 """Hands a graph to AOTAutograd, with inputs that have no data."""
 
 
-def is_random(node: fx.Node) -> bool:
-    tags: Any = getattr(node.target, "tags", ())
-    return torch.Tag.nondeterministic_seeded in tags
+def random_ops(aten: fx.GraphModule) -> int:
+    """How many ops of a graph draw from a random stream."""
+    return sum(
+        torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+        for node in aten.graph.nodes
+    )
 
 
 def through_aot(backend: str, gm: fx.GraphModule, inputs: list[Any], compile_: Compile) -> Function:
     """A function of the graph's inputs: what `compile_` makes of it, wherever that is right."""
+<<<<<<< HEAD
     if gm.meta.get(VARIES):
         return per_size(lambda gm, inputs: through_aot(backend, gm, inputs, compile_))(gm, inputs)
     why = _obstacle(inputs)
+=======
+    why = _obstacle(gm, inputs)
+>>>>>>> main
     if why is not None:
         return _as_it_is(backend, gm, why)
     mode, fakes = fake.like(inputs)
     context = TracingContext(mode)
     compiled = Compiled()
+    settings = _SETTINGS | {"joint_custom_pass": compiled.note_joint}
     try:
-        with _unnoticed(), tracing(context), functorch_config.patch(_SETTINGS):
+        with _unnoticed(), tracing(context), functorch_config.patch(settings):
             function = compile_(_copy(gm), fakes, compiled)
     except Exception as error:
         if compiled.is_aten:
@@ -79,9 +99,14 @@ def through_aot(backend: str, gm: fx.GraphModule, inputs: list[Any], compile_: C
     why = "nothing being known of what it writes to" if metadata is None else None
     if metadata is not None and _sharing(inputs) and any(map(_is_written, metadata.input_info)):
         why = "a write to inputs that share memory"
+    if metadata is not None and _views_without_history(gm, metadata):
+        why = "a view that is returned, and that may have been taken while grad mode was off"
+    if compiled.random < compiled.random_before:
+        why = _NOT_DRAWN
     if why is not None:
         return _as_it_is(backend, gm, why)
     metadata.bw_donated_idxs = []  # freed early, they would forbid backward(retain_graph=True)
+    function = compiled.backward.watched(function, metadata)
     return _Guarded(backend, gm, function, compiled, Conditions.of(metadata, inputs)).function()
 
 
@@ -91,7 +116,9 @@ _SETTINGS: dict[str, Any] = {
 }
 
 
-def _obstacle(inputs: Sequence[Any]) -> str | None:
+def _obstacle(gm: fx.GraphModule, inputs: Sequence[Any]) -> str | None:
+    if any(_may_be_random(node) for node in unused(gm.graph)):
+        return _NOT_DRAWN
     if not all(isinstance(x, torch.Tensor) for x in inputs):
         return "an input that is no tensor"
     if torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
@@ -102,6 +129,31 @@ def _obstacle(inputs: Sequence[Any]) -> str | None:
 
 
 _NO_LEVEL = -1
+_NOT_DRAWN = "random numbers that nothing uses: they would not be drawn"
+
+
+def unused(graph: fx.Graph) -> set[fx.Node]:
+    """The ops of which nothing is returned and that write to nothing."""
+    used: set[fx.Node] = set()
+    for node in reversed(graph.nodes):
+        name = str(getattr(node.target, "__name__", node.target))
+        writes = name.endswith("_") or name == "setitem" or "out" in node.kwargs
+        if node in used or writes or node.op == "output":
+            used.update(node.all_input_nodes)
+            used.add(node)
+    return {node for node in graph.nodes if node.op.startswith("call") and node not in used}
+
+
+def _may_be_random(node: fx.Node) -> bool:
+    name = str(getattr(node.target, "__name__", node.target))
+    return any(part in name for part in _RANDOM)
+
+
+_RANDOM = """
+    rand normal dropout bernoulli multinomial uniform exponential cauchy geometric poisson rrelu
+    gumbel attention lstm gru rnn fractional binomial sample
+""".split()
+"""What is in the names of ops that draw from a random stream."""
 
 
 def _as_it_is(backend: str, gm: fx.GraphModule, why: str) -> Function:
@@ -127,6 +179,18 @@ def _unnoticed() -> Iterator[None]:
             yield
     finally:
         restore()
+
+
+def _views_without_history(gm: fx.GraphModule, metadata: Any) -> bool:
+    """Whether a returned view may require grad as a leaf, without the history of what it shows.
+
+    Made again from that, it would have it: gradients that eager code does not pass on.
+    """
+    switches = any(node.target is torch._C._set_grad_enabled for node in gm.graph.nodes)
+    return switches and any(
+        info.requires_grad and info.output_type.name not in ("non_alias", "unsafe_view_alias")
+        for info in metadata.output_info
+    )
 
 
 def _is_written(info: Any) -> bool:
@@ -193,7 +257,7 @@ class _Guarded:
 
     def function(self) -> Function:
         gm, compiled_function, hold = self.gm, self.compiled_function, self.conditions.hold
-        random = self.compiled.random
+        random = bool(self.compiled.random)
         setters = [
             (node.target, node.args, node.kwargs)
             for node in gm.graph.nodes

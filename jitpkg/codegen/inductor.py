@@ -47,12 +47,15 @@ class Inductor:
         compiled.writes_last = False
 
         def inner(aten: fx.GraphModule, inputs: Any, **settings: Any) -> Any:
-            compiled.note(aten)
+            if not settings.get("is_backward"):
+                compiled.note(aten)
             return compile_fx_inner(aten, inputs, **settings)
 
         function: Any = compile_fx(
             gm, fakes, inner_compile=inner, config_patches=dict(self.options)
         )
+        if not self.options["fallback_random"]:
+            compiled.random_before = 0  # they are drawn from a stream of Inductor's own
         return function  # type: ignore[no-any-return]
 
 

@@ -18,8 +18,8 @@ from typing import Any
 
 import torch
 
-from jitpkg.comparison.copies import Copies, codes, has_state
-from jitpkg.comparison.facts import Fact, Phrase, State, is_library
+from jitpkg.comparison.copies import Copies, codes, has_state, is_library
+from jitpkg.comparison.facts import Fact, Phrase, State
 
 # The process
 

@@ -519,10 +519,20 @@ def sources_of(guard: Guard) -> tuple[Source, ...]:
 
 
 def brief(value: object) -> str:
-    """A value in a sentence: its own text where that is short, else what it is."""
-    if isinstance(value, int) and value.bit_length() > _BITS_SHOWN:
+    """A value in a sentence: its own text where that is short, else what it is.
+
+    An object of the program's own class is not asked for its text: that would run the program.
+    """
+    text = _text(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _text(value: object) -> str:
+    cls = type(value)
+    if isinstance(value, int) and cls is int and value.bit_length() > _BITS_SHOWN:
         return f"a number of {value.bit_length()} bits"
-    if value is None or isinstance(value, int | float | complex | str | bytes | tuple | set):
-        text = repr(value)
-        return text if len(text) <= 60 else text[:57] + "..."
-    return object_name(value)
+    if isinstance(value, tuple) and cls is tuple:
+        return f"({', '.join(map(_text, value))}{',' * (len(value) == 1)})"
+    if isinstance(value, set) and cls is set and value:
+        return f"{{{', '.join(map(_text, value))}}}"
+    return repr(value) if cls in _PLAIN or cls is torch.Size else object_name(value)

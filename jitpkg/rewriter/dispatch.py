@@ -444,6 +444,8 @@ class Dispatcher:
         reasons = tuple(failure.sentence for failure in failures)
         limit = options.recompile_limit
         events.STREAM.emit(events.LimitReached(self.name, limit, reasons))
+        if self.compiler.quiet:
+            return
         warn(
             f"{self.name} has been compiled {limit} times, which is the limit: calls that fit none"
             f" of the entries run the original code. The last call did not fit because"

@@ -13,8 +13,8 @@ import torch
 from torch import nn
 
 import jitpkg
-from jitpkg.comparison.differences import Tolerance
-from tests.programs.running import all_programs, difference, run
+from jitpkg.comparison.differences import Tolerance, differences
+from tests.programs.running import all_programs, run
 
 aot = partial(jitpkg.jit, backend="aot_eager")
 
@@ -31,12 +31,9 @@ DIFFER = {
 }
 """Programs that do not do the same, and why."""
 
-
-IGNORED = ("grad_fn", "version", "view", "traceback")
-"""How a tensor came to be: AOTAutograd has one node for a whole graph, and counts writes anew.
-
-The line of an op that raises behind a write to an input is that of the function."""
-CLOSE = Tolerance(relative=1e-4, absolute=1e-5)
+NEAR = Tolerance(1e-4, 1e-5)
+HOW = ("version", "grad_fn", "view", "traceback")
+"""What only says how a result was computed."""
 
 
 @pytest.fixture(autouse=True)
@@ -60,9 +57,9 @@ def declined() -> Iterator[list[str]]:
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_programs_do_what_they_do_eagerly(program: str) -> None:
-    eagerly = run(program, lambda target: target)
-    wrong = difference(eagerly, run(program, aot), IGNORED, CLOSE)
-    assert bool(wrong) == (program in DIFFER), f"{program}:\n{wrong}"
+    calls = zip(run(program, lambda target: target), run(program, aot), strict=True)
+    wrong = [str(found) for a, b in calls for found in differences(a, b, NEAR, HOW)]
+    assert bool(wrong) == (program in DIFFER), f"{program}:\n" + "\n".join(wrong[:6])
 
 
 # Training
@@ -219,6 +216,20 @@ def test_forward_mode_differentiation() -> None:
     torch.testing.assert_close(tangent, 2 * x.cos())
 
 
+@pytest.mark.parametrize("requires_grad", [False, True])
+def test_random_numbers_that_nothing_uses(requires_grad: bool, declined: list[str]) -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        torch.nn.functional.dropout(x)
+        return x * torch.rand(2) + torch.rand(2)
+
+    x = torch.ones(2, requires_grad=requires_grad)
+    torch.manual_seed(2)
+    expected = f(x), torch.rand(2)
+    torch.manual_seed(2)
+    torch.testing.assert_close((aot(f)(x), torch.rand(2)), expected)
+    assert len(declined) == 1
+
+
 # Failures
 
 
@@ -296,3 +307,58 @@ def test_inference_mode() -> None:
     assert (x.tolist(), y.tolist()) == ([1, 1], [2, 2])
     z = torch.zeros(2)
     assert not f(z).is_inference()
+
+
+# Gradients of some results only
+
+
+class Heads(nn.Module):
+    """Two results that share a part of their parameters."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Linear(2, 2)
+        self.policy = nn.Linear(2, 3)
+        self.value = nn.Linear(2, 1)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        h = self.body(x).relu()
+        value = self.value(h)
+        return self.policy(h), value, torch.cat([value, h.sqrt()], 1).t()
+
+
+@pytest.mark.parametrize("used", [(0,), (1,), (2,), (0, 1), (1, 2), (0, 1, 2)])
+def test_only_what_was_used_has_gradients(used: tuple[int, ...]) -> None:
+    def gradients(compile_: Any) -> list[torch.Tensor | None]:
+        torch.manual_seed(1)
+        net = Heads()
+        results = compile_(net)(torch.randn(4, 2))
+        sum(results[k].square().sum() for k in used).backward()
+        return [p.grad for p in net.parameters()]
+
+    for a, b in zip(gradients(lambda net: net), gradients(aot), strict=True):
+        assert (a is None) == (b is None)
+        if a is not None:
+            torch.testing.assert_close(b, a, equal_nan=True)
+
+
+def test_a_view_that_was_taken_without_grad_mode(declined: list[str]) -> None:
+    """It requires grad, but passes none on."""
+
+    def f(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        with torch.no_grad():
+            y = x.view(-1)
+        return y.unsqueeze(0), x * 3
+
+    x = torch.ones(2, requires_grad=True)
+    sum(y.sum() for y in aot(f)(x)).backward()
+    assert x.grad.tolist() == [3, 3]
+    assert len(declined) == 1
+
+
+def test_a_result_that_was_not_used_makes_no_nan() -> None:
+    f = aot(lambda x: (x.sqrt(), x * 3, (x + 1).view(-1)))
+    for used, expected in ((1, 3.0), (2, 1.0)):
+        x = torch.zeros(2, requires_grad=True)
+        f(x)[used].sum().backward()
+        assert x.grad.tolist() == [expected, expected]

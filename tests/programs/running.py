@@ -17,7 +17,7 @@ import torch
 from torch.utils.hooks import RemovableHandle
 
 import jitpkg
-from jitpkg.comparison.differences import EXACT, Tolerance, differences
+from jitpkg.comparison.differences import differences
 from jitpkg.comparison.facts import Fact, State
 from jitpkg.comparison.running import observe
 from jitpkg.comparison.surroundings import same_process
@@ -123,10 +123,9 @@ def difference(
     eager: Sequence[Sequence[Fact]],
     compiled: Sequence[Sequence[Fact]],
     ignore: Collection[str] = (),
-    tolerance: Tolerance = EXACT,
 ) -> str:
     """The first facts that differ, or nothing."""
     for k, (a, b) in enumerate(zip(eager, compiled, strict=True), 1):
-        if found := differences(a, b, tolerance, ignore):
+        if found := differences(a, b, ignore=ignore):
             return "\n".join(f"call {k}: {one}" for one in found[:6])
     return ""

@@ -1,0 +1,168 @@
+"""Backward passes from some of a graph's outputs only.
+
+AOTAutograd's backward graph starts from a gradient for every output, and where there is none it is
+given zeros. That is not the same: what only other outputs depend on would get a gradient of zero in
+place of none, with which optimisers move parameters, and `0 * inf` is no number. So for each set of
+outputs that have no gradient there is a graph of its own, without what follows from them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+from torch.autograd.graph import Node
+
+Run = Callable[[list[Any]], Any]
+"""Takes its arguments out of a list."""
+
+_TANGENTS = "tangents"
+"""How AOTAutograd names the placeholders for gradients of outputs."""
+
+
+class PartialBackward:
+    """The backward graphs of one forward graph."""
+
+    def __init__(self) -> None:
+        self._asked = threading.local()
+        self._tangents = 0
+
+    def runs(self, aten: fx.GraphModule, compile_: Callable[[fx.GraphModule], Run]) -> Run:
+        """A function that runs the backward graph, or a part of it."""
+        placeholders = [node.name for node in aten.graph.nodes if node.op == "placeholder"]
+        self._tangents = sum(name.startswith(_TANGENTS) for name in placeholders)
+        asked = self._asked
+        known: dict[frozenset[int], Run] = {frozenset(): compile_(aten)}
+        whole = _copied(aten)
+
+        def run(arguments: list[Any]) -> Any:
+            undefined: frozenset[int] = getattr(asked, "undefined", frozenset())
+            asked.undefined = frozenset()
+            part = known.get(undefined)
+            if part is None:
+                part = known[undefined] = compile_(without(whole, undefined))
+            return part(arguments)
+
+        run._boxed_call = True  # type: ignore[attr-defined]
+        return run
+
+    def watched(self, function: Callable[..., Any], metadata: Any) -> Callable[..., Any]:
+        """The forward function, whose results say which of them have gradients."""
+        returned = _differentiable(metadata)
+        if len(returned) < 2 or len(returned) != self._tangents:
+            return function
+        asked = self._asked
+
+        def note(gradients: Sequence[torch.Tensor | None]) -> None:
+            asked.undefined = frozenset(
+                k for k, index in enumerate(returned) if gradients[index] is None
+            )
+
+        def run(*inputs: torch.Tensor) -> Any:
+            results = function(*inputs)
+            node = _node_of(results, metadata)
+            if node is not None:
+                node.register_prehook(note)
+            return results
+
+        return run
+
+
+def _differentiable(metadata: Any) -> list[int]:
+    """Which of the values that AOTAutograd's forward function returns have a tangent."""
+    written = [i for i in metadata.input_info if i.mutation_type.name == "MUTATED_OUT_GRAPH"]
+    has_tangent = [info.mutates_data and info.requires_grad for info in written]
+    has_tangent += [
+        info.output_type.name in _OWN
+        and issubclass(info.raw_type, torch.Tensor)
+        and getattr(info, "requires_grad_for_backward", info.requires_grad)
+        for info in metadata.output_info
+    ]
+    has_tangent += [True] * metadata.num_intermediate_bases
+    return [k for k, has in enumerate(has_tangent) if has]
+
+
+_OWN = ("non_alias", "unsafe_view_alias", "custom_function_view")
+"""Kinds of output that AOTAutograd's function returns itself; others are made from its results."""
+
+_DEEPEST = 8
+"""Views of a result lie so many nodes behind it at most."""
+
+
+def _node_of(results: Sequence[Any], metadata: Any) -> Node | None:
+    """The node of the function whose results these are, or are views of."""
+    for result in results:
+        node = result.grad_fn
+        for _ in range(_DEEPEST):
+            if node is None:
+                break
+            if getattr(getattr(node, "_forward_cls", None), "metadata", None) is metadata:
+                found: Node = node
+                return found
+            node = node.next_functions[0][0] if node.next_functions else None
+    return None
+
+
+def without(gm: fx.GraphModule, undefined: frozenset[int]) -> fx.GraphModule:
+    """A backward graph without what follows from these of its tangents.
+
+    Each op of it is linear in what follows from tangents. So an op of which all such operands are
+    undefined has no result, and in a sum an undefined term is left out, as by the engine.
+    """
+    gm = _copied(gm)
+    graph = gm.graph
+    tangents = [n for n in graph.find_nodes(op="placeholder") if n.name.startswith(_TANGENTS)]
+    follows = set(tangents)
+    """What depends on a gradient."""
+    missing = {tangents[k] for k in undefined}
+    instead: dict[fx.Node, fx.Node] = {}
+    for node in list(graph.nodes):
+        node.args, node.kwargs = fx.map_arg(
+            (node.args, node.kwargs), lambda used: instead.get(used, used)
+        )
+        operands = [used for used in node.all_input_nodes if used in follows]
+        if not operands:
+            continue
+        follows.add(node)
+        absent = [used for used in operands if used in missing]
+        if node.op == "output":
+            node.args = fx.map_arg(node.args, lambda used: None if used in missing else used)
+        elif absent and len(absent) == len(operands) and node.target not in _SHAPED_ONLY:
+            missing.add(node)
+        elif absent and node.target is torch.ops.aten.add.Tensor and not node.kwargs:
+            (instead[node],) = (used for used in operands if used not in missing)
+        elif absent:
+            zeros = {used: _zeros(graph, node, used) for used in absent}
+            for used, zero in zeros.items():
+                node.replace_input_with(used, zero)
+    graph.eliminate_dead_code()
+    gm.recompile()
+    return gm
+
+
+_SHAPED_ONLY = frozenset(
+    {torch.ops.aten.full_like.default, torch.ops.aten.ones_like.default}
+    | {torch.ops.aten.new_ones.default, torch.ops.aten.new_full.default}
+)
+"""Ops whose result is not zero where their operand is."""
+
+
+def _zeros(graph: fx.Graph, before: fx.Node, like: fx.Node) -> fx.Node:
+    value = like.meta["val"]
+    with graph.inserting_before(before):
+        zeros = graph.call_function(
+            torch.ops.aten.full.default,
+            (list(value.shape), 0),
+            {"dtype": value.dtype, "device": value.device, "pin_memory": False},
+        )
+    zeros.meta["val"] = value
+    return zeros
+
+
+def _copied(gm: fx.GraphModule) -> fx.GraphModule:
+    graph = fx.Graph()
+    graph.output(graph.graph_copy(gm.graph, {}))
+    return fx.GraphModule(gm, graph)

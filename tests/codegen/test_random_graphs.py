@@ -1,0 +1,102 @@
+"""Random graphs with views, writes and results that share memory, through AOTAutograd."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from jitpkg.testing import Comparison
+from jitpkg.testing.strategies import aliasing_tensors, dtypes
+
+Op = Callable[[Tensor, Tensor], Tensor]
+
+OPS: dict[str, Op] = {
+    "add": lambda a, b: a + b.sum(),
+    "mul": lambda a, b: a * b.mean(),
+    "sin": lambda a, b: a.sin(),
+    "exp": lambda a, b: a.exp().clamp(max=9),
+    "sum": lambda a, b: a.sum(),
+    "flat": lambda a, b: a.reshape(-1),
+    "first": lambda a, b: a[:1] if a.dim() else a,
+    "transposed": lambda a, b: a.transpose(0, -1) if a.dim() else a.unsqueeze(0),
+    "expanded": lambda a, b: a.unsqueeze(0).expand(2, *a.shape),
+    "detached": lambda a, b: a.detach(),
+    "cloned": lambda a, b: a.clone(),
+    "add_": lambda a, b: a.add_(1.5),
+    "mul_": lambda a, b: a.mul_(2),
+    "zero_": lambda a, b: a.zero_(),
+    "copy_": lambda a, b: a.copy_(b.sum()),
+    "dropout": lambda a, b: torch.nn.functional.dropout(a, 0.5),
+    "like": lambda a, b: a + torch.rand_like(b).sum(),
+}
+
+
+@dataclass(frozen=True)
+class Step:
+    """An op on values that are there already, by their number."""
+
+    op: str
+    a: int
+    b: int
+    no_grad: bool
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A function of tensors: some steps, and which values it returns."""
+
+    steps: tuple[Step, ...]
+    returned: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{[(s.op, s.a, s.b, s.no_grad) for s in self.steps]} -> {self.returned}"
+
+    def function(self) -> Callable[..., list[Tensor]]:
+        steps, returned, ops = self.steps, self.returned, OPS
+
+        def chain(*inputs: Tensor) -> list[Tensor]:
+            values = list(inputs)
+            for step in steps:
+                a, b = values[step.a % len(values)], values[step.b % len(values)]
+                with torch.set_grad_enabled(not step.no_grad):
+                    values.append(ops[step.op](a, b))
+            return [values[-1 - k % len(values)] for k in returned]
+
+        return chain
+
+
+numbers = st.integers(0, 7)
+chains = st.builds(
+    Chain,
+    st.lists(
+        st.builds(
+            Step,
+            st.sampled_from(sorted(OPS)),
+            numbers,
+            numbers,
+            st.sampled_from([False] * 3 + [True]),
+        ),
+        min_size=1,
+        max_size=6,
+    ).map(tuple),
+    st.lists(numbers, min_size=1, max_size=3).map(tuple),
+)
+
+HOW = ("version", "grad_fn", "view")
+"""What only says how a result was computed."""
+
+
+@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(
+    chains,
+    aliasing_tensors(min_size=1, max_size=3, dtype=dtypes([torch.float32, torch.float64])),
+)
+def test_chains(chain: Chain, inputs: list[Tensor]) -> None:
+    Comparison(backend="aot_eager", relative=1e-4, absolute=1e-5, ignore=HOW).assert_same(
+        chain.function(), *inputs
+    )
