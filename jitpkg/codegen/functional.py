@@ -21,11 +21,8 @@ from torch._guards import TracingContext, tracing
 from torch.autograd import forward_ad
 
 from jitpkg import events
-<<<<<<< HEAD
-from jitpkg.codegen.per_size import per_size
-=======
 from jitpkg.codegen.partial_backward import PartialBackward
->>>>>>> main
+from jitpkg.codegen.per_size import per_size
 from jitpkg.codegen.straight_line import straight_line
 from jitpkg.errors import BackendError
 from jitpkg.facts import fake
@@ -75,13 +72,9 @@ def random_ops(aten: fx.GraphModule) -> int:
 
 def through_aot(backend: str, gm: fx.GraphModule, inputs: list[Any], compile_: Compile) -> Function:
     """A function of the graph's inputs: what `compile_` makes of it, wherever that is right."""
-<<<<<<< HEAD
     if gm.meta.get(VARIES):
         return per_size(lambda gm, inputs: through_aot(backend, gm, inputs, compile_))(gm, inputs)
-    why = _obstacle(inputs)
-=======
     why = _obstacle(gm, inputs)
->>>>>>> main
     if why is not None:
         return _as_it_is(backend, gm, why)
     mode, fakes = fake.like(inputs)
