@@ -72,7 +72,7 @@ _ARITHMETIC = frozenset(
 
 
 def _with_numbers(gm: fx.GraphModule, inputs: list[Any]) -> fx.GraphModule:
-    """The graph with numbers in place of inputs that are numbers, and of what is computed of them."""
+    """The graph with numbers in place of inputs that are numbers, and of what they give."""
     graph = fx.Graph()
     known: dict[fx.Node, Any] = {}
     values = iter(inputs)

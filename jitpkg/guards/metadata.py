@@ -125,7 +125,8 @@ class SizesAre:
             return f"{described(self.at)} is no tensor"
         for dim, size in enumerate(self.facts.size):
             if isinstance(size, Size) and now.shape[dim] < 2:
-                return f"{described(self.at)} has size {now.shape[dim]} in dim {dim}; built for 2 and more"
+                where = f"size {now.shape[dim]} in dim {dim}"
+                return f"{described(self.at)} has {where}; built for 2 and more"
         return (
             f"{described(self.at)} has sizes {tuple(now.shape)} and strides {now.stride()};"
             f" built for {self.facts}"
