@@ -261,7 +261,8 @@ class Copies:
                 made.__setstate__(state)
             else:
                 plain, slots = state if isinstance(state, tuple) else (state, None)
-                made.__dict__.update(plain or {})
+                if plain:
+                    made.__dict__.update(plain)
                 for name, value in (slots or {}).items():
                     setattr(made, name, value)
         for item in items or ():
@@ -280,7 +281,7 @@ def _of_the_process() -> Iterator[object]:
 
 
 def has_state(function: types.FunctionType) -> bool:
-    """Whether its cells, defaults or attributes hold anything that may change."""
+    """Whether its cells or defaults hold anything that may change."""
     return _has_state(function, set())
 
 
@@ -288,8 +289,6 @@ def _has_state(function: types.FunctionType, seen: set[int]) -> bool:
     if id(function) in seen or is_library(function.__module__ or ""):
         return False
     seen.add(id(function))
-    if any(not name.startswith("_") for name in function.__dict__):
-        return True
     defaults = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
     if any(type(value) not in ATOMS and _is_state(value, seen) for value in defaults):
         return True

@@ -17,7 +17,7 @@ from jitpkg.comparison.copies import ATOMS, is_library
 _DRAINED = 20
 """So many items are taken from an iterator that a program returned."""
 
-_OWN_ATTRIBUTES = ("_compiled_call_impl", "__wrapped__", "__jitpkg")
+_OWN_ATTRIBUTES = ("_compiled_call_impl", "__jitpkg")
 """Attributes that compiling adds."""
 
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
@@ -203,7 +203,7 @@ class State:
         self, where: str, dictionary: dict[str, Any], *, is_module: bool = False
     ) -> None:
         for name, value in list(dictionary.items()):
-            if name.startswith(_OWN_ATTRIBUTES):
+            if name.startswith(_OWN_ATTRIBUTES) or (name[:2] == name[-2:] == "__"):
                 continue
             if is_module and (value is None or value in ({}, set())):
                 continue

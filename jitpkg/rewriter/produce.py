@@ -185,7 +185,7 @@ def _compiled(
     module = _module(name, traced, outputs)
     graph = _compile_graph(name, traced, module, compiler)
     if options.verify_correctness and traced.op_count:
-        verify_graph(name, module.forward, graph, [i.example for i in traced.inputs])
+        verify_graph(name, module, graph, [i.example for i in traced.inputs])
     began = time.perf_counter()
     entry = write_entry(name, traced, guards, outputs, interface, graph, module, compiler)
     seconds = time.perf_counter() - began

@@ -190,9 +190,6 @@ def _describe_target(state: State, target: Any) -> None:
                     state.add(f"cell {name}", inner)
             for name, default in _defaults(target).items():
                 state.add(f"default {name}", default)
-            for name, value in vars(target).items():
-                if not name.startswith("_"):
-                    state.add(f"{target.__name__}.{name}", value)
         case torch.nn.Module():
             state.add("module", target)
 

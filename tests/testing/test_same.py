@@ -567,7 +567,7 @@ def test_defaults_and_attributes_of_functions_are_copied_and_compared() -> None:
     assert helper.calls == 0
     for said, wrong in (
         ("default log, length: 1 eagerly, 2 compiled", lambda f: lambda x: (f(x), f(x))[0]),
-        ("global helper.calls, value: 1 eagerly, 2 compiled", lambda f: lambda x: _again(f(x))),
+        ("function helper.calls, value: 1 eagerly, 2 compiled", lambda f: lambda x: _again(f(x))),
     ):
         with pytest.raises(NotTheSame) as caught:
             Comparison(compile=wrong).assert_same(function, ones(1))
