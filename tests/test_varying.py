@@ -86,7 +86,7 @@ def sliced(x, n):
 
 def joined(x):
     lead: tuple[int, ...] = (2,)
-    return x.reshape(lead + x.shape[1:] + (-1,))  # noqa: RUF005 - it is what is tested
+    return x.reshape(lead + x.shape[1:] + (-1,))
 
 
 def padded(x):
@@ -129,8 +129,8 @@ BATCHES = [*range(2, 30), 64, 1, 0, 50]
         (windows, [(torch.randn(n, 6), torch.randn(n + 2, 6)) for n in range(3, 12)], 2),
         (scaled, [(torch.randn(2, n, 4), torch.randn(2, n, 4)) for n in range(2, 12)], 2),
         (sliced, [(torch.randn(4, n), n) for n in range(4, 12)], 2),
-        (lambda x: x.new_zeros(x.shape[:-1] + x.shape[2:]) + x.shape.numel(), EACH, 2),
-        (joined, EACH, 2),
+        (lambda x: x.new_zeros(x.shape[:-1] + x.shape[2:]) + x.shape.numel(), EACH, 3),
+        (joined, EACH, 3),
         (padded, [(torch.randn(3, n),) for n in range(2, 40)], 9),
         (made, [(n,) for n in range(2, 12)], 2),
         (heads, [(torch.randn(n, n + 1, 4),) for n in range(2, 9)], 2),
