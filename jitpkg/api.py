@@ -36,7 +36,7 @@ class Settings:
     mode: str | None = None
     options: Mapping[str, Any] | None = None
 
-    def compiler(self) -> Compiler:
+    def compiler(self, *, quiet: bool = False) -> Compiler:
         """Check the arguments, and put a compiler together.
 
         Raises:
@@ -62,6 +62,7 @@ class Settings:
             dynamic=self.dynamic,
             twin=lambda callee: twins.of(callee, compiler),
             middle=lambda code, name: twins.middle(code, name, compiler),
+            quiet=quiet,
             reset=twins.clear,
         )
         return compiler
@@ -113,7 +114,8 @@ def jit(
     Args:
         fn: what to compile; without it, `jit` makes a decorator.
         fullgraph: raise `GraphBreak` where the function cannot be one graph.
-        dynamic: accepted; each size is compiled for by itself, for now.
+        dynamic: which sizes and Python numbers vary: those that have been seen to differ (None),
+            none (False), or all from the first call on (True).
         backend: a name of `list_backends()`, or `backend(gm, example_inputs) -> callable`.
         mode: of Inductor, as `torch.compile` takes it; other backends have none.
         options: for the backend; not together with `mode`.
@@ -228,7 +230,7 @@ def start(
     stub: Stub, functions: Sequence[FunctionType], settings: Settings
 ) -> SharedDispatcher | None:
     """Compile functions in place whose code has a stub; None where they are not to be."""
-    dispatcher = SharedDispatcher(stub.code, settings.compiler(), stub.drop)
+    dispatcher = SharedDispatcher(stub.code, settings.compiler(quiet=True), stub.drop)
     if not dispatcher.start(functions):
         return None
     _COMPILED.shared.add(dispatcher)

@@ -1,5 +1,6 @@
 """What `explain` tells: counts, and a text that reads well on a terminal."""
 
+import enum
 import re
 from pathlib import Path
 
@@ -119,3 +120,26 @@ def nothing(x):
 
 def test_nothing_to_compile() -> None:
     assert str(jitpkg.explain(nothing)(torch.ones(2))).startswith("No new graph, 0 graph breaks")
+
+
+def test_sentences_do_not_run_the_program() -> None:
+    """The text of an object is made by the program's code; a half-made one may have none yet."""
+
+    class Loud(int):
+        def __repr__(self) -> str:
+            raise AssertionError("asked for its text")
+
+    class Flags(enum.IntFlag):
+        A = 1
+        B = 2
+        C = 4
+
+    @jitpkg.jit
+    def f(x: torch.Tensor, key: object, made: int) -> object:
+        return (x + 1 if key in (1, 2) else x - 1), Flags(made)
+
+    x = torch.ones(2)
+    for key, made in [(Loud(1), 3), (Loud(2), 5), ((Loud(3),), 6), (Loud(1), 7)]:
+        y, flags = f(x, key, made)
+        torch.testing.assert_close(y, x + 1 if key in (1, 2) else x - 1)
+        assert flags is Flags(made)

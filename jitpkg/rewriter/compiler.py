@@ -62,5 +62,7 @@ class Compiler:
     """Gives a compiled twin of a callable that is called next."""
     middle: Callable[[CodeType, str], Middle] = field(default=_no_middle)
     """Gives what a function can be entered through in its middle, by its code and name."""
+    quiet: bool = False
+    """Nobody has asked for these functions to be compiled: a limit is no matter for a warning."""
     reset: Callable[[], None] = field(default=lambda: None)
     """Forgets all twins."""

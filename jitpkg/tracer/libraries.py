@@ -30,6 +30,7 @@ SKIPPED_PARTS = (
     "torch.distributed",
     "torch.export",
     "torch.onnx",
+    "torch.optim",
     "torch.profiler",
     "torch.serialization",
     "torch.testing",

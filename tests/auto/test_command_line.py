@@ -1,49 +1,13 @@
 """`python -m jitpkg run` runs a program as Python does: output, errors, exit status are equal."""
 
-import os
 import re
-import subprocess
-import sys
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from jitpkg import cli
-
-ROOT = Path(__file__).parents[2]
-
-
-@dataclass(frozen=True)
-class Ended:
-    status: int
-    out: str
-    err: str
-
-
-def run(folder: Path, *arguments: str, options: tuple[str, ...] = ()) -> Ended:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "JITPKG_STRICT": "1"}
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    done = subprocess.run(
-        [sys.executable, *options, *arguments],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    return Ended(done.returncode, done.stdout, done.stderr)
-
-
-def same(folder: Path, *arguments: str, options: tuple[str, ...] = ()) -> Ended:
-    """How a program ends, which must be the same with and without jitpkg."""
-    plain = run(folder, *arguments, options=options)
-    compiled = run(folder, "-m", "jitpkg", "run", *arguments, options=options)
-    assert (compiled.status, compiled.out) == (plain.status, plain.out)
-    assert compiled.err == plain.err
-    return plain
-
+from tests.auto.support import run, same
 
 SHOW = """
 import os, sys, helper
@@ -126,6 +90,38 @@ def test_a_program_ends_in_the_same_way(folder: Path, name: str) -> None:
     (folder / f"{name}.py").write_text(ENDS[name])
     ended = same(folder, f"{name}.py", "argument")
     assert ended.out or ended.err or ended.status or name in ("exit_none", "future")
+
+
+PROCESSES = """
+import multiprocessing, sys, helper
+
+def work(n):
+    return n * len(helper.shown()), __name__, sys.argv, helper.__name__
+
+def fails(n):
+    raise KeyError(n)
+
+if __name__ == "__main__":
+    for method in ("fork", "spawn", "forkserver"):
+        with multiprocessing.get_context(method).Pool(1) as pool:
+            print(pool.map(work, range(20))[-1])
+            try:
+                pool.apply(fails, (3,))
+            except KeyError as error:
+                print(repr(error))
+        process = multiprocessing.get_context(method).Process(target=sys.exit, args=(7,))
+        process.start()
+        process.join()
+        print(process.exitcode)
+"""
+
+
+def test_processes(folder: Path) -> None:
+    (folder / "processes.py").write_text(PROCESSES)
+    ended = same(folder, "processes.py", "argument")
+    assert "(57, '__main__', ['processes.py', 'argument'], 'helper')" in ended.out
+    assert "(57, '__mp_main__', ['processes.py', 'argument'], 'helper')" in ended.out
+    same(folder, "-m", "processes", "argument")
 
 
 def test_an_interrupt_ends_the_process_by_its_signal(folder: Path) -> None:

@@ -233,6 +233,15 @@ def test_a_function_without_tensors_gets_its_own_code_back(project: Project) -> 
     assert module.f(1, 2) == [3]
 
 
+def test_a_closure_without_tensors_asks_no_more(project: Project) -> None:
+    module = project.load("closures_only", "def make(k):\n    return lambda a: a + k")
+    kept = module.make(3)
+    (stub,) = map(weakref.ref, stubs_of(kept))
+    assert called(kept, 4, times=16) == [7] * 16
+    assert stub() is None
+    assert stubs_of(module.make(5)) == []
+
+
 def test_a_function_that_gives_no_graph_gets_its_own_code_back(project: Project) -> None:
     module = project.load("shapes", "def f(x): return list(x.shape)")
     assert called(module.f, X, times=30) == [[2]] * 30

@@ -66,14 +66,14 @@ class Report:
             self.rows.append((task, runs, differing))
             state = "differs" if any(differing.values()) else "as the plain run"
             passed = sum(outcome == "passed" for outcome in runs["plain"].outcomes.values())
-            seconds = [f"{runs[m].counts.get('seconds', 0):.1f}" for m in runs]
+            seconds = [f"{runs[m].counts.get('processor', 0):.1f}" for m in runs]
             print(f"{task.test}: {passed} tests, {state} ({' '.join(seconds)} s)", flush=True)
 
     def compare(self, task: Task, mode: str, plain: Run, run: Run) -> list[str]:
         """The tests that differ though they may not."""
         if plain.crash is not None:
-            print(f"{task.test}: cannot be run plainly: {plain.crash}")
-            return []
+            self.differences.append(f"{task.test}: cannot be run plainly: {plain.crash}")
+            return [task.test]
         if run.crash is not None:
             self.differences.append(f"{task.test}, {mode}: {run.crash}")
             return [task.test]
@@ -91,9 +91,8 @@ class Report:
                 self.needed.add(excuse)
                 continue
             found.append(test)
-            self.differences.append(f"{test}, {mode}: {now}, plainly {outcome}")
-            if self.details:
-                self.differences.append(run.details.get(test, ""))
+            details = f"\n{run.details.get(test, '')}" if self.details else ""
+            self.differences.append(f"{test}, {mode}: {now}, plainly {outcome}{details}")
         if unequal := run.counts.get("unequal"):
             found.append(task.test)
             self.differences.append(f"{task.test}: not equivalent without hooks: {unequal[:9]}")
@@ -109,9 +108,11 @@ class Report:
         print()
         for allowed in sorted(self.needed, key=lambda a: (a.mode, a.test)):
             print(f"allowed: {allowed.test}, {allowed.mode}: {allowed.why}")
-        for allowed in self.allowed:
-            if allowed not in self.needed and (allowed.mode, allowed.test) in self.asked:
-                print(f"allowed, and not needed any more: {allowed.test}, {allowed.mode}")
+        idle = [a for a in self.allowed if (a.mode, a.test) in self.asked and a not in self.needed]
+        if idle:
+            print(f"allowed, and as the plain run with this choice of points: {len(idle)}")
+        for allowed in idle if self.details else ():
+            print(f"  {allowed.test}, {allowed.mode}")
         for entry in load("left_out"):
             if entry.test in self.out:
                 print(f"left out: {entry.test}, {entry.mode}: {entry.why}")

@@ -6,8 +6,8 @@
 
 Each test module runs three times, each time in a process of its own: plainly; with identity hooks
 at every possible point of the functions under test; and with hooks that leave for a resume function
-at points that a seed chooses. The outcome of each test must be the plain one. What may differ, and
-why, is in tests/stdlib/allowed.toml.
+at points that a seed chooses (0: at each function's first one). The outcome of each test must be
+the plain one. What may differ, and why, is in tests/stdlib/allowed.toml.
 
 Needs no torch; the exit status is 1 where a test differs.
 """

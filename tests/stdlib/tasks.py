@@ -78,10 +78,10 @@ def run_task(task: Task, seed: int, timeout: int, folder: Path) -> dict[str, Run
     }
 
 
-def run_worker(arguments: list[str], timeout: int) -> str:
+def run_worker(arguments: list[str], timeout: int, worker: str = "tests.stdlib.worker") -> str:
     """What a worker and its forks print; they are ended after `timeout` seconds."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.stdlib.worker", *arguments],
+        [sys.executable, "-m", worker, *arguments],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "0"},
         stdin=subprocess.DEVNULL,

@@ -15,6 +15,8 @@ import gc
 import importlib
 import json
 import os
+import resource
+import signal
 import sys
 import tempfile
 import time
@@ -35,6 +37,9 @@ from tests.regions import RegionAt, Rewriter
 from tests.stdlib.census import Census
 from tests.stdlib.resuming import Resuming
 
+MEMORY = 4 << 30
+"""Bytes of address space for a run: a test that has no end must not take the machine's."""
+
 SubTest = unittest.case._SubTest  # type: ignore[attr-defined]
 
 
@@ -46,6 +51,8 @@ class Result:
     """For each test: passed, failed, skipped, or why there is none."""
     details: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
+    processor: float = 0.0
+    """Seconds of processor time."""
     emission_seconds: float = 0.0
     functions: int = 0
     """Function objects that have rewritten code, at the end."""
@@ -168,7 +175,7 @@ class Results(unittest.TestResult):
         self.note(test, "passed")
 
     def addError(self, test: unittest.TestCase, err: Any) -> None:
-        self.note(test, "failed", err)
+        self.note(test, "out of memory" if err[0] is MemoryError else "failed", err)
 
     def addFailure(self, test: unittest.TestCase, err: Any) -> None:
         self.note(test, "failed", err)
@@ -205,9 +212,10 @@ class Worker:
     def run(self, mode: str) -> Result:
         result = Result()
         self.resuming.leaves = mode == "resume"
-        began = time.perf_counter()
+        began, used = time.perf_counter(), time.process_time()
         self.suite.run(Results(result))
         result.seconds = time.perf_counter() - began
+        result.processor = time.process_time() - used
         result.emission_seconds = self.clock[0] + self.resuming.seconds
         rewritten = {id(code): code for code in self.rewriter.rewritten.values()}
         result.functions = sum(
@@ -224,6 +232,8 @@ class Worker:
 def write_result(worker: Worker, mode: str, path: Path) -> None:
     try:
         result = asdict(worker.run(mode))
+    except MemoryError:
+        result = {"crash": f"out of memory: {MEMORY >> 30} GiB"}
     except BaseException:
         result = {"crash": traceback.format_exc()}
     path.write_text(json.dumps(result), encoding="utf-8")
@@ -231,6 +241,10 @@ def write_result(worker: Worker, mode: str, path: Path) -> None:
 
 def main(folder: str, seed: str, test: str, *modules: str) -> None:
     faulthandler.enable()
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    # A shell ignores it for what it starts in the background, and then tests of asyncio, which
+    # interrupt themselves, wait in a loop that remembers each round: 150 MB a second.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     warnings.simplefilter("ignore")
     support.use_resources = []
     support.verbose = 0
@@ -242,13 +256,16 @@ def main(folder: str, seed: str, test: str, *modules: str) -> None:
             sys.stdout.flush()
             os._exit(0)
         for mode in ("hooks", "resume"):
+            path = Path(folder, f"{test}-{mode}.json")
             sys.stdout.flush()
             child = os.fork()
             if not child:
-                write_result(worker, mode, Path(folder, f"{test}-{mode}.json"))
+                write_result(worker, mode, path)
                 sys.stdout.flush()
                 os._exit(0)
-            os.waitpid(child, 0)
+            status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            if not path.exists():
+                path.write_text(json.dumps({"crash": f"no result, exit status {status}"}))
 
 
 if __name__ == "__main__":
