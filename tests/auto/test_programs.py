@@ -15,6 +15,7 @@ def needs(module: str) -> pytest.MarkDecorator:
     return pytest.mark.skipif(importlib.util.find_spec(module) is None, reason=f"no {module}")
 
 
+@pytest.mark.slow
 @needs("transformers")
 def test_fine_tuning_a_transformer(tmp_path: Path) -> None:
     ended = same(tmp_path, str(SCRIPTS / "finetune_bert.py"), "--epochs", "1")
@@ -27,6 +28,7 @@ def test_a_pipeline_of_scikit_learn_that_ends_in_a_network(tmp_path: Path) -> No
     assert "weighted avg" in ended.out
 
 
+@pytest.mark.slow
 @needs("sklearn")
 def test_the_demo(tmp_path: Path) -> None:
     """It prints times, and counts what is compiled, which is more with the hook."""
