@@ -22,10 +22,12 @@ from torch.autograd import forward_ad
 
 from jitpkg import events
 from jitpkg.codegen.partial_backward import PartialBackward
+from jitpkg.codegen.per_size import per_size
 from jitpkg.codegen.straight_line import straight_line
 from jitpkg.errors import BackendError
 from jitpkg.facts import fake
 from jitpkg.facts.thread_state import snapshot
+from jitpkg.marks import VARIES
 
 Function = Callable[..., Any]
 
@@ -68,10 +70,10 @@ def random_ops(aten: fx.GraphModule) -> int:
     )
 
 
-def through_aot(
-    backend: str, gm: fx.GraphModule, inputs: Sequence[Any], compile_: Compile
-) -> Function:
+def through_aot(backend: str, gm: fx.GraphModule, inputs: list[Any], compile_: Compile) -> Function:
     """A function of the graph's inputs: what `compile_` makes of it, wherever that is right."""
+    if gm.meta.get(VARIES):
+        return per_size(lambda gm, inputs: through_aot(backend, gm, inputs, compile_))(gm, inputs)
     why = _obstacle(gm, inputs)
     if why is not None:
         return _as_it_is(backend, gm, why)
