@@ -45,6 +45,29 @@ def results(text: str) -> list[str]:
     return re.findall(r"^ +\d+ +\d+\.\d+ .*|^Losses, .*", text, re.MULTILINE)
 
 
+DYNAMO = """
+import torch
+
+def inner(x):
+    return x.cos() * 2
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return inner(x).sin() + inner(x)
+
+compiled = torch.compile(Net(), backend="eager", fullgraph=True)
+for k in range(4):
+    print(compiled(torch.ones(2) * k), Net()(torch.ones(2)), inner(torch.ones(2)))
+print(torch.export.export(Net(), (torch.ones(2),)).graph_module.code)
+"""
+
+
+@pytest.mark.slow
+def test_a_program_that_uses_dynamo(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(DYNAMO, encoding="utf-8")
+    assert not same(tmp_path, "program.py").status
+
+
 MODEL = """
 import torch
 from torch import nn
