@@ -64,7 +64,7 @@ class Outcome:
 
 
 def with_numbers(leaf: Any, number: Callable[[Size], Any]) -> Any:
-    """A leaf of a call's arguments with numbers for expressions: for itself, or a slice's bounds."""
+    """An argument with numbers for expressions: for itself, or for the bounds of a slice."""
     match leaf:
         case Size():
             return number(leaf)
