@@ -14,6 +14,7 @@ from jitpkg.tracer import (
     constants,
     containers,
     formatting,
+    numbers,
     operators,
     reasons,
     subscripts,
@@ -79,7 +80,7 @@ def len_(vm: VM, value: Value, /) -> Value:
             size = vm.facts(value).size
             if not size:
                 vm.raise_new(TypeError, "len() of a 0-d tensor")
-            return Constant(size[0])
+            return numbers.length(vm, size[0])
     method = vm.method_of_class(value, "__len__")
     if method is None:
         vm.raise_new(
