@@ -104,7 +104,7 @@ def of_call(name: str, call: Callable[..., Any], args: Any, kwargs: Any) -> Outc
         with rows:
             result = stand_ins.call(call)
     except Raises as error:
-        raise WouldRaise(str(error)) from None
+        raise WouldRaise(error) from None
     except Exception as error:
         raise Unsure(str(error)) from None
     return stand_ins.outcome(result, _facts, written=frozenset(rows.written), random=rows.random)
