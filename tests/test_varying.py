@@ -79,6 +79,16 @@ def scaled(q, k):
     return scores.masked_fill(~mask, -1e9).softmax(-1)
 
 
+def sliced(x, n):
+    length = x.shape[1] // 2
+    return x[:, :length], x[1:, length:], x[..., :n].sum(), x[: x.shape[0] - 1, -length:]
+
+
+def joined(x):
+    lead: tuple[int, ...] = (2,)
+    return x.reshape(lead + x.shape[1:] + (-1,))
+
+
 def padded(x):
     length = x.shape[-1]
     missing = -length % 8
@@ -105,6 +115,7 @@ def decides(x):
     return x + 1
 
 
+EACH = [(torch.randn(2, n, 3),) for n in range(2, 9)]
 BATCHES = [*range(2, 30), 64, 1, 0, 50]
 
 
@@ -117,6 +128,9 @@ BATCHES = [*range(2, 30), 64, 1, 0, 50]
         (flattened, [(torch.randn(n, 4),) for n in BATCHES if n], 3),
         (windows, [(torch.randn(n, 6), torch.randn(n + 2, 6)) for n in range(3, 12)], 2),
         (scaled, [(torch.randn(2, n, 4), torch.randn(2, n, 4)) for n in range(2, 12)], 2),
+        (sliced, [(torch.randn(4, n), n) for n in range(4, 12)], 2),
+        (lambda x: x.new_zeros(x.shape[:-1] + x.shape[2:]) + x.shape.numel(), EACH, 3),
+        (joined, EACH, 3),
         (padded, [(torch.randn(3, n),) for n in range(2, 40)], 9),
         (made, [(n,) for n in range(2, 12)], 2),
         (heads, [(torch.randn(n, n + 1, 4),) for n in range(2, 9)], 2),

@@ -63,6 +63,17 @@ class Outcome:
     """Under which it is so, where sizes vary."""
 
 
+def with_numbers(leaf: Any, number: Callable[[Size], Any]) -> Any:
+    """An argument with numbers for expressions: for itself, or for the bounds of a slice."""
+    match leaf:
+        case Size():
+            return number(leaf)
+        case slice(start=start, stop=stop, step=step):
+            return slice(*(with_numbers(part, number) for part in (start, stop, step)))
+        case _:
+            return leaf
+
+
 class StandIns:
     """Tensors without data that stand for the tensor arguments of one call."""
 
@@ -80,7 +91,7 @@ class StandIns:
         leaves, self._spec = pytree.tree_flatten((args, kwargs), is_leaf=_is_facts)
         made = {id(f): _stand_in(f, device, number) for f in leaves if isinstance(f, TensorFacts)}
         self.tensors = list(made.values())
-        numbers = (number(leaf) if isinstance(leaf, Size) else leaf for leaf in leaves)
+        numbers = (with_numbers(leaf, number) for leaf in leaves)
         self._leaves = [made.get(id(leaf), leaf) for leaf in numbers]
         self._versions = [_version(tensor) for tensor in self.tensors]
 

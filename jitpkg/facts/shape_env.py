@@ -88,7 +88,11 @@ class Bridge:
 
     def relations(self) -> tuple[Relation, ...]:
         """What torch has relied on."""
-        return tuple(self._relation(guard.expr) for guard in self.env.guards)
+        return tuple(
+            self._relation(part)
+            for guard in self.env.guards
+            for part in sympy.And.make_args(guard.expr)
+        )
 
     def _relation(self, expr: Any) -> Relation:
         if isinstance(expr, sympy.Not):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, cast
 
@@ -165,6 +165,11 @@ def _now(value: Value) -> int | float:
     number = _of_constant(value)
     assert number is not None
     return number
+
+
+def among(vm: VM, values: Iterable[Value]) -> bool:
+    """Whether a number that varies is among these."""
+    return any(isinstance(vm.peek(value), Number) for value in values)
 
 
 # Operations

@@ -23,6 +23,7 @@ from jitpkg.facts.outcome import (
     Outcome,
     TheArgument,
     WouldRaise,
+    with_numbers,
 )
 from jitpkg.facts.sizes import Length, Size
 from jitpkg.facts.tensor import TensorFacts, facts_of, why_not_plain
@@ -271,15 +272,13 @@ def _of_numbers(
 
     def leaf(value: Any) -> Any:
         match value:
-            case Size():
-                return now(value)
             case TensorFacts():
                 if id(value) not in known:
                     size, stride = tuple(map(now, value.size)), tuple(map(now, value.stride))
                     known[id(value)] = replace(value, size=size, stride=stride)
                 return known[id(value)]
             case _:
-                return value
+                return with_numbers(value, now)
 
     args, kwargs = pytree.tree_map(leaf, (args, kwargs))
     return vm.answers.of_call(name, call, args, kwargs)

@@ -329,7 +329,7 @@ def _any_order(vm: VM, iterable: Value) -> Any:
 def prod(vm: VM, iterable: Value, /, *, start: Value | None = None) -> Value:
     items = Tuple(tuple(vm.unpack(iterable)))
     first = Constant(1) if start is None else start
-    if constants.foldable(vm, (items, first), {}):
+    if not numbers.among(vm, items.items) and constants.foldable(vm, (items, first), {}):
         return constants.fold(vm, math.prod, (items,), {"start": first})
     for item in items.items:
         first = vm.binary("*", first, item)
@@ -350,7 +350,8 @@ def sum_(vm: VM, iterable: Value, /, start: Value | None = None) -> Value:
     total: Value = Constant(0) if start is None else start
     pending: list[Value] | None = [] if constants.is_constant(vm, total) else None
     for item in each(vm, iterable):
-        if pending is not None and constants.is_constant(vm, item):
+        varies = numbers.among(vm, (item,))
+        if pending is not None and not varies and constants.is_constant(vm, item):
             pending.append(item)
             continue
         if pending is not None:
