@@ -5,6 +5,7 @@
 #   make fuzz    compare compiled and eager functions for many random arguments: EXAMPLES=200 each
 #   make check   format, lint, types, layers, house rules
 #   make stdlib  rewrite functions of the standard library and run its own tests (needs no torch)
+#   make auto    whole programs, and the standard library's tests, with the import hook
 #   make bench   run the benchmarks
 #   make clean   remove the environments and caches
 #
@@ -49,6 +50,10 @@ rules: setup
 
 stdlib: $(STDLIB_VENV)/ready
 	$(STDLIB_VENV)/bin/python -m tests.stdlib.run $(ARGS)
+
+auto: setup
+	$(VENV_PYTHON) -m pytest -q -m slow tests/auto
+	$(VENV_PYTHON) -m tests.auto.library $(ARGS)
 
 bench: setup
 	$(VENV_PYTHON) benchmarks/run.py $(ARGS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -20,6 +21,10 @@ class Program:
 
     title: str
     make: Callable[[], tuple[Callable[..., Any], Calls]]
+    target: float | None = None
+    """What jitpkg may add at most, as a part of what torch.compile adds."""
+    slow: bool = False
+    """Whether it is left out where only a few rounds are run."""
     in_new_process: bool = False
     """Whether its first call is measured in a new process, too."""
 
@@ -51,6 +56,15 @@ def one_break(x: Tensor) -> Tensor:
     return y * 2
 
 
+def twenty_breaks() -> Callable[[Tensor], Tensor]:
+    """A function of forty statements, of which every other one is a break."""
+    body = "    x = x + 1\n    print(end='')\n" * 20
+    namespace: dict[str, Any] = {}
+    exec(f"def twenty_breaks(x):\n{body}    return x\n", namespace)
+    function: Callable[[Tensor], Tensor] = namespace["twenty_breaks"]
+    return function
+
+
 def printing_loop(x: Tensor) -> Tensor:
     for _ in range(100):
         x = x + 1
@@ -72,10 +86,23 @@ class Settings:
         return x * total
 
 
-def perceptron(modules: int) -> nn.Module:
+def perceptron(modules: int, *, grad: bool = False) -> nn.Module:
     """A perceptron of so many modules: the container, and linear layers and activations in turn."""
     layers = [nn.Linear(4, 4) if k % 2 == 0 else nn.ReLU() for k in range(modules - 1)]
-    return nn.Sequential(*layers).requires_grad_(False)
+    return nn.Sequential(*layers).requires_grad_(grad)
+
+
+class OfParameters(nn.Module):
+    """One module with so many parameters of its own."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.weights = nn.ParameterList(torch.ones(4) for _ in range(count))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for weight in self.weights:
+            x = x * weight
+        return x
 
 
 def of_many_classes() -> nn.Module:
@@ -125,24 +152,42 @@ def transformer_block() -> nn.Module:
     return Block(16, 2).requires_grad_(False)
 
 
+def _perceptron_with_grad(modules: int) -> tuple[Callable[..., Any], Calls]:
+    return perceptron(modules, grad=True), [(_tensor(),)]
+
+
 def _tensor() -> Tensor:
     return torch.ones(4)
 
 
 PROGRAMS = (
-    Program("x + 1", lambda: (increment, [(_tensor(),)]), in_new_process=True),
-    Program("3 tensors", lambda: (add_three, [(_tensor(), _tensor(), _tensor())])),
+    Program("x + 1", lambda: (increment, [(_tensor(),)]), target=1 / 8, in_new_process=True),
+    Program("3 tensors", lambda: (add_three, [(_tensor(), _tensor(), _tensor())]), target=1 / 6),
     Program("20 scalars", lambda: (with_scalars, [(_tensor(), *range(20))])),
     Program("40 attributes", lambda: (Settings().weighted, [(_tensor(),)])),
     Program("8 entries in turn", lambda: (by_mode, [(_tensor(), mode) for mode in MODES])),
-    Program("MLP of 10 modules", lambda: (perceptron(10), [(_tensor(),)]), in_new_process=True),
-    Program("MLP of 100 modules", lambda: (perceptron(100), [(_tensor(),)])),
+    Program(
+        "MLP of 10 modules", lambda: (perceptron(10), [(_tensor(),)]), target=1, in_new_process=True
+    ),
+    Program("MLP of 100 modules", lambda: (perceptron(100), [(_tensor(),)]), target=1),
+    Program("MLP of 300 modules", lambda: (perceptron(300), [(_tensor(),)]), target=1, slow=True),
+    *(
+        Program(
+            f"{count} modules with grad",
+            partial(_perceptron_with_grad, count),
+            target=1,
+            slow=count > 10,
+        )
+        for count in (10, 100, 300)
+    ),
+    Program("100 parameters", lambda: (OfParameters(100), [(_tensor(),)]), target=1),
     Program("20 module classes", lambda: (of_many_classes(), [(_tensor(),)])),
     Program(
         "transformer block",
         lambda: (transformer_block(), [(torch.ones(1, 4, 16),)]),
         in_new_process=True,
     ),
-    Program("one break", lambda: (one_break, [(_tensor(),)])),
+    Program("one break", lambda: (one_break, [(_tensor(),)]), target=1 / 5),
+    Program("20 breaks", lambda: (twenty_breaks(), [(_tensor(),)]), target=1 / 5, slow=True),
     Program("print in a loop of 100", lambda: (printing_loop, [(_tensor(),)])),
 )

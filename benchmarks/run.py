@@ -4,8 +4,9 @@ Eager code, jitpkg and torch.compile(backend="eager") take turns in one process,
 that whatever slows the machine slows all three. All run the same ops; what differs is the way to
 them.
 
-    python benchmarks/run.py            two or three minutes
+    python benchmarks/run.py            five minutes or so
     python benchmarks/run.py --quick    fewer rounds: only to see that it works
+    python benchmarks/run.py --tracing  how long it takes to trace models, and nothing else
     python benchmarks/run.py --inductor and the first call with torch.compile's default backend
 """
 
@@ -27,8 +28,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from models import Model, available
 from programs import PROGRAMS, Calls, Program
 from torch import fx
+from tracing import traces, warm_up
 
 import jitpkg
 
@@ -64,6 +67,8 @@ class Row:
     """Of one program, by compiler."""
 
     title: str
+    target: float | None
+    """What jitpkg may add at most, as a part of what torch.compile adds."""
     call: dict[str, float]
     """Seconds of a call."""
     added: dict[str, float]
@@ -132,7 +137,7 @@ def measured(program: Program, rounds: int, seconds_per_round: float) -> Row:
         for name, column in times.items()
     }
     first = {name: statistics.median(column) for name, column in firsts.items()}
-    return Row(program.title, call, added, first, graph_counts(program))
+    return Row(program.title, program.target, call, added, first, graph_counts(program))
 
 
 IN_A_NEW_PROCESS = """
@@ -209,19 +214,26 @@ def ratio(ours: float, theirs: float) -> str:
     return f"{ours / theirs:.2f}" if min(ours, theirs) > 0.1 / US else "-"
 
 
+def target(most: float | None, ours: float, theirs: float) -> str:
+    """The target of a ratio, marked where it is missed."""
+    if most is None:
+        return ""
+    return f"{most:.2f}{'!' if ours > max(0.1 / US, most * theirs) else ' '}"
+
+
 def print_calls(rows: list[Row]) -> None:
     print("\nOne call, in µs: eager, and what is added to it")
+    print("(behind that jitpkg / torch.compile: of what is added, its target, of calls, graphs)\n")
     print(
-        "(behind that jitpkg / torch.compile: of what is added, of whole calls, number of graphs)\n"
-    )
-    print(
-        f"{'':24}{'eager':>9}{'jitpkg':>11}{'torch.compile':>15}{'added':>9}{'call':>7}{'graphs':>11}"
+        f"{'':24}{'eager':>9}{'jitpkg':>11}{'torch.compile':>15}"
+        f"{'added':>8}{'target':>8}{'call':>7}{'graphs':>11}"
     )
     for row in rows:
         ours, theirs = row.added["jitpkg"], row.added["torch.compile"]
         print(
             f"{row.title:24}{US * row.call['eager']:9.1f}{US * ours:+11.1f}{US * theirs:+15.1f}"
-            f"{ratio(ours, theirs):>9}{ratio(row.call['jitpkg'], row.call['torch.compile']):>7}"
+            f"{ratio(ours, theirs):>8}{target(row.target, ours, theirs):>8}"
+            f"{ratio(row.call['jitpkg'], row.call['torch.compile']):>7}"
             f"{row.graphs['jitpkg']:7} / {row.graphs['torch.compile']}"
         )
 
@@ -269,9 +281,34 @@ def print_starts(programs: list[Program], rounds: int) -> None:
     print(f"\nimport jitpkg: {MS * statistics.median(import_jitpkg):.1f} ms")
 
 
+TRACING_TARGET = 1 / 2
+
+
+def print_tracing(models: list[Model], rounds: int) -> None:
+    print("\nTracing a model and the first call, without the eager call: ms, and MB at the peak")
+    print("(target 0.50 of torch.compile's time; graphs and ops of both, breaks of jitpkg)\n")
+    print(
+        f"{'':22}{'jitpkg':>9}{'torch.compile':>15}{'ratio':>8}"
+        f"{'MB':>7}{'MB':>7}{'graphs':>9}{'ops':>12}{'breaks':>8}"
+    )
+    warm_up()
+    for model in models:
+        found = traces(model, rounds)
+        ours, theirs = found["jitpkg"], found["torch.compile"]
+        missed = "!" if ours.seconds > TRACING_TARGET * theirs.seconds else " "
+        print(
+            f"{model.title:22}{MS * ours.seconds:9.0f}{MS * theirs.seconds:15.0f}"
+            f"{ratio(ours.seconds, theirs.seconds):>7}{missed}"
+            f"{ours.megabytes:7.1f}{theirs.megabytes:7.1f}{f'{ours.graphs} / {theirs.graphs}':>9}"
+            f"{f'{ours.ops} / {theirs.ops}':>12}{ours.breaks:8}",
+            flush=True,
+        )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measure what compiling adds to a call.")
     parser.add_argument("--quick", action="store_true", help="fewer rounds")
+    parser.add_argument("--tracing", action="store_true", help="only the tracing of models")
     parser.add_argument("--inductor", action="store_true", help="start with Inductor, too (slow)")
     arguments = parser.parse_args()
     quick = arguments.quick
@@ -282,11 +319,17 @@ def main() -> None:
     )
     for compile_ in COMPILERS.values():
         compile_(lambda x: x - 1)(torch.ones(2))  # each loads what it needs
-    rows = [measured(p, 1 if quick else 60, 0.001 if quick else 0.004) for p in PROGRAMS]
+    if arguments.tracing:
+        print_tracing(list(available()), 3)
+        return
+    programs = [program for program in PROGRAMS if not (quick and program.slow)]
+    rows = [measured(p, 1 if quick else 60, 0.001 if quick else 0.004) for p in programs]
     print_calls(rows)
     print_first_calls(rows)
     in_new_process = [p for p in PROGRAMS if p.in_new_process]
     print_starts(in_new_process[:1] if quick else in_new_process, 1 if quick else 5)
+    models = list(available())
+    print_tracing(models[:1] if quick else models, 1 if quick else 3)
     if arguments.inductor:
         print_inductor(in_new_process)
 

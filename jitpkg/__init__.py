@@ -7,7 +7,14 @@ import gc
 import importlib
 from typing import Any
 
-from jitpkg.marks import disable, graph_break, is_compiling
+from jitpkg.marks import (
+    disable,
+    graph_break,
+    is_compiling,
+    mark_dynamic,
+    mark_static,
+    mark_unbacked,
+)
 
 _HOMES = {
     "jit": "jitpkg.api",
@@ -21,7 +28,16 @@ _HOMES = {
 }
 _MODULES = ("config", "errors", "events")
 
-__all__ = ["disable", "graph_break", "is_compiling", *_HOMES, *_MODULES]  # noqa: PLE0604
+__all__ = [  # noqa: PLE0604
+    "disable",
+    "graph_break",
+    "is_compiling",
+    "mark_dynamic",
+    "mark_static",
+    "mark_unbacked",
+    *_HOMES,
+    *_MODULES,
+]
 
 
 def __getattr__(name: str) -> Any:

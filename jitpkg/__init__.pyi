@@ -14,6 +14,9 @@ from jitpkg.logs import set_logs as set_logs
 from jitpkg.marks import disable as disable
 from jitpkg.marks import graph_break as graph_break
 from jitpkg.marks import is_compiling as is_compiling
+from jitpkg.marks import mark_dynamic as mark_dynamic
+from jitpkg.marks import mark_static as mark_static
+from jitpkg.marks import mark_unbacked as mark_unbacked
 
 __all__ = [
     "Explanation",
@@ -27,6 +30,9 @@ __all__ = [
     "is_compiling",
     "jit",
     "list_backends",
+    "mark_dynamic",
+    "mark_static",
+    "mark_unbacked",
     "register_backend",
     "reset",
     "set_logs",

@@ -114,7 +114,8 @@ def jit(
     Args:
         fn: what to compile; without it, `jit` makes a decorator.
         fullgraph: raise `GraphBreak` where the function cannot be one graph.
-        dynamic: accepted; each size is compiled for by itself, for now.
+        dynamic: which sizes and Python numbers vary: those that have been seen to differ (None),
+            none (False), or all from the first call on (True).
         backend: a name of `list_backends()`, or `backend(gm, example_inputs) -> callable`.
         mode: of Inductor, as `torch.compile` takes it; other backends have none.
         options: for the backend; not together with `mode`.

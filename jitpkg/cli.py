@@ -97,7 +97,7 @@ class _Program:
         loader = (SourcelessFileLoader if file.endswith(".pyc") else SourceFileLoader)(_MAIN, file)
         hooks = auto.hooks_for(self.selection)
         if self.selection.selects(_MAIN, file):
-            code = hooks.module(code)
+            code = auto.hooked(hooks, code)
         vars(loader)["hooks"] = hooks  # they live as long as the module
         self.module.__loader__ = loader
         namespace["__cached__"] = None

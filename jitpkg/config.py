@@ -41,6 +41,12 @@ class Options:
     recompile_limit: int = 8
     """How many entries one region may have; beyond, calls that fit none run the original code."""
 
+    assume_static_by_default: bool = True
+    """Sizes and Python numbers are taken to be what they are, until they are seen to vary."""
+
+    automatic_dynamic_shapes: bool = True
+    """What differs from call to call is made to vary, so that an entry fits all of its values."""
+
     break_anywhere: bool = False
     """Break the graph before every instruction where that is possible: a test of the mechanism."""
 
@@ -155,6 +161,8 @@ verbose: bool
 verify_correctness: bool
 replay_side_effects: bool
 recompile_limit: int
+assume_static_by_default: bool
+automatic_dynamic_shapes: bool
 break_anywhere: bool
 break_before: int | None
 logs: str

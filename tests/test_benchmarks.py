@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[1]
 ROWS = [
     *["x + 1", "3 tensors", "20 scalars", "40 attributes", "8 entries in turn"],
     *["MLP of 10 modules", "MLP of 100 modules", "20 module classes", "transformer block"],
+    *["10 modules with grad", "100 parameters"],
     *["one break", "print in a loop of 100"],
 ]
 
@@ -31,5 +32,7 @@ def test_benchmarks_run() -> None:
     first_calls, starts = rest.split("From the start of a new process")
     assert [row for row in ROWS if f"\n{row} " not in calls] == []
     assert [row for row in ROWS if f"\n{row} " not in first_calls] == []
+    starts, tracing = starts.split("Tracing a model")
     assert "\nx + 1 " in starts
+    assert "\nResNet-like " in tracing
     assert "\nimport jitpkg: " in starts

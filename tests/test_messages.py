@@ -55,7 +55,7 @@ class Counts(torch.nn.Module):
 
 
 def test_the_warning_at_the_limit_names_the_line_of_the_call() -> None:
-    compiled = jitpkg.compile(Counts())
+    compiled = jitpkg.compile(Counts(), dynamic=False)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for _ in range(10):

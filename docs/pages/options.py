@@ -103,7 +103,8 @@ where a new entry is a whole call, the original code runs first, on copies of al
 reach, its globals among them, and with the same random numbers. `IncorrectResult` is raised where
 results, changes of arguments and globals, aliasing or random streams are not the same (floats: by
 more than 64 units of their dtype's precision), and says where. What cannot be copied is not
-verified. To compare exceptions, printed output and gradients as well, see
+verified, and while the copies are used other threads see them: this is for finding a mistake, not
+for use. To compare exceptions, printed output and gradients as well, see
 [Testing your own functions](testing.md).
 """
 

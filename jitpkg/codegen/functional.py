@@ -7,6 +7,7 @@ as it is, op by op. So does a graph of which AOTAutograd is known to make someth
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -19,13 +20,16 @@ from torch import fx
 from torch._functorch import config as functorch_config
 from torch._guards import TracingContext, tracing
 from torch.autograd import forward_ad
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from jitpkg import events
 from jitpkg.codegen.partial_backward import PartialBackward
+from jitpkg.codegen.per_size import per_size
 from jitpkg.codegen.straight_line import straight_line
 from jitpkg.errors import BackendError
 from jitpkg.facts import fake
 from jitpkg.facts.thread_state import snapshot
+from jitpkg.marks import VARIES
 
 Function = Callable[..., Any]
 
@@ -37,7 +41,7 @@ class Compiled:
     random: int = 0
     """How many ops of the forward graph draw from a random stream."""
     random_before: int = 0
-    """How many there were before the forward graph was split from the backward one."""
+    """How many the graph has: AOTAutograd drops those whose numbers nothing uses."""
     backward: PartialBackward = field(default_factory=PartialBackward)
     writes_last: bool = True
     """Whether nothing is written to an input before everything else has been done."""
@@ -49,11 +53,6 @@ class Compiled:
         """Look at a graph of ATen ops on its way to be compiled."""
         self.is_aten = True
         self.random += random_ops(aten)
-
-    def note_joint(self, aten: fx.GraphModule, _: object = None) -> fx.GraphModule:
-        """Look at the graph of both passes: splitting it may drop ops that nothing uses."""
-        self.random_before = random_ops(aten)
-        return aten
 
 
 Compile = Callable[[fx.GraphModule, list[torch.Tensor], Compiled], Function]
@@ -68,19 +67,18 @@ def random_ops(aten: fx.GraphModule) -> int:
     )
 
 
-def through_aot(
-    backend: str, gm: fx.GraphModule, inputs: Sequence[Any], compile_: Compile
-) -> Function:
+def through_aot(backend: str, gm: fx.GraphModule, inputs: list[Any], compile_: Compile) -> Function:
     """A function of the graph's inputs: what `compile_` makes of it, wherever that is right."""
+    if gm.meta.get(VARIES):
+        return per_size(lambda gm, inputs: through_aot(backend, gm, inputs, compile_))(gm, inputs)
     why = _obstacle(gm, inputs)
     if why is not None:
         return _as_it_is(backend, gm, why)
     mode, fakes = fake.like(inputs)
     context = TracingContext(mode)
-    compiled = Compiled()
-    settings = _SETTINGS | {"joint_custom_pass": compiled.note_joint}
+    compiled = Compiled(random_before=_random_ops_of(gm, inputs))
     try:
-        with _unnoticed(), tracing(context), functorch_config.patch(settings):
+        with _unnoticed(), tracing(context), functorch_config.patch(_SETTINGS):
             function = compile_(_copy(gm), fakes, compiled)
     except Exception as error:
         if compiled.is_aten:
@@ -108,8 +106,8 @@ _SETTINGS: dict[str, Any] = {
 
 
 def _obstacle(gm: fx.GraphModule, inputs: Sequence[Any]) -> str | None:
-    if any(_may_be_random(node) for node in unused(gm.graph)):
-        return _NOT_DRAWN
+    if any(map(_writes_to_overlap, gm.graph.nodes)):
+        return "a write to what may overlap with itself: eager code may refuse it"
     if not all(isinstance(x, torch.Tensor) for x in inputs):
         return "an input that is no tensor"
     if torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
@@ -123,16 +121,50 @@ _NO_LEVEL = -1
 _NOT_DRAWN = "random numbers that nothing uses: they would not be drawn"
 
 
-def unused(graph: fx.Graph) -> set[fx.Node]:
-    """The ops of which nothing is returned and that write to nothing."""
-    used: set[fx.Node] = set()
-    for node in reversed(graph.nodes):
-        name = str(getattr(node.target, "__name__", node.target))
-        writes = name.endswith("_") or name == "setitem" or "out" in node.kwargs
-        if node in used or writes or node.op == "output":
-            used.update(node.all_input_nodes)
-            used.add(node)
-    return {node for node in graph.nodes if node.op.startswith("call") and node not in used}
+def _writes_to_overlap(node: fx.Node) -> bool:
+    """Whether an op writes to a view that has been expanded, which an op on copies cannot tell."""
+    name = str(getattr(node.target, "__name__", node.target))
+    if not node.op.startswith("call") or not (name == "setitem" or name.strip("_") + "_" == name):
+        return False
+    written: Any = node.args[0] if node.args else None
+    while isinstance(written, fx.Node):
+        name = str(getattr(written.target, "__name__", written.target))
+        if name in _OVERLAPPING:
+            return True
+        if name in ("clone", "contiguous"):
+            return False
+        written = written.args[0] if written.args else None
+    return False
+
+
+_OVERLAPPING = frozenset(
+    {"expand", "expand_as", "broadcast_to", "broadcast_tensors", "as_strided", "unfold"}
+)
+
+
+class _RandomOps(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts the ops that draw from a random stream."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.count = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        self.count += torch.Tag.nondeterministic_seeded in func.tags
+        return func(*args, **(kwargs or {}))
+
+
+def _random_ops_of(gm: fx.GraphModule, inputs: Sequence[torch.Tensor]) -> int:
+    """How many random ops eager code does, whether or not anything uses the numbers."""
+    if not any(map(_may_be_random, gm.graph.nodes)):
+        return 0
+    mode, fakes = fake.like(inputs)
+    with _unnoticed(), mode, _RandomOps() as seen:
+        gm.forward(*fakes)
+    count: int = seen.count
+    return count
 
 
 def _may_be_random(node: fx.Node) -> bool:
@@ -160,15 +192,20 @@ def _copy(gm: fx.GraphModule) -> fx.GraphModule:
     return fx.GraphModule(torch.nn.Module(), graph, class_name=type(gm).__name__)
 
 
+_LOG = logging.getLogger("torch._subclasses.fake_tensor")
+
+
 @contextmanager
 def _unnoticed() -> Iterator[None]:
     """To trace a graph is to run what it has of changes to grad mode and autocast; and it warns."""
     restore = snapshot()
+    quiet, _LOG.disabled = _LOG.disabled, True  # it logs what it raises
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
+        _LOG.disabled = quiet
         restore()
 
 

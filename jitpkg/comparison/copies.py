@@ -11,6 +11,7 @@ import copy
 import enum
 import functools
 import io
+import pickle
 import random
 import sys
 import types
@@ -233,7 +234,7 @@ class Copies:
             return obj.__deepcopy__(self._made)
         try:
             reduced = obj.__reduce_ex__(4)
-        except TypeError as error:
+        except (TypeError, pickle.PicklingError) as error:
             raise InvalidArgument(
                 f"{obj!r} ({type(obj).__qualname__}) cannot be copied, so that two runs cannot"
                 " begin with the same: let the function make it."
@@ -260,7 +261,8 @@ class Copies:
                 made.__setstate__(state)
             else:
                 plain, slots = state if isinstance(state, tuple) else (state, None)
-                made.__dict__.update(plain or {})
+                if plain:
+                    made.__dict__.update(plain)
                 for name, value in (slots or {}).items():
                     setattr(made, name, value)
         for item in items or ():
@@ -279,21 +281,42 @@ def _of_the_process() -> Iterator[object]:
 
 
 def has_state(function: types.FunctionType) -> bool:
-    """Whether its cells hold anything but functions of which this is not true."""
-    return any(_is_state(cell, {id(function)}) for cell in function.__closure__ or ())
+    """Whether its cells or defaults hold anything that may change."""
+    return _has_state(function, set())
 
 
-def _is_state(cell: types.CellType, seen: set[int]) -> bool:
+def _has_state(function: types.FunctionType, seen: set[int]) -> bool:
+    if id(function) in seen or is_library(function.__module__ or ""):
+        return False
+    seen.add(id(function))
+    defaults = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+    if any(type(value) not in ATOMS and _is_state(value, seen) for value in defaults):
+        return True
     try:
-        content = cell.cell_contents
+        contents = [cell.cell_contents for cell in function.__closure__ or ()]
     except ValueError:
         return True
-    if not isinstance(content, types.FunctionType):
-        return not isinstance(content, _SHARED)
-    if id(content) in seen:
+    return any(_is_state(value, seen) for value in contents)
+
+
+def _is_state(value: object, seen: set[int]) -> bool:
+    if isinstance(value, types.FunctionType):
+        return _has_state(value, seen)
+    return not isinstance(value, _SHARED)
+
+
+_LIBRARIES = frozenset({"torch", "numpy", "jitpkg", "functorch", "torchgen"})
+
+
+def is_library(module: str) -> bool:
+    """Whether the state of this module's classes and globals is none of the user's program."""
+    root = module.partition(".")[0]
+    if root == "__main__":
         return False
-    seen.add(id(content))
-    return any(_is_state(inner, seen) for inner in content.__closure__ or ())
+    if root in _LIBRARIES or root in sys.stdlib_module_names:
+        return True
+    file = getattr(sys.modules.get(root), "__file__", None) or ""
+    return "site-packages" in file
 
 
 def _is(a: object, b: object) -> bool:

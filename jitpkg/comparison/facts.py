@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import enum
 import functools
-import sys
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,18 +12,16 @@ from typing import Any
 
 import torch
 
-from jitpkg.comparison.copies import ATOMS
+from jitpkg.comparison.copies import ATOMS, is_library
 
 _DRAINED = 20
 """So many items are taken from an iterator that a program returned."""
 
-_OWN_ATTRIBUTES = ("_compiled_call_impl", "__wrapped__", "__jitpkg")
+_OWN_ATTRIBUTES = ("_compiled_call_impl", "__jitpkg")
 """Attributes that compiling adds."""
 
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
 """The dictionaries of a module whose items are its attributes."""
-
-_LIBRARIES = frozenset({"torch", "numpy", "jitpkg", "functorch", "torchgen"})
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -206,7 +203,7 @@ class State:
         self, where: str, dictionary: dict[str, Any], *, is_module: bool = False
     ) -> None:
         for name, value in list(dictionary.items()):
-            if name.startswith(_OWN_ATTRIBUTES):
+            if name.startswith(_OWN_ATTRIBUTES) or (name[:2] == name[-2:] == "__"):
                 continue
             if is_module and (value is None or value in ({}, set())):
                 continue
@@ -215,17 +212,6 @@ class State:
                     self.add(f"{where}.{member}", registered)
                 continue
             self.add(f"{where}.{name}", value)
-
-
-def is_library(module: str) -> bool:
-    """Whether the state of this module's classes and globals is none of the user's program."""
-    root = module.partition(".")[0]
-    if root == "__main__":
-        return False
-    if root in _LIBRARIES or root in sys.stdlib_module_names:
-        return True
-    file = getattr(sys.modules.get(root), "__file__", None) or ""
-    return "site-packages" in file
 
 
 def content(cell: types.CellType) -> object:

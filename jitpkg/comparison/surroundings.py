@@ -18,8 +18,8 @@ from typing import Any
 
 import torch
 
-from jitpkg.comparison.copies import Copies, codes, has_state
-from jitpkg.comparison.facts import Fact, Phrase, State, is_library
+from jitpkg.comparison.copies import Copies, codes, has_state, is_library
+from jitpkg.comparison.facts import Fact, Phrase, State
 
 # The process
 
@@ -139,7 +139,7 @@ _NOTHING = _Nothing()
 
 
 class Names:
-    """The global variables and class attributes that functions of a program can name.
+    """The globals, class attributes and function attributes that functions of a program can name.
 
     Found by walking from some objects through the functions, classes and modules that they refer
     to; not into libraries.
@@ -147,6 +147,7 @@ class Names:
 
     def __init__(self, roots: Iterable[object]) -> None:
         self._places: dict[tuple[int, str], _Place] = {}
+        self._attributes: list[tuple[types.FunctionType, dict[str, Any]]] = []
         self._seen: dict[int, object] = {}
         for root in roots:
             self._walk(root)
@@ -156,17 +157,26 @@ class Names:
         for place in self._places.values():
             if place.value is not _NOTHING:
                 place.write(copies.of(place.value))
+        for function, attributes in self._attributes:
+            function.__dict__.update((name, copies.of(attributes[name])) for name in attributes)
 
     def restore(self) -> None:
         """Put the originals back."""
         for place in self._places.values():
             place.write(place.value)
+        for function, attributes in self._attributes:
+            for name in _attributes_of(function).keys() - attributes.keys():
+                del function.__dict__[name]
+            function.__dict__.update(attributes)
 
     def describe(self, state: State) -> None:
         for place in self._places.values():
             value = place.read()
             if value is not _NOTHING and not _is_code(value):
                 state.add(place.shown, value)
+        for function, _ in self._attributes:
+            for name, value in _attributes_of(function).items():
+                state.add(f"function {function.__qualname__}.{name}", value)
 
     def _walk(self, obj: Any) -> None:
         if id(obj) in self._seen:
@@ -198,6 +208,7 @@ class Names:
     def _function(self, function: types.FunctionType) -> None:
         if is_library(function.__module__ or ""):
             return
+        self._attributes.append((function, _attributes_of(function)))
         for cell in function.__closure__ or ():
             try:
                 self._walk(cell.cell_contents)
@@ -236,6 +247,11 @@ class Names:
         if not isinstance(place.value, _FIXED):
             self._places[key] = place
         self._walk(place.value)
+
+
+def _attributes_of(function: types.FunctionType) -> dict[str, Any]:
+    """A function's attributes, without those that Python and jitpkg use."""
+    return {name: value for name, value in vars(function).items() if not name.startswith("_")}
 
 
 _FIXED = (

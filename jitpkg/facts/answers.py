@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -12,6 +13,8 @@ from jitpkg.facts.outcome import Outcome
 from jitpkg.facts.rows.common import Unsure
 from jitpkg.facts.tensor import TensorFacts
 
+NO_VALUES: Mapping[str, int] = MappingProxyType({})
+
 
 class Facts:
     """Answers for calls. Not safe for threads: the caller holds a lock."""
@@ -19,7 +22,14 @@ class Facts:
     def __init__(self) -> None:
         self._fake: Any = None
 
-    def of_call(self, name: str, call: Callable[..., Any], args: Any, kwargs: Any) -> Outcome:
+    def of_call(
+        self,
+        name: str,
+        call: Callable[..., Any],
+        args: Any,
+        kwargs: Any,
+        values: Mapping[str, int] = NO_VALUES,
+    ) -> Outcome:
         """The outcome of `call(*args, **kwargs)`, with `TensorFacts` in place of tensors.
 
         The same facts object in two places stands for one tensor.
@@ -28,25 +38,29 @@ class Facts:
 
         Args:
             name: of the function or method, by which rows know it.
+            values: of the symbols in the call at hand, where sizes or other arguments vary.
 
         Raises:
             DataDependent: the result depends on the data of a tensor.
             WouldRaise: the call raises on such arguments.
+            NeedsNumbers: the answer is not known where sizes vary.
             NoFacts: there is no way to tell.
         """
-        if _on_cpu(args) and _on_cpu(kwargs):
+        if not values and _on_cpu(args) and _on_cpu(kwargs):
             try:
                 return meta.of_call(name, call, args, kwargs)
             except Unsure:
                 pass
-        return self._by_fake_tensors(call, args, kwargs)
+        return self._by_fake_tensors(call, args, kwargs, values)
 
-    def _by_fake_tensors(self, call: Callable[..., Any], args: Any, kwargs: Any) -> Outcome:
+    def _by_fake_tensors(
+        self, call: Callable[..., Any], args: Any, kwargs: Any, values: Mapping[str, int]
+    ) -> Outcome:
         if self._fake is None:
             from jitpkg.facts.fake import FakeFacts  # it imports torch's compiler: a second
 
             self._fake = FakeFacts()
-        outcome: Outcome = self._fake.of_call(call, args, kwargs)
+        outcome: Outcome = self._fake.of_call(call, args, kwargs, values)
         return outcome
 
 

@@ -6,8 +6,10 @@ It answers for every op, takes 130-500 µs for each, and a second of imports for
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,17 +20,20 @@ from torch._subclasses.fake_tensor import (
     UnsupportedOperatorException,
 )
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from jitpkg.facts.outcome import (
     HIDDEN_WRITES,
     DataDependent,
+    NeedsNumbers,
     NoFacts,
     Outcome,
     StandIns,
     WouldRaise,
     is_random,
 )
+from jitpkg.facts.shape_env import Bridge
 from jitpkg.facts.tensor import TensorFacts, facts_of, why_not_plain
 
 
@@ -62,16 +67,53 @@ class FakeFacts:
     def __init__(self) -> None:
         self._mode = FakeTensorMode(allow_non_fake_inputs=False)
 
-    def of_call(self, call: Callable[..., Any], args: Any, kwargs: Any) -> Outcome:
+    def of_call(
+        self, call: Callable[..., Any], args: Any, kwargs: Any, values: Mapping[str, int]
+    ) -> Outcome:
         """See `jitpkg.facts.answers.Facts.of_call`."""
-        observer = _Observer()
-        with self._mode:
-            stand_ins = StandIns(args, kwargs)
-            with observer, _translated_errors():
-                result = stand_ins.call(call)
-            return stand_ins.outcome(
-                result, _facts, written=frozenset(observer.written), random=observer.random
-            )
+        if not values:
+            return _asked(self._mode, call, args, kwargs)
+        bridge = Bridge(values)
+        mode = FakeTensorMode(allow_non_fake_inputs=False, shape_env=bridge.env)
+        mode.cache_enabled = False
+        outcome = _asked(mode, call, args, kwargs, bridge)
+        return replace(outcome, relations=bridge.relations())
+
+
+def _asked(
+    mode: FakeTensorMode,
+    call: Callable[..., Any],
+    args: Any,
+    kwargs: Any,
+    bridge: Bridge | None = None,
+) -> Outcome:
+    observer = _Observer()
+    with mode:
+        stand_ins = (
+            StandIns(args, kwargs)
+            if bridge is None
+            else StandIns(args, kwargs, number=bridge.symint)
+        )
+        with observer, _translated_errors():
+            result = stand_ins.call(call)
+        return stand_ins.outcome(
+            result if bridge is None else pytree.tree_map(partial(_number, bridge), result),
+            partial(_facts, bridge),
+            written=frozenset(observer.written),
+            random=observer.random,
+        )
+
+
+def _number(bridge: Bridge, leaf: Any) -> Any:
+    match leaf:
+        case torch.SymInt():
+            return bridge.length(leaf)
+        case torch.SymBool():
+            return bool(leaf)
+        case torch.SymFloat():
+            raise NeedsNumbers("a floating number")
+        case _:
+            return leaf
 
 
 def like(tensors: Sequence[torch.Tensor]) -> tuple[FakeTensorMode, list[torch.Tensor]]:
@@ -95,6 +137,8 @@ def _translated_errors() -> Iterator[None]:
         yield
     except (DataDependentOutputException, DynamicOutputShapeException) as error:
         raise DataDependent(str(error)) from error
+    except NeedsNumbers:
+        raise
     except (UnsupportedOperatorException, NotImplementedError) as error:
         raise NoFacts(str(error)) from error
     except Exception as error:
@@ -105,7 +149,7 @@ def _translated_errors() -> Iterator[None]:
         _LOG.disabled = quiet
 
 
-def _facts(fake: torch.Tensor) -> TensorFacts:
+def _facts(bridge: Bridge | None, fake: torch.Tensor) -> TensorFacts:
     why = why_not_plain(fake)
     if why is not None and not why.startswith("a tensor subclass, FakeTensor"):
         raise NoFacts(f"the result is {why}")
@@ -115,8 +159,8 @@ def _facts(fake: torch.Tensor) -> TensorFacts:
         cls=cls,
         dtype=facts.dtype,
         device=fake.device,
-        size=facts.size,
-        stride=facts.stride,
+        size=facts.size if bridge is None else tuple(map(bridge.length, facts.size)),
+        stride=facts.stride if bridge is None else tuple(map(bridge.length, facts.stride)),
         requires_grad=facts.requires_grad,
         is_leaf=facts.is_leaf,
         is_inference=facts.is_inference,

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from jitpkg.facts.sizes import Length, Relation, Size
 from jitpkg.facts.tensor import TensorFacts
 
 
@@ -18,6 +19,10 @@ class DataDependent(Exception):
 
 class NoFacts(Exception):
     """There is no way to say what an op returns."""
+
+
+class NeedsNumbers(Exception):
+    """The answer is known only where sizes that vary are numbers."""
 
 
 class WouldRaise(Exception):
@@ -54,17 +59,40 @@ class Outcome:
     """The tensor arguments that were written to."""
     random: bool
     """Whether the call draws from a random stream."""
+    relations: tuple[Relation, ...] = ()
+    """Under which it is so, where sizes vary."""
+
+
+def with_numbers(leaf: Any, number: Callable[[Size], Any]) -> Any:
+    """An argument with numbers for expressions: for itself, or for the bounds of a slice."""
+    match leaf:
+        case Size():
+            return number(leaf)
+        case slice(start=start, stop=stop, step=step):
+            return slice(*(with_numbers(part, number) for part in (start, stop, step)))
+        case _:
+            return leaf
 
 
 class StandIns:
     """Tensors without data that stand for the tensor arguments of one call."""
 
-    def __init__(self, args: Any, kwargs: Any, device: torch.device | None = None) -> None:
-        """Make one for each distinct `TensorFacts`, on `device` or else on its own."""
+    def __init__(
+        self,
+        args: Any,
+        kwargs: Any,
+        device: torch.device | None = None,
+        number: Callable[[Length], Any] = lambda length: length,
+    ) -> None:
+        """Make one for each distinct `TensorFacts`, on `device` or else on its own.
+
+        `number` makes numbers of lengths that are expressions.
+        """
         leaves, self._spec = pytree.tree_flatten((args, kwargs), is_leaf=_is_facts)
-        made = {id(f): _stand_in(f, device) for f in leaves if isinstance(f, TensorFacts)}
+        made = {id(f): _stand_in(f, device, number) for f in leaves if isinstance(f, TensorFacts)}
         self.tensors = list(made.values())
-        self._leaves = [made.get(id(leaf), leaf) for leaf in leaves]
+        numbers = (with_numbers(leaf, number) for leaf in leaves)
+        self._leaves = [made.get(id(leaf), leaf) for leaf in numbers]
         self._versions = [_version(tensor) for tensor in self.tensors]
 
     def call(self, function: Callable[..., Any]) -> Any:
@@ -118,22 +146,27 @@ def _is_facts(leaf: object) -> bool:
     return isinstance(leaf, TensorFacts)
 
 
-def _stand_in(facts: TensorFacts, device: torch.device | None) -> torch.Tensor:
+def _stand_in(
+    facts: TensorFacts, device: torch.device | None, number: Callable[[Length], Any]
+) -> torch.Tensor:
+    size, stride = tuple(map(number, facts.size)), tuple(map(number, facts.stride))
     with torch.inference_mode(facts.is_inference):
-        tensor = _values(facts, device or facts.device)
+        tensor = _values(facts, size, stride, device or facts.device)
     if facts.cls is not torch.Tensor:
         return torch.nn.Parameter(tensor, requires_grad=facts.requires_grad)
     return tensor
 
 
-def _values(facts: TensorFacts, device: torch.device) -> torch.Tensor:
+def _values(
+    facts: TensorFacts, size: tuple[Any, ...], stride: tuple[Any, ...], device: torch.device
+) -> torch.Tensor:
     if facts.is_leaf or not facts.requires_grad or facts.cls is not torch.Tensor:
-        made = torch.empty_strided(facts.size, facts.stride, dtype=facts.dtype, device=device)
+        made = torch.empty_strided(size, stride, dtype=facts.dtype, device=device)
         return made.requires_grad_(facts.requires_grad and facts.cls is torch.Tensor)
-    reach = sum((n - 1) * step for n, step in zip(facts.size, facts.stride, strict=True)) + 1
+    reach = sum((n - 1) * step for n, step in zip(size, stride, strict=True)) + 1
     memory = torch.empty(max(reach, 1), dtype=facts.dtype, device=device, requires_grad=True)
     with torch.enable_grad():
-        return memory.clone().as_strided(facts.size, facts.stride)
+        return memory.clone().as_strided(size, stride)
 
 
 def _version(tensor: torch.Tensor) -> int:

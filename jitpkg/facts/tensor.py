@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import torch
+
+from jitpkg.facts.sizes import Length, Size, plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,11 +19,16 @@ class TensorFacts:
     """`torch.Tensor` or `torch.nn.Parameter`."""
     dtype: torch.dtype
     device: torch.device
-    size: tuple[int, ...]
-    stride: tuple[int, ...]
+    size: tuple[Length, ...]
+    stride: tuple[Length, ...]
     requires_grad: bool
     is_leaf: bool
     is_inference: bool = False
+
+    @property
+    def is_symbolic(self) -> bool:
+        """Whether a size or a stride is another one on each call."""
+        return any(isinstance(length, Size) for length in (*self.size, *self.stride))
 
     def __str__(self) -> str:
         name = str(self.dtype).removeprefix("torch.")
@@ -30,14 +38,14 @@ class TensorFacts:
         return f"{name}[{', '.join(map(str, self.size))}]{strides}{where}{grad}"
 
 
-def contiguous_stride(size: tuple[int, ...]) -> tuple[int, ...]:
+def contiguous_stride(size: tuple[Any, ...]) -> tuple[Any, ...]:
     """Strides of a contiguous tensor, in elements."""
-    strides: list[int] = []
-    step = 1
+    strides: list[Any] = []
+    step: Any = 1
     for length in reversed(size):
         strides.append(step)
-        step *= max(length, 1)
-    return tuple(reversed(strides))
+        step = step * (length if isinstance(length, Size) else max(length, 1))
+    return tuple(plain(s) if isinstance(s, Size) else s for s in reversed(strides))
 
 
 @cache

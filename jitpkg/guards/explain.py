@@ -16,10 +16,11 @@ from jitpkg.guards.kinds import (
     Same,
     SetIs,
     StateIs,
-    TensorIs,
     brief,
     sources_of,
 )
+from jitpkg.guards.metadata import SizesAre, TensorIs
+from jitpkg.guards.numbers import Holds
 from jitpkg.guards.sources import (
     Attr,
     CellInput,
@@ -69,7 +70,7 @@ def first_failure(
 
 
 class _Words:
-    """Names as a person would write them; satisfies `jitpkg.guards.kinds.Names`."""
+    """Names as a person would write them; satisfies `jitpkg.guards.names.Names`."""
 
     def of(self, source: Source) -> str:
         return described(source)
@@ -110,7 +111,7 @@ def assumptions(guards: Iterable[Guard]) -> tuple[str, ...]:
 
 def _is_assumption(guard: Guard) -> bool:
     match guard:
-        case TensorIs():
+        case TensorIs() | SizesAre() | Holds():
             return True
         case ConstantIs(at) | Is(at, None | bool()):
             return _is_given(at)

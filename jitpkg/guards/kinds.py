@@ -7,24 +7,15 @@ import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import CellType, CodeType
-from typing import Protocol
 
 import torch
 
-from jitpkg.facts.tensor import TensorFacts
 from jitpkg.guards import leaves
+from jitpkg.guards.metadata import SizesAre, TensorIs
+from jitpkg.guards.names import Names
+from jitpkg.guards.numbers import Holds
 from jitpkg.guards.sources import Held, Source, described, object_name
 from jitpkg.guards.special import special
-
-
-class Names(Protocol):
-    """What generated text calls things."""
-
-    def of(self, source: Source) -> str:
-        """The expression or variable that holds what `source` leads to."""
-
-    def hold(self, obj: object, hint: str) -> str:
-        """The name of an object that the generated function holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -471,52 +462,6 @@ def lineage_check(cls: type, found: tuple[tuple[str, object], ...]) -> Callable[
 
 
 @dataclass(frozen=True, slots=True)
-class TensorIs:
-    """A tensor's metadata, all that ops depend on but its values."""
-
-    at: Source
-    facts: TensorFacts
-
-    def test(self, names: Names) -> str:
-        x, facts = names.of(self.at), self.facts
-        tests = [
-            f"type({x}) is {names.hold(facts.cls, facts.cls.__name__)}",
-            f"{x}.dtype is {names.hold(facts.dtype, str(facts.dtype).rpartition('.')[2])}",
-            f"{x}.layout is {names.hold(torch.strided, 'strided')} and not {x}.is_nested",
-            f"{x}.shape == {facts.size}",
-            f"{x}.stride() == {facts.stride}",
-            f"{x}.requires_grad is {facts.requires_grad}",
-            f"{x}.device == {names.hold(facts.device, 'device')}",
-            f"not {x}.is_conj()",
-            f"not {x}.is_neg()",
-            f"{x}.is_inference() is {facts.is_inference}",
-        ]
-        return " and ".join(tests)
-
-    def why(self, now: object) -> str:
-        return tensor_difference(described(self.at), now, self.facts)
-
-
-def tensor_difference(path: str, now: object, facts: TensorFacts) -> str:
-    """The first fact in which a tensor differs, as a sentence."""
-    if type(now) is not facts.cls or not isinstance(now, torch.Tensor):
-        return f"{path} is a {type(now).__qualname__}; built for {facts.cls.__qualname__}"
-    if now.layout is not torch.strided or now.is_nested:
-        return f"{path} is a {'nested' if now.is_nested else now.layout} tensor"
-    if now.ndim != len(facts.size):
-        return f"{path} has {now.ndim} dims; built for {len(facts.size)}"
-    for dim, (size, expected) in enumerate(zip(now.shape, facts.size, strict=True)):
-        if size != expected:
-            return f"{path} has size {size} in dim {dim}; built for {expected}"
-    for name in ("dtype", "device", "requires_grad"):
-        if getattr(now, name) != getattr(facts, name):
-            return f"{path} has {name} {getattr(now, name)}; built for {getattr(facts, name)}"
-    if now.stride() != facts.stride:
-        return f"{path} has stride {now.stride()}; built for {facts.stride}"
-    return f"{path} is another kind of tensor than {facts}, or is passed twice"
-
-
-@dataclass(frozen=True, slots=True)
 class StateIs:
     """A piece of torch's or Python's global state, as one expression."""
 
@@ -554,6 +499,8 @@ Guard = (
     | BasesAre
     | LineageIs
     | TensorIs
+    | SizesAre
+    | Holds
     | StateIs
 )
 
@@ -565,6 +512,8 @@ def sources_of(guard: Guard) -> tuple[Source, ...]:
             return at, other
         case BasesAre() | LineageIs() | StateIs():
             return ()
+        case TensorIs() | SizesAre() | Holds():
+            return guard.sources()
         case _:
             return (guard.at,)
 

@@ -8,18 +8,36 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch._C._dynamo import guards as _c
 
+from jitpkg.facts.sizes import Length, Size
+from jitpkg.facts.tensor import TensorFacts, facts_of
+
 Check = Callable[..., bool]
 
 
-def tensor_check(tensors: Sequence[torch.Tensor]) -> Check:
+def tensor_check(
+    tensors: Sequence[torch.Tensor], facts: Sequence[TensorFacts] | None = None
+) -> Check:
     """A function of as many tensors: whether each has the metadata, class and dispatch keys of
-    the one in its place, and all are distinct objects. 100 ns a tensor, against 330 in Python."""
-    return _c.TensorGuards(*tensors, dynamic_dims_sizes=None, dynamic_dims_strides=None).check
+    the one in its place, and all are distinct objects. 100 ns a tensor, against 330 in Python.
+
+    Sizes and strides that are expressions in `facts` are not compared.
+    """
+    if facts is None or not any(f.is_symbolic for f in facts):
+        return _c.TensorGuards(*tensors, dynamic_dims_sizes=None, dynamic_dims_strides=None).check
+    sizes: Any = [_numbers(f.size) for f in facts]
+    strides: Any = [_numbers(f.stride) for f in facts]
+    guards = _c.TensorGuards(*tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides)
+    return guards.check
+
+
+def _numbers(lengths: Sequence[Length]) -> list[int | None]:
+    return [None if isinstance(length, Size) else length for length in lengths]
 
 
 def global_state_check() -> Check:
@@ -63,8 +81,18 @@ def _tensor_check_works() -> bool:
             check(torch.nn.Parameter(x, requires_grad=False), y),
             tensor_check([x, x.clone()])(x, x),
             tensor_check([y.to(torch.complex64)])(y.to(torch.complex64).conj()),
+            not _varying(x)(torch.zeros(5, 3)),
+            _varying(x)(torch.zeros(2, 4)),
+            _varying(x)(torch.zeros(2, 3, dtype=torch.float64)),
         )
     )
+
+
+def _varying(t: torch.Tensor) -> Check:
+    """A check of a matrix of any number of rows."""
+    rows = Size(())
+    facts = replace(facts_of(t), size=(rows, t.shape[1]))
+    return tensor_check([t], [facts])
 
 
 def _global_state_check_works() -> bool:

@@ -12,7 +12,9 @@ from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, Modul
 import torch
 
 from jitpkg.guards import leaves
-from jitpkg.guards.kinds import Exists, Guard, StateIs, TensorIs, sources_of
+from jitpkg.guards.kinds import Exists, Guard, StateIs, sources_of
+from jitpkg.guards.metadata import SizesAre, TensorIs
+from jitpkg.guards.numbers import Holds
 from jitpkg.guards.sources import (
     Attr,
     BaseItem,
@@ -36,7 +38,7 @@ from jitpkg.guards.special import special
 class Text:
     """Lines of one generated function, with the objects that it holds.
 
-    Satisfies `jitpkg.guards.kinds.Names`.
+    Satisfies `jitpkg.guards.names.Names`.
     """
 
     def __init__(self, parameters: Mapping[Source, str], reserved: Iterable[str] = ()) -> None:
@@ -182,8 +184,8 @@ def _hint(source: Source) -> str:
 def order(guards: Iterable[Guard]) -> list[Guard]:
     """The order in which to test: a path is read only after all guards on what it is read from.
 
-    Cheap tests of the arguments come first, then global state, then what lies deeper; tensors
-    last, in one call.
+    Cheap tests of the arguments come first, then global state, then what lies deeper; then all
+    tensors, in one call, and last the numbers that vary.
     """
     return sorted(dict.fromkeys(guards), key=_rank)
 
@@ -191,6 +193,8 @@ def order(guards: Iterable[Guard]) -> list[Guard]:
 def _rank(guard: Guard) -> tuple[int, int]:
     if isinstance(guard, TensorIs):
         return 1000, 0
+    if isinstance(guard, SizesAre | Holds):
+        return 1001, 0
     if isinstance(guard, StateIs):
         return 0, 1
     return max((depth(source) for source in sources_of(guard)), default=1), 0
@@ -208,18 +212,30 @@ def write_tests(
     check that is faster than the guards' own text is made from them.
     """
     tensors = [guard for guard in guards if isinstance(guard, TensorIs)]
+    numbers = [guard for guard in guards if isinstance(guard, SizesAre | Holds)]
     for guard in guards:
         if isinstance(guard, Exists):
             text.read(guard.at)
-        elif not isinstance(guard, TensorIs):
+        elif not isinstance(guard, TensorIs | SizesAre | Holds):
             text.line(f"if not ({guard.test(text)}): {otherwise}")
-    if not tensors:
-        return
+    if tensors:
+        _write_tensor_tests(text, tensors, otherwise, examples)
+    for guard in numbers:
+        text.line(f"if not ({guard.test(text)}): {otherwise}")
+
+
+def _write_tensor_tests(
+    text: Text,
+    tensors: Sequence[TensorIs],
+    otherwise: str,
+    examples: Mapping[Source, torch.Tensor] | None,
+) -> None:
     names = [text.read(guard.at) for guard in tensors]
     if leaves.TENSOR_CHECK_WORKS and examples is not None:
         for name, guard in zip(names, tensors, strict=True):
             text.line(f"# {name}: {guard.facts}")
-        check = leaves.tensor_check([examples[guard.at] for guard in tensors])
+        given = [examples[guard.at] for guard in tensors]
+        check = leaves.tensor_check(given, [guard.facts for guard in tensors])
         text.line(f"if not {text.hold(check, 'tensors_same')}({', '.join(names)}): {otherwise}")
         return
     for guard in tensors:

@@ -29,6 +29,7 @@ from jitpkg.rewriter.handover import Handover
 from jitpkg.rewriter.originals import ORIGINALS
 from jitpkg.rewriter.points import Points
 from jitpkg.rewriter.produce import Produced, produce
+from jitpkg.tracer.history import History
 
 Result = tuple[int, Callable[..., Callable[..., Any]] | None, Any]
 
@@ -59,6 +60,7 @@ class Region:
         "full",
         "h",
         "handover",
+        "history",
         "rests",
         "run",
         "unchanged",
@@ -74,6 +76,7 @@ class Region:
         self.run: Run = self.miss
         self.full = False
         self.rests = 0
+        self.history = History()
 
     def native(self, arguments: tuple[object, ...]) -> Result:
         """Go on with the original code."""
@@ -232,6 +235,7 @@ class Dispatcher:
         exits = (*region.exits, exit_)
         if self.is_generator:
             old, region = region, Region(self, region.h)
+            region.history = old.history
             for entry in old.entries:
                 region.add(entry.copy())
         region.exits = exits
@@ -376,7 +380,15 @@ class Dispatcher:
             probe=region.probe,
             guards=self._followed if region.h == self.points.first() else (),
         )
-        produced = produce(name, region.handover, arguments, interface, self.compiler, options)
+        produced = produce(
+            name,
+            region.handover,
+            arguments,
+            interface,
+            self.compiler,
+            options,
+            region.history,
+        )
         if produced is None:
             return None, False, False
         self._entries += 1

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
+import torch
 from torch import fx
 
 from jitpkg import listing
@@ -21,12 +22,12 @@ from jitpkg.guards.kinds import (
     Has,
     Is,
     LineageIs,
-    Same,
     StateIs,
-    TensorIs,
     TypeIs,
     sources_of,
 )
+from jitpkg.guards.metadata import TensorIs
+from jitpkg.guards.numbers import Expression, Formula, number_text, read_by
 from jitpkg.guards.sources import Held, Item, Source, base_of
 from jitpkg.guards.state import state_guards
 from jitpkg.guards.text import Text, order, write_tests
@@ -135,9 +136,11 @@ def write_entry(
     text = _begin(interface)
     rebuilder = Rebuilder(text, trace.heap, compiler)
     operands = operands_of(trace)
-    sources, tensors = needed(trace.heap, [*outputs.values, *operands])
-    sources = [i.source for i in trace.inputs] + sources
-    _write_guards(text, guards, sources, trace, interface)
+    sources, tensors, numbers = needed(trace.heap, [*outputs.values, *operands])
+    inputs = [i.source for i in trace.inputs]
+    numbers.extend(origin for origin in inputs if isinstance(origin, Formula))
+    read = [s for i in inputs for s in (read_by(i) if isinstance(i, Formula) else [i])]
+    rebuilder.numbers = _write_guards(text, guards, [*read, *sources], numbers, trace)
     returned = _write_graph(text, rebuilder, trace, tensors, interface, graph, module)
     rebuilder.make(operands)
     for effect in trace.effects:
@@ -187,7 +190,7 @@ def write_idle_entry(
 ) -> Entry:
     """Generate an entry that knows of nothing to gain, and lets the original code run."""
     text = _begin(interface)
-    _write_guards(text, guards, [], trace, interface)
+    _write_guards(text, guards, [], [], trace)
     text.line(f"return {text.hold(interface.rest, 'original_code')}({_arguments(interface)})")
     run, source = _compiled(name, text, interface)
     return Entry(name, run, source, tuple(guards), None, 0, None)
@@ -254,10 +257,12 @@ def _write_guards(
     text: Text,
     guards: Sequence[Guard],
     sources: Sequence[Source],
+    numbers: Sequence[Expression],
     trace: Trace,
-    interface: Interface,
-) -> None:
+) -> dict[Expression, str]:
     """Guards, and all that is read from outside. A path that is gone is a guard that failed.
+
+    So is a number that cannot be computed any more. Returns the variables that hold numbers.
 
     A guard that fails leaves the loop that the whole entry is, once through: what is tried then
     must not be called inside the `try`.
@@ -267,24 +272,31 @@ def _write_guards(
     for guard in guards:
         inner.count(_paths(guard))
     inner.count(sources)
-    examples = {i.source: i.example for i in trace.inputs}
+    examples = {
+        i.source: i.example
+        for i in trace.inputs
+        if isinstance(i.example, torch.Tensor) and not isinstance(i.source, Formula)
+    }
     known = all(g.at in examples for g in guards if isinstance(g, TensorIs))
     write_tests(inner, guards, otherwise, examples if known else None)
     for source in sources:
         inner.read(source)
+    names: dict[Expression, str] = {}
+    for number in dict.fromkeys(numbers):
+        names[number] = inner.variable("number")
+        inner.line(f"{names[number]} = {number_text(number, inner)}")
     text.line("try:")
     text.extend(inner, fallback="pass")
     text.line(f"except {text.hold(MISSING, 'missing')}: {otherwise}")
+    return names
 
 
-MISSING = (AttributeError, LookupError, ValueError, TypeError)
-"""What reading a path raises where it leads nowhere any more."""
+MISSING = (AttributeError, LookupError, ValueError, TypeError, ArithmeticError)
+"""What is raised where a path leads nowhere any more, or a number cannot be computed."""
 
 
 def _paths(guard: Guard) -> tuple[Source, ...]:
-    if isinstance(guard, Same):
-        return guard.at, guard.other
-    return (guard.at,)
+    return sources_of(guard) or (guard.at,)
 
 
 def _write_graph(
@@ -303,7 +315,10 @@ def _write_graph(
     for tensor in tensors:
         names.append(text.variable(trace.nodes(tensor).name))
         rebuilder.names[tensor] = names[-1]
-    inputs = ", ".join(text.of(i.source) for i in trace.inputs)
+    inputs = ", ".join(
+        rebuilder.numbers[i.source] if isinstance(i.source, Formula) else text.of(i.source)
+        for i in trace.inputs
+    )
     held = text.hold(graph, "graph")
     failures = Failures(trace, module, graph, interface.parameters)
     text.line("try:")

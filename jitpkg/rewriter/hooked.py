@@ -180,6 +180,7 @@ class Stub:
     def drop(self, namespace: dict[str, Any]) -> None:
         """There is nothing to gain: give the function its own code back."""
         self.hooks.stubs.discard(self)
+        self.run = _rest  # nothing holds the stub now, and the door is closed
         for function in self._functions(namespace, thoroughly=False):
             function.__code__ = self.code
 
@@ -232,6 +233,11 @@ class Stub:
         for slot, value in zip(slots, arguments[: len(slots)], strict=True):
             frame[slot] = value
         return False, (values, *reversed(frame), function)
+
+
+def _rest(*arguments: Any) -> Answer:
+    """Run the code."""
+    return None
 
 
 # Is there a tensor?

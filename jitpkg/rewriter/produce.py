@@ -18,6 +18,8 @@ from jitpkg.errors import BackendError, GraphBreak
 from jitpkg.facts.answers import Facts
 from jitpkg.guards.explain import assumptions, shown
 from jitpkg.guards.kinds import Guard
+from jitpkg.guards.metadata import SizesAre
+from jitpkg.marks import VARIES
 from jitpkg.messages import break_message
 from jitpkg.rewriter.compiler import Compiler
 from jitpkg.rewriter.correctness import verify_graph
@@ -36,6 +38,7 @@ from jitpkg.rewriter.originals import ORIGINALS
 from jitpkg.rewriter.points import Points
 from jitpkg.rewriter.rebuild import can_rebuild, needed, reachable
 from jitpkg.tracer import reasons
+from jitpkg.tracer.history import History
 from jitpkg.tracer.region import Left, Limits
 from jitpkg.tracer.trace import Returned, Trace, trace
 
@@ -68,6 +71,7 @@ def produce(
     interface: Interface,
     compiler: Compiler,
     options: Options,
+    history: History,
 ) -> Produced | None:
     """Make an entry; None where another thread is tracing.
 
@@ -78,7 +82,7 @@ def produce(
     if not _TRACING.lock.acquire(blocking=False):
         return None
     try:
-        traced = _traced(name, handover, arguments, compiler, options)
+        traced = _traced(name, handover, arguments, compiler, options, history)
         guards = complete_guards(traced, interface)
         outputs = _outputs(traced, handover)
         if _is_idle(traced, outputs, options):
@@ -95,8 +99,13 @@ def _traced(
     arguments: tuple[object, ...],
     compiler: Compiler,
     options: Options,
+    history: History,
 ) -> Trace:
     points, h = handover.points, handover.h
+    history.automatic = options.automatic_dynamic_shapes
+    history.dynamic = compiler.dynamic
+    if compiler.dynamic is None and not options.assume_static_by_default:
+        history.dynamic = True
     began = time.perf_counter()
     traced = trace(
         handover.start(arguments),
@@ -109,6 +118,7 @@ def _traced(
             rebuild=can_rebuild,
             reachable=reachable,
         ),
+        history=history,
     )
     function = name.rpartition("#")[0]
     events.STREAM.emit(events.Traced(function, name, time.perf_counter() - began))
@@ -175,7 +185,7 @@ def _compiled(
     module = _module(name, traced, outputs)
     graph = _compile_graph(name, traced, module, compiler)
     if options.verify_correctness and traced.op_count:
-        verify_graph(name, module.forward, graph, [i.example for i in traced.inputs])
+        verify_graph(name, module, graph, [i.example for i in traced.inputs])
     began = time.perf_counter()
     entry = write_entry(name, traced, guards, outputs, interface, graph, module, compiler)
     seconds = time.perf_counter() - began
@@ -204,9 +214,12 @@ def _outputs(traced: Trace, handover: Handover) -> Outputs:
 
 def _module(name: str, traced: Trace, outputs: Outputs) -> fx.GraphModule:
     """The graph with its output: every tensor that Python needs behind it."""
-    _, tensors = needed(traced.heap, [*outputs.values, *operands_of(traced)])
+    _, tensors, _ = needed(traced.heap, [*outputs.values, *operands_of(traced)])
     traced.graph.output(tuple(traced.nodes(tensor) for tensor in tensors))
     module = fx.GraphModule(torch.nn.Module(), traced.graph, class_name=_class_name(name))
+    module.meta[VARIES] = any(isinstance(guard, SizesAre) for guard in traced.guards) or any(
+        not isinstance(i.example, torch.Tensor) for i in traced.inputs
+    )
     listing.drop_with(module, type(module).forward.__code__.co_filename)
     return module
 

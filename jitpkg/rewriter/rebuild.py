@@ -15,6 +15,7 @@ from typing import cast
 import torch
 
 from jitpkg.guards.kinds import static_lookup
+from jitpkg.guards.numbers import Expression, number_text, read_by
 from jitpkg.guards.sources import Held, Source
 from jitpkg.guards.special import special
 from jitpkg.guards.text import Text
@@ -49,6 +50,7 @@ from jitpkg.tracer.values import (
     Known,
     Lazy,
     Method,
+    Number,
     Object,
     Slice,
     Super,
@@ -154,9 +156,13 @@ def _object_parts(heap: Heap, value: Object) -> list[Value]:
     return found
 
 
-def needed(heap: Heap, values: Sequence[Value]) -> tuple[list[Source], list[Tensor]]:
-    """The paths to read before the graph runs, and the tensors that it must return."""
+def needed(
+    heap: Heap, values: Sequence[Value]
+) -> tuple[list[Source], list[Tensor], list[Expression]]:
+    """The paths to read and the numbers to compute before the graph runs, and the tensors that it
+    must return."""
     sources: list[Source] = []
+    numbers: list[Expression] = []
     tensors: list[Tensor] = []
     seen: set[Value] = set()
     todo = list(reversed(values))
@@ -170,11 +176,14 @@ def needed(heap: Heap, values: Sequence[Value]) -> tuple[list[Source], list[Tens
             sources.append(source)
         elif isinstance(value, Tensor):
             tensors.append(value)
+        elif isinstance(value, Number):
+            sources.extend(read_by(value.expression))
+            numbers.append(value.expression)
         else:
             if isinstance(value, Function | Continuation):
                 sources.append(value.globals)
             todo.extend(reversed(parts(heap, value)))
-    return sources, tensors
+    return sources, tensors, list(dict.fromkeys(numbers))
 
 
 class Rebuilder:
@@ -186,6 +195,8 @@ class Rebuilder:
         self.compiler = compiler
         self.names: dict[Value, str] = {}
         """Variables that hold values already."""
+        self.numbers: dict[Expression, str] = {}
+        """Variables that hold numbers which were computed before the graph ran."""
         self._fills: list[Object | Cell | Function] = []
 
     # Making
@@ -211,6 +222,9 @@ class Rebuilder:
         match value:
             case Constant():
                 return self._constant(value.value)
+            case Number():
+                known = self.numbers.get(value.expression)
+                return known or number_text(value.expression, self.text)
             case Tuple():
                 return self._named(value, "tuple", self._tuple(value))
             case Slice():

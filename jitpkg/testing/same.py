@@ -18,6 +18,8 @@ from jitpkg.comparison.differences import Difference, Tolerance, differences
 from jitpkg.comparison.facts import Fact, State, content
 from jitpkg.comparison.running import Call, observe
 from jitpkg.comparison.surroundings import Names, same_process
+from jitpkg.errors import InvalidArgument
+from jitpkg.marks import COMPILED
 from jitpkg.messages import counted
 
 _MOST_SHOWN = 8
@@ -98,6 +100,8 @@ class Comparison:
 
         Raises: what `assert_same` raises, but `NotTheSame`.
         """
+        if _is_compiled(fn):
+            raise InvalidArgument(f"{_name(fn)} is compiled already: give the original.")
         names = Names([fn, *([*c.args, *c.kwargs.values()] for c in calls)])
         run = partial(_run, fn, calls, names, backward=self.backward)
         eager = run(lambda target: target)
@@ -129,6 +133,11 @@ class Comparison:
         if len(found) > _MOST_SHOWN:
             lines.append(f"  … and {counted(len(found) - _MOST_SHOWN, 'other difference')}")
         return "\n".join(lines)
+
+
+def _is_compiled(fn: Any) -> bool:
+    fn = getattr(fn, "__func__", fn)
+    return COMPILED in getattr(fn, "__dict__", ()) or bool(getattr(fn, "_compiled_call_impl", None))
 
 
 def _name(obj: object) -> str:

@@ -24,6 +24,7 @@ from jitpkg.tracer import (
     construction,
     libraries,
     namespaces,
+    numbers,
     reasons,
     tensors,
     torch_calls,
@@ -42,6 +43,7 @@ from jitpkg.tracer.values import (
     Known,
     Lazy,
     Method,
+    Number,
     Object,
     Opaque,
     Tensor,
@@ -85,6 +87,8 @@ def call(
 
 def _call_known(vm: VM, function: Known, args: Args, kwargs: Kwargs, *, direct: bool) -> Value:
     obj: Any = function.obj
+    if id(obj) in _OF_NUMBERS and (number := _number(vm, obj, args, kwargs)) is not None:
+        return number
     row = ROWS.get(obj)
     if row is not None:
         return row(vm, args, kwargs)
@@ -110,6 +114,19 @@ def _call_known(vm: VM, function: Known, args: Args, kwargs: Kwargs, *, direct: 
     if method is None:
         vm.stop(reasons.RAISES, f"a call of a {type(obj).__qualname__}")
     return call(vm, method, args, kwargs, direct=direct)
+
+
+_OF_NUMBERS = frozenset(map(id, numbers.HANDLED))
+
+
+def _number(vm: VM, function: Any, args: Args, kwargs: Kwargs) -> Value | None:
+    """A call of a function that computes with numbers that vary."""
+    if kwargs:
+        return None
+    args = tuple(map(vm.peek, args))
+    if not any(isinstance(arg, Number) for arg in args):
+        return None
+    return numbers.call(vm, function, args)
 
 
 def _refuse_builtin(vm: VM, obj: types.BuiltinFunctionType) -> None:

@@ -23,6 +23,7 @@ from jitpkg.tracer.values import (
     Lazy,
     Marker,
     Method,
+    Number,
     Object,
     Opaque,
     Slice,
@@ -156,9 +157,9 @@ _VIEW_CLASSES = {"keys": type({}.keys()), "values": type({}.values()), "items": 
 
 def class_of(vm: VM, value: Value) -> type:
     """`type(value)`"""
-    value = vm.look(value)
+    value = vm.peek(value)
     match value:
-        case Constant():
+        case Constant() | Number():
             return type(value.value)
         case Known() | Opaque():
             return type(value.obj)

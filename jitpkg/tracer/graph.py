@@ -11,16 +11,17 @@ from typing import Any
 import torch
 from torch import fx
 
+from jitpkg.guards.numbers import Formula
 from jitpkg.guards.sources import Source, described
 
 
 @dataclass(frozen=True, slots=True)
 class GraphInput:
-    """A placeholder and the tensor that it stands for."""
+    """A placeholder, and the tensor or number that it stands for."""
 
     node: fx.Node
-    source: Source
-    example: torch.Tensor
+    source: Source | Formula
+    example: torch.Tensor | int | float
 
 
 class GraphWriter:
@@ -30,10 +31,12 @@ class GraphWriter:
         self.graph = fx.Graph()
         self.inputs: list[GraphInput] = []
         self._ops: list[fx.Node] = []
+        self._arithmetic: set[fx.Node] = set()
+        """Nodes that compute with numbers, and are no ops by themselves."""
 
     @property
     def op_count(self) -> int:
-        return len(self._ops)
+        return len(self._ops) - len(self._arithmetic)
 
     def placeholder(self, source: Source, example: torch.Tensor) -> fx.Node:
         """The node for a tensor that exists."""
@@ -41,6 +44,20 @@ class GraphWriter:
         with self._behind_inputs():
             node = self.graph.placeholder(name)
         self.inputs.append(GraphInput(node, source, example))
+        return node
+
+    def number(self, source: Source | Formula, example: int | float) -> fx.Node:
+        """The node for a number that is computed anew on each call."""
+        name = "number" if isinstance(source, Formula) else described(source)
+        with self._behind_inputs():
+            node = self.graph.placeholder(re.sub(r"\W+", "_", name).strip("_") or "value")
+        self.inputs.append(GraphInput(node, source, example))
+        return node
+
+    def arithmetic(self, target: Callable[..., Any], args: tuple[Any, ...]) -> fx.Node:
+        """A node that computes with numbers."""
+        node = self.call_function(target, args, {})
+        self._arithmetic.add(node)
         return node
 
     def call_function(
@@ -58,9 +75,15 @@ class GraphWriter:
         """Erase what was added since `mark`."""
         inputs, ops = mark
         while len(self._ops) > ops:
-            self.graph.erase_node(self._ops.pop())
+            node = self._ops.pop()
+            self._arithmetic.discard(node)
+            self.graph.erase_node(node)
         while len(self.inputs) > inputs:
             self.graph.erase_node(self.inputs.pop().node)
+
+    def names_since(self, mark: tuple[int, int]) -> list[str]:
+        """The nodes added since `mark`, inputs not counted."""
+        return [node.name for node in self._ops[mark[1] :]]
 
     def _added(self, node: fx.Node) -> fx.Node:
         self._ops.append(node)

@@ -22,6 +22,7 @@ from jitpkg.tracer.values import (
     Known,
     Lazy,
     Method,
+    Number,
     Object,
     Opaque,
     Slice,
@@ -102,6 +103,7 @@ def source_of(value: Value) -> Source | None:
         case (
             Lazy()
             | Constant()
+            | Number()
             | Known()
             | Tensor()
             | Tuple()

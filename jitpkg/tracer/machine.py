@@ -20,6 +20,7 @@ from jitpkg.tracer import (
     exceptions,
     iterators,
     look,
+    numbers,
     operators,
     reasons,
     tensors,
@@ -31,6 +32,7 @@ from jitpkg.tracer.values import (
     Known,
     Lazy,
     Method,
+    Number,
     Object,
     Tensor,
     Tuple,
@@ -86,7 +88,14 @@ class Machine(VM):
     # What exists
 
     def look(self, value: Value) -> Value:
-        return look.look(self, value) if isinstance(value, Lazy) else value
+        if isinstance(value, Lazy):
+            return look.look(self, value)
+        return numbers.constant(self, value) if isinstance(value, Number) else value
+
+    def peek(self, value: Value) -> Value:
+        if isinstance(value, Lazy):
+            return numbers.existing(self, value) or look.look(self, value)
+        return value
 
     def identify(self, value: Value) -> Value:
         return look.identified(self, value)

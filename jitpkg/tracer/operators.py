@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import math
 import operator
 from collections.abc import Callable, Mapping
 from types import FunctionType, MappingProxyType, WrapperDescriptorType
@@ -10,8 +11,9 @@ from typing import Any
 
 import torch
 
+from jitpkg.facts import sizes
 from jitpkg.guards.kinds import ABSENT
-from jitpkg.tracer import classes, constants, reasons
+from jitpkg.tracer import classes, constants, numbers, reasons
 from jitpkg.tracer.values import (
     FALSE,
     TRUE,
@@ -21,6 +23,7 @@ from jitpkg.tracer.values import (
     Known,
     Marker,
     Method,
+    Number,
     Object,
     Opaque,
     Slice,
@@ -74,7 +77,12 @@ COMPARE: Mapping[str, tuple[Callable[[Any, Any], Any], str, str]] = MappingProxy
 
 def unary(vm: VM, name: str, value: Value) -> Value:
     """`-value` and its like."""
-    value = vm.look(value)
+    value = vm.peek(value)
+    if isinstance(value, Number):
+        found = numbers.unary(vm, name, value)
+        if found is not None:
+            return found
+        value = vm.look(value)
     function, special = UNARY[name]
     if isinstance(value, Tensor):
         _check_operator(vm, value, special.strip("_"))
@@ -91,12 +99,18 @@ def unary(vm: VM, name: str, value: Value) -> Value:
 
 def binary(vm: VM, name: str, a: Value, b: Value, *, in_place: bool = False) -> Value:
     """`a + b` and its like, or `a += b`."""
-    a, b = vm.look(a), vm.look(b)
+    a, b = vm.peek(a), vm.peek(b)
     function, in_place_function, stem = BINARY[name]
+    if isinstance(a, Number) or isinstance(b, Number):
+        number = numbers.binary(vm, name, a, b)
+        if number is not None:
+            return number
+        if not isinstance(a, Tensor) and not isinstance(b, Tensor):
+            a, b = vm.look(a), vm.look(b)
     if isinstance(a, Tensor) or (isinstance(b, Tensor) and not in_place):
         return _tensor_binary(vm, in_place_function if in_place else function, stem, a, b)
     if isinstance(b, Tensor):
-        result = None if isinstance(a, Constant | Tuple) else _in_place(vm, stem, a, b)
+        result = None if isinstance(a, Constant | Number | Tuple) else _in_place(vm, stem, a, b)
         return binary(vm, name, a, b) if result is None else result
     if isinstance(a, Constant) and isinstance(b, Constant):
         return constants.fold(vm, in_place_function if in_place else function, (a, b))
@@ -121,7 +135,7 @@ def _tensor_binary(
     vm: VM, function: Callable[[Any, Any], Any], stem: str, a: Value, b: Value
 ) -> Value:
     other = b if isinstance(a, Tensor) else a
-    if isinstance(other, Tensor | Constant | Tuple) or _is_plain_sequence(other):
+    if isinstance(other, Tensor | Constant | Number | Tuple) or _is_plain_sequence(other):
         _check_operator(vm, a if isinstance(a, Tensor) else b, stem)
         return vm.op(function, (a, b))
     if isinstance(other, Known) and isinstance(other.obj, int | float):  # an enum's member
@@ -215,8 +229,14 @@ def _is_not_implemented(vm: VM, value: Value) -> bool:
 
 def compare(vm: VM, name: str, a: Value, b: Value) -> Value:
     """`a < b` and its like."""
-    a, b = vm.look(a), vm.look(b)
+    a, b = vm.peek(a), vm.peek(b)
     function, special, reflected = COMPARE[name]
+    if isinstance(a, Number) or isinstance(b, Number):
+        number = numbers.compare(vm, name, a, b)
+        if number is not None:
+            return number
+        if not isinstance(a, Tensor) and not isinstance(b, Tensor):
+            a, b = vm.look(a), vm.look(b)
     if isinstance(a, Tensor) or isinstance(b, Tensor):
         return _tensor_compare(vm, name, function, a, b)
     if isinstance(a, Constant) and isinstance(b, Constant):
@@ -269,7 +289,9 @@ def _tensor_compare(
     _check_operator(vm, a if isinstance(a, Tensor) else b, COMPARE[name][1].strip("_"))
     if isinstance(other, Tensor):
         return vm.op(function, (a, b))
-    if isinstance(other, Constant) and isinstance(other.value, bool | int | float | complex):
+    if isinstance(other, Constant | Number) and isinstance(
+        other.value, bool | int | float | complex
+    ):
         return vm.op(function, (a, b))
     if name in ("==", "!=") and not isinstance(other, Object | Opaque | Tuple):
         return Constant(name == "!=")  # the tensor's method says NotImplemented: identity decides
@@ -308,22 +330,24 @@ def _same_kind(a: Value, b: Value) -> bool:
 
 def equal(vm: VM, a: Value, b: Value) -> bool:
     """`a is b or a == b`"""
-    a, b = vm.look(a), vm.look(b)
-    if a is b and not isinstance(a, Constant):
+    a, b = vm.peek(a), vm.peek(b)
+    if a is b and not isinstance(a, Constant | Number):
         return True
     return vm.truth(compare(vm, "==", a, b))
 
 
 def truth(vm: VM, value: Value) -> bool:
     """`bool(value)`"""
-    value = vm.look(value)
+    value = vm.peek(value)
     match value:
+        case Number():
+            return numbers.truth(vm, value)
         case Constant():
             return bool(value.value)
         case Tuple(_, cls) if classes.lookup(vm, cls, "__bool__") is ABSENT:
             return bool(value.items)
         case Tensor():
-            if vm.facts(value).size and torch.Size(vm.facts(value).size).numel() != 1:
+            if vm.facts(value).size and not _has_one_element(vm, value):
                 vm.stop(reasons.RAISES, "the truth of a tensor with more than one element")
             vm.stop(reasons.DATA_BRANCH)
         case Function() | Method():
@@ -344,11 +368,23 @@ def truth(vm: VM, value: Value) -> bool:
     return True
 
 
+def _has_one_element(vm: VM, tensor: Tensor) -> bool:
+    count = math.prod(map(sizes.of, vm.facts(tensor).size), start=sizes.of(1))
+    return numbers.require(vm, sizes.compare("==", count, 1))
+
+
 _SINGLETON = (bool, type(None), type(Ellipsis), type(NotImplemented), torch.dtype, torch.layout)
 
 
 def same(vm: VM, a: Value, b: Value) -> bool:
     """`a is b`"""
+    a, b = vm.peek(a), vm.peek(b)
+    if isinstance(a, Number) or isinstance(b, Number):
+        other = b if isinstance(a, Number) else a
+        if not isinstance(other, Constant | Number) or isinstance(
+            getattr(other, "value", None), _SINGLETON
+        ):
+            return False
     a, b = vm.identify(vm.look(a)), vm.identify(vm.look(b))
     if isinstance(a, Marker | Kept) or isinstance(b, Marker | Kept):
         vm.stop(reasons.IDENTITY, "the identity of a value below the hook's stack")

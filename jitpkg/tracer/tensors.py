@@ -13,16 +13,29 @@ from typing import Any, cast
 
 import torch
 from torch import fx
+from torch.utils import _pytree as pytree
 
-from jitpkg.facts.outcome import DataDependent, NoFacts, Outcome, TheArgument, WouldRaise
+from jitpkg.facts import sizes
+from jitpkg.facts.outcome import (
+    DataDependent,
+    NeedsNumbers,
+    NoFacts,
+    Outcome,
+    TheArgument,
+    WouldRaise,
+    with_numbers,
+)
+from jitpkg.facts.sizes import Length, Size
 from jitpkg.facts.tensor import TensorFacts, facts_of, why_not_plain
-from jitpkg.guards.kinds import ABSENT, Has, TensorIs, TypeIs
+from jitpkg.guards.kinds import ABSENT, Has, TypeIs
+from jitpkg.guards.metadata import SizesAre, TensorIs
 from jitpkg.guards.sources import Attr, Item, Source
-from jitpkg.tracer import classes, containers, reasons
+from jitpkg.tracer import classes, containers, numbers, reasons
 from jitpkg.tracer.torch_calls import is_graph_function, tensor_methods
 from jitpkg.tracer.values import (
     Constant,
     Known,
+    Number,
     Object,
     Opaque,
     Slice,
@@ -42,7 +55,12 @@ def existing(vm: VM, obj: torch.Tensor, source: Source) -> Value:
         vm.guard(TypeIs(source, type(obj)))
         return Opaque(source, obj, why)
     facts = facts_of(obj)
+    dims = vm.history.dims(source, obj)
+    if dims:
+        facts = numbers.symbolic_facts(vm, facts, source, dims)
     vm.guard(TensorIs(source, facts))
+    if dims:
+        vm.guard(SizesAre(source, facts))
     tensor = Tensor(vm.graph.placeholder(source, obj), source)
     vm.heap.write(tensor, "facts", facts)
     return tensor
@@ -58,25 +76,42 @@ class _Proxied:
     vm: VM
     tensors: dict[Tensor, TensorFacts]
     """The tensors among them, each once, in order; and what is asked in their place."""
+    by_type: bool = False
+    """Whether the op's facts depend on the class of a number only."""
+    varies: bool = False
+    """Whether a size or a number among the arguments does."""
 
     def node(self, value: Value) -> Any:
         """The argument for the graph."""
-        return self._mapped(value, self.vm.node)
+        return self._mapped(value, self._own_node)
 
     def facts(self, value: Value) -> Any:
         """The argument for the question what the op returns."""
         return self._mapped(value, self._own_facts)
 
-    def _own_facts(self, tensor: Tensor) -> TensorFacts:
-        """One object for each tensor: a tensor that is given twice is one tensor."""
-        if tensor not in self.tensors:
-            self.tensors[tensor] = replace(self.vm.facts(tensor))
-        return self.tensors[tensor]
+    def _own_node(self, value: Tensor | Number) -> fx.Node:
+        if isinstance(value, Number):
+            return numbers.node(self.vm, value)
+        return self.vm.node(value)
 
-    def _mapped(self, value: Value, leaf: Callable[[Tensor], Any]) -> Any:
-        value = self.vm.look(value)
+    def _own_facts(self, value: Tensor | Number) -> Any:
+        """One object for each tensor: a tensor that is given twice is one tensor."""
+        if isinstance(value, Number):
+            if self.by_type or not isinstance(value.expression, Size):
+                return value.value
+            self.varies = True
+            return value.expression
+        if value not in self.tensors:
+            self.tensors[value] = replace(self.vm.facts(value))
+            self.varies = self.varies or self.tensors[value].is_symbolic
+        return self.tensors[value]
+
+    def _mapped(self, value: Value, leaf: Callable[[Tensor | Number], Any]) -> Any:
+        value = self.vm.peek(value)
+        if isinstance(value, Number) and not self._may_vary(value):
+            value = self.vm.look(value)
         match value:
-            case Tensor():
+            case Tensor() | Number():
                 return leaf(value)
             case Constant():
                 return value.value
@@ -84,9 +119,10 @@ class _Proxied:
                 items = [self._mapped(item, leaf) for item in value.items]
                 return _tuple_like(value.cls, items)
             case Slice():
-                parts = [self.vm.look(p) for p in (value.start, value.stop, value.step)]
+                parts = [self.vm.peek(p) for p in (value.start, value.stop, value.step)]
                 if any(isinstance(part, Tensor) for part in parts):
                     self.vm.stop(reasons.DATA_VALUE, "a slice with tensors as bounds")
+                parts[2] = self.vm.look(parts[2])  # torch takes no step that varies
                 return slice(*(self._mapped(part, leaf) for part in parts))
             case Object() if value.cls is list:
                 members = containers.list_items(self.vm, value)
@@ -105,6 +141,19 @@ class _Proxied:
             case _:
                 kind = self.vm.class_of(value).__qualname__
                 self.vm.stop(reasons.FOREIGN_CALL, f"an op takes a {kind}")
+
+    def _may_vary(self, number: Number) -> bool:
+        return self.by_type or isinstance(number.expression, Size)
+
+
+_BY_TYPE = frozenset(
+    """
+    add add_ iadd sub sub_ isub rsub subtract mul mul_ imul multiply div div_ itruediv truediv
+    divide true_divide addcmul addcmul_ addcdiv addcdiv_ lerp lerp_ fill_ full_like new_full
+    masked_fill masked_fill_ clamp clamp_ clamp_min clamp_max where eq ne lt le gt ge
+    """.split()
+)
+"""Ops of which a number is an operand: no shape or choice depends on more than its class."""
 
 
 def _plain_atom(member: int | float | str) -> object:
@@ -127,20 +176,21 @@ def _tuple_like(cls: type, items: list[Any]) -> Any:
 def op(vm: VM, target: Callable[..., Any] | str, args: Args, kwargs: Kwargs | None = None) -> Value:
     """Add an op to the graph."""
     kwargs = kwargs or {}
-    proxied = _Proxied(vm, {})
+    name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
+    proxied = _Proxied(vm, {}, by_type=name.strip("_") in _BY_TYPE or name in _BY_TYPE)
+    began = vm.graph.mark()
     node_args = tuple(proxied.node(value) for value in args)
     node_kwargs = {name: proxied.node(value) for name, value in kwargs.items()}
     fact_args = tuple(proxied.facts(value) for value in args)
     fact_kwargs = {name: proxied.facts(value) for name, value in kwargs.items()}
     tensors = list(proxied.tensors)
-    name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
 
     if vm.mutations and vm.in_handler():
         vm.stop(reasons.HANDLED_FAILURE, f"{name} behind a mutation")
     if isinstance(target, types.BuiltinFunctionType) and target.__module__ == "_operator":
         _check_operator(vm, target.__name__.strip("_"), args)
     call = _method_caller(target) if isinstance(target, str) else target
-    outcome = _outcome(vm, name, call, fact_args, fact_kwargs)
+    outcome = _outcome(vm, name, call, fact_args, fact_kwargs, proxied)
     _check_grad_of_views(vm, tensors, outcome)
 
     if not outcome.shares and not outcome.mutated and outcome.result is not None:
@@ -151,7 +201,7 @@ def op(vm: VM, target: Callable[..., Any] | str, args: Args, kwargs: Kwargs | No
         node = vm.graph.call_method(target, node_args, node_kwargs)
     else:
         node = vm.graph.call_function(target, node_args, node_kwargs)
-    vm.failures[node.name] = failure
+    vm.failures.update(dict.fromkeys(vm.graph.names_since(began), failure))
     _note_mutations(vm, tensors, outcome)
     return _Results(vm, node, tensors, iter(outcome.shares)).value(outcome.result)
 
@@ -161,10 +211,10 @@ _MIRRORED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "
 
 def _check_operator(vm: VM, stem: str, args: Args) -> None:
     """An operator is an op where the tensor's class has torch's own method for it."""
-    operand = vm.look(args[0])
+    operand = vm.peek(args[0])
     special = f"__{stem}__"
     if not isinstance(operand, Tensor):
-        operand = vm.look(args[1])
+        operand = vm.peek(args[1])
         special = f"__{_MIRRORED[stem]}__" if stem in _MIRRORED else f"__r{stem}__"
     assert isinstance(operand, Tensor)
     method = classes.lookup(vm, vm.facts(operand).cls, special)
@@ -180,11 +230,24 @@ def _method_caller(name: str) -> Callable[..., Any]:
 
 
 def _outcome(
-    vm: VM, name: str, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    vm: VM,
+    name: str,
+    call: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    proxied: _Proxied,
 ) -> Outcome:
+    asked = args[1] if call is getattr else name
     try:
-        asked = args[1] if call is getattr else name
-        return vm.answers.of_call(asked, call, args, kwargs)
+        if not proxied.varies:
+            return vm.answers.of_call(asked, call, args, kwargs)
+        try:
+            outcome = vm.answers.of_call(asked, call, args, kwargs, vm.int_values())
+        except (NeedsNumbers, WouldRaise, NoFacts, DataDependent):
+            return _of_numbers(vm, asked, call, args, kwargs)
+        for relation in outcome.relations:
+            numbers.require(vm, relation)
+        return outcome
     except DataDependent:
         reason = reasons.DATA_VALUE if name in _VALUES else reasons.DATA_SHAPE
         vm.stop(reason, name)
@@ -192,6 +255,33 @@ def _outcome(
         vm.stop(reasons.NO_FACTS, f"{name}: {error}")
     except WouldRaise as error:
         vm.stop(reasons.RAISES, f"{name} raises {type(error.error).__name__}: {error}")
+
+
+def _of_numbers(
+    vm: VM, name: str, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Outcome:
+    """The outcome where what varies is taken to be what it is now, with guards that say so."""
+
+    def now(length: Length) -> int:
+        size = sizes.of(length)
+        value = size.value(vm.int_values())
+        numbers.require(vm, sizes.compare("==", size, value))
+        return value
+
+    known: dict[int, TensorFacts] = {}
+
+    def leaf(value: Any) -> Any:
+        match value:
+            case TensorFacts():
+                if id(value) not in known:
+                    size, stride = tuple(map(now, value.size)), tuple(map(now, value.stride))
+                    known[id(value)] = replace(value, size=size, stride=stride)
+                return known[id(value)]
+            case _:
+                return with_numbers(value, now)
+
+    args, kwargs = pytree.tree_map(leaf, (args, kwargs))
+    return vm.answers.of_call(name, call, args, kwargs)
 
 
 _VALUES = frozenset({"item", "bool", "float", "int", "equal", "allclose", "is_nonzero", "truth"})
@@ -232,6 +322,8 @@ def _metadata(vm: VM, result: Any) -> Value:
         result, bool | int | float | complex | str | torch.dtype | torch.device | torch.layout
     ):
         return Constant(result)
+    if isinstance(result, Size):
+        return numbers.length(vm, result)
     if isinstance(result, torch.finfo | torch.iinfo):
         return vm.trusted(result)
     vm.stop(reasons.UNSUPPORTED, f"an op that returns a {type(result).__qualname__}")
@@ -309,7 +401,17 @@ def _derived(name: str) -> Callable[[VM, Tensor], Value]:
 
 
 def _shape(vm: VM, tensor: Tensor) -> Value:
-    return Tuple(tuple(Constant(n) for n in vm.facts(tensor).size), torch.Size)
+    return Tuple(tuple(numbers.length(vm, n) for n in vm.facts(tensor).size), torch.Size)
+
+
+def _count(vm: VM, tensor: Tensor) -> Value:
+    """How many elements it has."""
+    count = math.prod(map(sizes.of, vm.facts(tensor).size), start=sizes.of(1))
+    return numbers.length(vm, count)
+
+
+def _bytes(vm: VM, tensor: Tensor) -> Value:
+    return vm.binary("*", _count(vm, tensor), Constant(vm.facts(tensor).dtype.itemsize))
 
 
 def _is_leaf(vm: VM, tensor: Tensor) -> Value:
@@ -320,11 +422,18 @@ def _is_leaf(vm: VM, tensor: Tensor) -> Value:
     return Constant(facts.is_leaf)
 
 
+def _existing(vm: VM, tensor: Tensor) -> torch.Tensor:
+    """The tensor of the call at hand that an input stands for."""
+    real = next(i.example for i in vm.graph.inputs if i.node is tensor.node)
+    assert isinstance(real, torch.Tensor)
+    return real
+
+
 def _grad(vm: VM, tensor: Tensor) -> Value:
     if tensor.source is None:
         vm.stop(reasons.TENSOR_USE, "the .grad of a tensor that the function computed")
     source = Attr(tensor.source, "grad")
-    real = next(i.example for i in vm.graph.inputs if i.node is tensor.node)
+    real = _existing(vm, tensor)
     if not real.is_leaf and not real.retains_grad:
         vm.stop(reasons.TENSOR_USE, "the .grad of a tensor that is no leaf")
     return vm.wrap(real.grad, source)
@@ -353,7 +462,7 @@ ATTRIBUTES: Mapping[str, Callable[[VM, Tensor], Value]] = MappingProxyType(
             ("is_sparse", "is_quantized", "is_nested", "is_mkldnn"), _fact(lambda f: False)
         ),
         "itemsize": _fact(lambda f: f.dtype.itemsize),
-        "nbytes": _fact(lambda f: f.dtype.itemsize * math.prod(f.size)),
+        "nbytes": _bytes,
         "is_cpu": _fact(lambda f: f.device.type == "cpu"),
         "is_cuda": _fact(lambda f: f.device.type == "cuda"),
         "is_meta": _fact(lambda f: f.device.type == "meta"),
@@ -389,13 +498,13 @@ def metadata_method(vm: VM, name: str, args: Args, kwargs: Kwargs) -> Value | No
         case "size", (dim,):
             return _one_of(vm, facts.size, dim)
         case "stride", ():
-            return Tuple(tuple(map(Constant, facts.stride)))
+            return Tuple(tuple(numbers.length(vm, step) for step in facts.stride))
         case "stride", (dim,):
             return _one_of(vm, facts.stride, dim)
         case (("dim" | "ndimension"), ()):
             return Constant(len(facts.size))
         case (("numel" | "nelement"), ()):
-            return Constant(math.prod(facts.size))
+            return _count(vm, tensor)
         case "is_floating_point", ():
             return Constant(facts.dtype.is_floating_point)
         case "is_complex", ():
@@ -404,20 +513,20 @@ def metadata_method(vm: VM, name: str, args: Args, kwargs: Kwargs) -> Value | No
             return None
 
 
-def _one_of(vm: VM, numbers: tuple[int, ...], dim: Value) -> Value | None:
+def _one_of(vm: VM, lengths: tuple[Length, ...], dim: Value) -> Value | None:
     dim = vm.look(dim)
     if not isinstance(dim, Constant) or type(dim.value) is not int:
         return None
-    if not -len(numbers) <= dim.value < len(numbers):
+    if not -len(lengths) <= dim.value < len(lengths):
         return None
-    return Constant(numbers[dim.value])
+    return numbers.length(vm, lengths[dim.value])
 
 
 def own_attribute(vm: VM, tensor: Tensor, name: str) -> Value | None:
     """What a user has stored on an existing tensor under a name; None if nothing."""
     if tensor.source is None:
         return None
-    real = next(i.example for i in vm.graph.inputs if i.node is tensor.node)
+    real = _existing(vm, tensor)
     vm.guard(TypeIs(tensor.source, type(real)))
     dictionary = Attr(tensor.source, "__dict__")
     if name not in real.__dict__:

@@ -21,6 +21,7 @@ from jitpkg.tracer.effects import DeleteAttribute, Effect, SetAttribute, SetCell
 from jitpkg.tracer.frames import Frame
 from jitpkg.tracer.graph import GraphInput
 from jitpkg.tracer.heap import Heap
+from jitpkg.tracer.history import History
 from jitpkg.tracer.iterators import must_finish
 from jitpkg.tracer.look import source_of
 from jitpkg.tracer.machine import Machine
@@ -84,6 +85,7 @@ def trace(
     *,
     original_code: Callable[[CodeType], CodeType],
     limits: Limits,
+    history: History,
 ) -> Trace:
     """Trace from `start` until the function returns or tracing cannot go on.
 
@@ -92,6 +94,7 @@ def trace(
     Args:
         original_code: from a hooked code object to the one that its author wrote.
         limits: where a region that begins at `start` may end.
+        history: what earlier traces from there were built for.
     """
     program = translate(start.code)
     frame = Frame(
@@ -102,7 +105,7 @@ def trace(
         stack=list(start.stack),
         at=program.first[start.point],
     )
-    vm = Machine(options, facts, original_code)
+    vm = Machine(options, facts, original_code, history)
     vm.guards.extend(start.guards)
     for cell, real in start.cells:
         assert isinstance(real, CellType)

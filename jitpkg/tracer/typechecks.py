@@ -15,7 +15,7 @@ from jitpkg.tracer.vm import VM
 
 def is_instance(vm: VM, value: Value, cls: Value) -> bool:
     """`isinstance(value, cls)`"""
-    value, cls = vm.look(value), vm.look(cls)
+    value, cls = vm.peek(value), vm.look(cls)
     if isinstance(cls, Tuple):
         return any(is_instance(vm, value, item) for item in cls.items)
     if isinstance(cls, Known) and isinstance(cls.obj, types.UnionType):

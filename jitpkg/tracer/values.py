@@ -13,6 +13,7 @@ from typing import Literal
 
 from torch import fx
 
+from jitpkg.guards.numbers import Expression
 from jitpkg.guards.sources import Source
 
 
@@ -44,6 +45,17 @@ class Constant:
     value: object
     source: Source | None = None
     """Where the very object is found again; None for one that tracing computed."""
+
+
+@dataclass(eq=False, slots=True)
+class Number:
+    """An int or float that is computed anew on each call."""
+
+    expression: Expression
+    value: int | float
+    """The one in the call at hand."""
+    source: Source | None = None
+    """Where the very object is found again; None for one that is computed."""
 
 
 @dataclass(eq=False, slots=True)
@@ -215,6 +227,7 @@ Value = (
     Marker
     | Lazy
     | Constant
+    | Number
     | Known
     | Tensor
     | Tuple

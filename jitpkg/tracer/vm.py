@@ -14,14 +14,17 @@ from torch import fx
 from jitpkg.config import Options
 from jitpkg.errors import Break, Reason
 from jitpkg.facts.answers import Facts
+from jitpkg.facts.sizes import Symbol
 from jitpkg.facts.tensor import TensorFacts
 from jitpkg.guards.kinds import Exists, Guard
+from jitpkg.guards.numbers import Expression, Formula
 from jitpkg.guards.sources import Source
 from jitpkg.tracer import reasons
 from jitpkg.tracer.effects import Effect
 from jitpkg.tracer.frames import Finished, Frame
 from jitpkg.tracer.graph import GraphWriter
 from jitpkg.tracer.heap import Heap
+from jitpkg.tracer.history import History
 from jitpkg.tracer.values import Generator, Object, Opaque, Tensor, Value
 
 Args = tuple[Value, ...]
@@ -80,6 +83,7 @@ class VM(ABC):
         options: Options,
         facts: Facts,
         original_code: Callable[[CodeType], CodeType],
+        history: History,
     ) -> None:
         self.options = options
         self.answers = facts
@@ -107,6 +111,12 @@ class VM(ABC):
         """Where each module's globals that were read are found, by their identity."""
         self.generators: list[Generator] = []
         """Every generator that the trace made."""
+        self.history = history
+        self.symbols: dict[Source | Formula, Symbol] = {}
+        self.symbol_values: dict[str, int | float] = {}
+        """What each symbol is in the call at hand."""
+        self.sizes_by_value: dict[int, Symbol] = {}
+        self.number_nodes: dict[Expression, fx.Node] = {}
         self.frames: list[Frame] = []
         self.steps = 0
 
@@ -133,6 +143,11 @@ class VM(ABC):
         del self.guards[mark.guards :]
         del self.effects[mark.effects :]
         del self.mutations[mark.mutations :]
+        self.number_nodes.clear()
+
+    def int_values(self) -> Mapping[str, int]:
+        """The values of all symbols that are integers."""
+        return {n: value for n, value in self.symbol_values.items() if isinstance(value, int)}
 
     def node(self, tensor: Tensor) -> fx.Node:
         """The graph's node for a tensor: the last in-place op on it, or what made it."""
@@ -168,7 +183,14 @@ class VM(ABC):
 
     @abstractmethod
     def look(self, value: Value) -> Value:
-        """What a lazy value is, with guards; any other value is itself."""
+        """What a lazy value is, with guards; any other value is itself.
+
+        A number that varies becomes a constant, with a guard: see `peek`.
+        """
+
+    @abstractmethod
+    def peek(self, value: Value) -> Value:
+        """Like `look`, but a number that varies stays a `Number`."""
 
     @abstractmethod
     def identify(self, value: Value) -> Value:

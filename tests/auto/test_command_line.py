@@ -92,6 +92,38 @@ def test_a_program_ends_in_the_same_way(folder: Path, name: str) -> None:
     assert ended.out or ended.err or ended.status or name in ("exit_none", "future")
 
 
+PROCESSES = """
+import multiprocessing, sys, helper
+
+def work(n):
+    return n * len(helper.shown()), __name__, sys.argv, helper.__name__
+
+def fails(n):
+    raise KeyError(n)
+
+if __name__ == "__main__":
+    for method in ("fork", "spawn", "forkserver"):
+        with multiprocessing.get_context(method).Pool(1) as pool:
+            print(pool.map(work, range(20))[-1])
+            try:
+                pool.apply(fails, (3,))
+            except KeyError as error:
+                print(repr(error))
+        process = multiprocessing.get_context(method).Process(target=sys.exit, args=(7,))
+        process.start()
+        process.join()
+        print(process.exitcode)
+"""
+
+
+def test_processes(folder: Path) -> None:
+    (folder / "processes.py").write_text(PROCESSES)
+    ended = same(folder, "processes.py", "argument")
+    assert "(57, '__main__', ['processes.py', 'argument'], 'helper')" in ended.out
+    assert "(57, '__mp_main__', ['processes.py', 'argument'], 'helper')" in ended.out
+    same(folder, "-m", "processes", "argument")
+
+
 def test_an_interrupt_ends_the_process_by_its_signal(folder: Path) -> None:
     (folder / "interrupted.py").write_text(ENDS["interrupted"])
     ended = run(folder, "-m", "jitpkg", "run", "interrupted.py")

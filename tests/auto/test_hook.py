@@ -233,6 +233,15 @@ def test_a_function_without_tensors_gets_its_own_code_back(project: Project) -> 
     assert module.f(1, 2) == [3]
 
 
+def test_a_closure_without_tensors_asks_no_more(project: Project) -> None:
+    module = project.load("closures_only", "def make(k):\n    return lambda a: a + k")
+    kept = module.make(3)
+    (stub,) = map(weakref.ref, stubs_of(kept))
+    assert called(kept, 4, times=16) == [7] * 16
+    assert stub() is None
+    assert stubs_of(module.make(5)) == []
+
+
 def test_a_function_that_gives_no_graph_gets_its_own_code_back(project: Project) -> None:
     module = project.load("shapes", "def f(x): return list(x.shape)")
     assert called(module.f, X, times=30) == [[2]] * 30
@@ -452,6 +461,30 @@ def test_a_module_seems_to_be_loaded_as_usual(project: Project) -> None:
     assert module.__cached__.endswith(".pyc")
     assert [name for name in vars(module) if not name.startswith("__")] == ["f"]
     assert vars(module.f) == {}
+
+
+@pytest.mark.parametrize(
+    ("source", "uses"),
+    [
+        ("import torch\n@torch.compile\ndef f(x): return x", True),
+        ("import torch\ndef f(m): m.compile(); return torch", True),
+        ("from torch import compile\ndef f(x): return torch.sin(x)", True),
+        ("import torch\ndef f(m): return torch.export.export(m, ())", True),
+        ("import torch, torch._dynamo", True),
+        ("import re, torch\nfind = re.compile('x')", False),
+        ("import jitpkg, torch\nf = jitpkg.compile(torch.sin)", False),
+        ("import torch\nx = compile('1', '', 'eval')", False),
+        ("class C:\n  def compile(self): return self.compile()", False),
+    ],
+)
+def test_who_uses_dynamo(source: str, uses: bool) -> None:
+    assert auto.uses_dynamo(compile(source, "program", "exec")) is uses
+
+
+def test_a_program_that_compiles_by_itself_is_left_alone(project: Project) -> None:
+    source = "import torch\ndef f(x): return x + 1\ndef g(): return torch.compile(f)"
+    assert not has_stub(project.load("by_itself", source).f)
+    assert not has_stub(project.load("imported_later", "def f(x): return x + 1").f)
 
 
 def test_reload(project: Project) -> None:

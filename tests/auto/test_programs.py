@@ -15,6 +15,7 @@ def needs(module: str) -> pytest.MarkDecorator:
     return pytest.mark.skipif(importlib.util.find_spec(module) is None, reason=f"no {module}")
 
 
+@pytest.mark.slow
 @needs("transformers")
 def test_fine_tuning_a_transformer(tmp_path: Path) -> None:
     ended = same(tmp_path, str(SCRIPTS / "finetune_bert.py"), "--epochs", "1")
@@ -27,6 +28,7 @@ def test_a_pipeline_of_scikit_learn_that_ends_in_a_network(tmp_path: Path) -> No
     assert "weighted avg" in ended.out
 
 
+@pytest.mark.slow
 @needs("sklearn")
 def test_the_demo(tmp_path: Path) -> None:
     """It prints times, and counts what is compiled, which is more with the hook."""
@@ -41,6 +43,29 @@ def test_the_demo(tmp_path: Path) -> None:
 
 def results(text: str) -> list[str]:
     return re.findall(r"^ +\d+ +\d+\.\d+ .*|^Losses, .*", text, re.MULTILINE)
+
+
+DYNAMO = """
+import torch
+
+def inner(x):
+    return x.cos() * 2
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return inner(x).sin() + inner(x)
+
+compiled = torch.compile(Net(), backend="eager", fullgraph=True)
+for k in range(4):
+    print(compiled(torch.ones(2) * k), Net()(torch.ones(2)), inner(torch.ones(2)))
+print(torch.export.export(Net(), (torch.ones(2),)).graph_module.code)
+"""
+
+
+@pytest.mark.slow
+def test_a_program_that_uses_dynamo(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(DYNAMO, encoding="utf-8")
+    assert not same(tmp_path, "program.py").status
 
 
 MODEL = """

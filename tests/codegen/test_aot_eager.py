@@ -171,6 +171,14 @@ def test_inputs_share_memory_from_the_beginning(declined: list[str]) -> None:
     assert f(torch.zeros(3), torch.zeros(3)).tolist() == [0, 0, 0]
 
 
+def test_a_write_to_what_overlaps_with_itself() -> None:
+    f = aot(lambda x: x.expand(3).add_(1))
+    x = torch.ones(1)
+    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+        f(x)
+    assert x.tolist() == [1]
+
+
 def test_a_view_of_an_input_starts_elsewhere() -> None:
     f = aot(lambda x: (x[1:], x + 1))
     whole = torch.arange(8.0)
@@ -219,7 +227,7 @@ def test_forward_mode_differentiation() -> None:
 @pytest.mark.parametrize("requires_grad", [False, True])
 def test_random_numbers_that_nothing_uses(requires_grad: bool, declined: list[str]) -> None:
     def f(x: torch.Tensor) -> torch.Tensor:
-        torch.nn.functional.dropout(x)
+        torch.nn.functional.dropout(x).add_(1)
         return x * torch.rand(2) + torch.rand(2)
 
     x = torch.ones(2, requires_grad=requires_grad)

@@ -31,7 +31,7 @@ OPS: dict[str, Op] = {
     "mul_": lambda a, b: a.mul_(2),
     "zero_": lambda a, b: a.zero_(),
     "copy_": lambda a, b: a.copy_(b.sum()),
-    "dropout": lambda a, b: torch.nn.functional.dropout(a, 0.5),
+    "dropout": lambda a, b: torch.nn.functional.dropout(torch.cat([a.reshape(-1), b.new_ones(1)])),
     "like": lambda a, b: a + torch.rand_like(b).sum(),
 }
 
@@ -87,7 +87,7 @@ chains = st.builds(
     st.lists(numbers, min_size=1, max_size=3).map(tuple),
 )
 
-HOW = ("version", "grad_fn", "view")
+HOW = ("version", "grad_fn", "view", "traceback")
 """What only says how a result was computed."""
 
 

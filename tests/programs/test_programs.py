@@ -45,6 +45,20 @@ def test_compiled_is_as_eager(program: str) -> None:
     check(program, run(program, jitpkg.compile), "compiled")
 
 
+VERIFIED = [
+    *list(PROGRAMS)[::6],
+    *("c_calls:function_attributes", "f_objects:slots"),
+    *("l_modules:lazy_module", "l_modules:weight_norm"),
+]
+"""Some of all, and those in which there is something that is hard to copy."""
+
+
+@pytest.mark.parametrize("program", sorted(set(VERIFIED)))
+def test_verified_is_as_eager(program: str) -> None:
+    with jitpkg.config.patch(verify_correctness=True):
+        check(program, run(program, jitpkg.compile), "verified")
+
+
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_broken_anywhere_is_as_eager(program: str) -> None:
     with jitpkg.config.patch(break_anywhere=True):

@@ -544,6 +544,49 @@ def test_what_cannot_be_copied_is_refused() -> None:
         assert_same(lambda x: list(x), (n for n in range(3)))
 
 
+def test_what_is_compiled_already_is_refused() -> None:
+    model = torch.nn.Linear(2, 2)
+    for compiled in (
+        jitpkg.jit(lambda x: x + 1),
+        jitpkg.compile(lambda x, n=1: x + n),
+        jitpkg.compile(model),
+        jitpkg.jit(model),
+    ):
+        with pytest.raises(InvalidArgument, match="is compiled already"):
+            assert_same(compiled, ones(2))
+
+
+def test_defaults_and_attributes_of_functions_are_copied_and_compared() -> None:
+    def function(x: torch.Tensor, log: list[int] = []) -> torch.Tensor:  # noqa: B006
+        log.append(1)
+        helper.calls += 1
+        return x + len(log) + helper(x)
+
+    assert_same(function, ones(1))
+    assert function.__defaults__ == ([],)
+    assert helper.calls == 0
+    for said, wrong in (
+        ("default log, length: 1 eagerly, 2 compiled", lambda f: lambda x: (f(x), f(x))[0]),
+        ("function helper.calls, value: 1 eagerly, 2 compiled", lambda f: lambda x: _again(f(x))),
+    ):
+        with pytest.raises(NotTheSame) as caught:
+            Comparison(compile=wrong).assert_same(function, ones(1))
+        assert said in str(caught.value)
+    assert helper.calls == 0
+
+
+def helper(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+
+
+helper.calls = 0  # type: ignore[attr-defined]
+
+
+def _again(result: torch.Tensor) -> torch.Tensor:
+    helper.calls += 1  # type: ignore[attr-defined]
+    return result
+
+
 def test_errors_of_jitpkg_go_through() -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         print("hi")

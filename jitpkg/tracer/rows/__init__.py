@@ -8,6 +8,7 @@ from jitpkg.tracer.rows import (
     objects,
     sequences,
     sets,
+    sizes,
     torch_api,
 )
 from jitpkg.tracer.rows.table import merged
@@ -20,6 +21,7 @@ ROWS = merged(
     sequences.TABLE,
     mappings.TABLE,
     sets.TABLE,
+    sizes.TABLE,
     torch_api.TABLE,
 )
 """Callable -> what calling it means."""

@@ -14,6 +14,7 @@ from jitpkg.tracer import (
     constants,
     containers,
     formatting,
+    numbers,
     operators,
     reasons,
     subscripts,
@@ -79,7 +80,7 @@ def len_(vm: VM, value: Value, /) -> Value:
             size = vm.facts(value).size
             if not size:
                 vm.raise_new(TypeError, "len() of a 0-d tensor")
-            return Constant(size[0])
+            return numbers.length(vm, size[0])
     method = vm.method_of_class(value, "__len__")
     if method is None:
         vm.raise_new(
@@ -328,7 +329,7 @@ def _any_order(vm: VM, iterable: Value) -> Any:
 def prod(vm: VM, iterable: Value, /, *, start: Value | None = None) -> Value:
     items = Tuple(tuple(vm.unpack(iterable)))
     first = Constant(1) if start is None else start
-    if constants.foldable(vm, (items, first), {}):
+    if not numbers.among(vm, items.items) and constants.foldable(vm, (items, first), {}):
         return constants.fold(vm, math.prod, (items,), {"start": first})
     for item in items.items:
         first = vm.binary("*", first, item)
@@ -349,7 +350,8 @@ def sum_(vm: VM, iterable: Value, /, start: Value | None = None) -> Value:
     total: Value = Constant(0) if start is None else start
     pending: list[Value] | None = [] if constants.is_constant(vm, total) else None
     for item in each(vm, iterable):
-        if pending is not None and constants.is_constant(vm, item):
+        varies = numbers.among(vm, (item,))
+        if pending is not None and not varies and constants.is_constant(vm, item):
             pending.append(item)
             continue
         if pending is not None:

@@ -1,0 +1,184 @@
+"""The bridge to torch's own symbolic integers, where FakeTensor is asked about sizes that vary.
+
+One question has one `ShapeEnv`: our expressions become SymInts, and what comes back, sizes and the
+guards that torch has added, is read into ours. What has no counterpart raises `NeedsNumbers`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import sympy  # type: ignore[import-untyped]
+import torch
+from torch._guards import Source
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
+from torch.utils._sympy import functions
+
+from jitpkg.facts.outcome import NeedsNumbers
+from jitpkg.facts.sizes import Comparison, Length, Relation, Size, Symbol, of, plain
+
+
+class _Named(Source):
+    """Where torch believes that a symbol comes from."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._text = name
+
+    @property
+    def _name_template(self) -> str:
+        return self._text
+
+
+class Bridge:
+    """Between expressions and SymInts, for one question."""
+
+    def __init__(self, values: Mapping[str, int]) -> None:
+        """`values` are those that the symbols have in the call at hand."""
+        self.env = ShapeEnv()
+        self._values = values
+        self._ours: dict[sympy.Symbol, Size] = {}
+        self._theirs: dict[Symbol, Any] = {}
+
+    def symint(self, size: Length) -> Any:
+        """A SymInt for an expression; a number is itself."""
+        if isinstance(size, int):
+            return size
+        total: Any = 0
+        for product, factor in size.terms:
+            term: Any = factor
+            for atom in product:
+                term = (
+                    self._atom(atom) if type(term) is int and term == 1 else term * self._atom(atom)
+                )
+            total = term if type(total) is int and total == 0 else total + term
+        return total
+
+    def _atom(self, atom: Any) -> Any:
+        if isinstance(atom, Symbol):
+            return self._symbol(atom)
+        left, right = self.symint(atom.left), self.symint(atom.right)
+        return _OPERATIONS[getattr(atom, "which", type(atom).__name__)](left, right)
+
+    def _symbol(self, symbol: Symbol) -> Any:
+        known = self._theirs.get(symbol)
+        if known is None:
+            value, source = self._values[symbol.name], _Named(symbol.name)
+            is_size = symbol.least is not None and symbol.least >= 2
+            theirs = self.env.create_symbol(
+                value,
+                source,
+                dynamic_dim=DimDynamic.DYNAMIC,
+                positive=True if is_size else None,
+                do_not_specialize_zero_one=not is_size,
+            )
+            self._ours[theirs] = Size((((symbol,), 1),))
+            known = self.env.create_symintnode(theirs, hint=value, source=source)
+            self._theirs[symbol] = known
+        return known
+
+    def length(self, number: Any) -> Length:
+        """What a SymInt is; a number is itself."""
+        if isinstance(number, torch.SymInt):
+            expr = number.node.expr
+            return plain(self._size(expr))
+        return int(number)
+
+    def relations(self) -> tuple[Relation, ...]:
+        """What torch has relied on."""
+        return tuple(
+            self._relation(part)
+            for guard in self.env.guards
+            for part in sympy.And.make_args(guard.expr)
+        )
+
+    def _relation(self, expr: Any) -> Relation:
+        if isinstance(expr, sympy.Not):
+            return self._relation(expr.args[0]).negated()
+        comparison = _COMPARISONS.get(type(expr))
+        if comparison is None:
+            raise NeedsNumbers(str(expr))
+        left, right = (self._size(side) for side in expr.args)
+        return Relation(comparison, left - right)
+
+    def _size(self, expr: Any) -> Size:
+        if expr.is_Integer:
+            return of(int(expr))
+        if expr.is_Symbol:
+            known = self._ours.get(expr)
+            if known is None:
+                raise NeedsNumbers(str(expr))
+            return known
+        make = _MAKERS.get(type(expr))
+        if make is None:
+            raise NeedsNumbers(str(expr))
+        return make(*(self._size(arg) for arg in expr.args))
+
+
+_OPERATIONS: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType(
+    {
+        "FloorDiv": lambda a, b: a // b,
+        "Remainder": lambda a, b: a % b,
+        "min": torch.sym_min,
+        "max": torch.sym_max,
+    }
+)
+
+_COMPARISONS: Mapping[type, Comparison] = MappingProxyType(
+    {
+        sympy.Eq: "==",
+        sympy.Ne: "!=",
+        sympy.StrictLessThan: "<",
+        sympy.LessThan: "<=",
+        sympy.StrictGreaterThan: ">",
+        sympy.GreaterThan: ">=",
+    }
+)
+
+
+def _sum(*sizes: Size) -> Size:
+    total = of(0)
+    for size in sizes:
+        total = total + size
+    return total
+
+
+def _product(*sizes: Size) -> Size:
+    total = of(1)
+    for size in sizes:
+        total = total * size
+    return total
+
+
+def _power(base: Size, exponent: Size) -> Size:
+    if exponent.constant is None or not 0 <= exponent.constant <= 8:
+        raise NeedsNumbers("a power")
+    return _product(*[base] * exponent.constant)
+
+
+def _extreme(which: Any) -> Callable[..., Size]:
+    def make(first: Size, *others: Size) -> Size:
+        for other in others:
+            first = first.extreme(which, other)
+        return first
+
+    return make
+
+
+_MAKERS: Mapping[type, Callable[..., Size]] = MappingProxyType(
+    {
+        sympy.Add: _sum,
+        sympy.Mul: _product,
+        sympy.Pow: _power,
+        functions.PowByNatural: _power,
+        functions.FloorDiv: lambda a, b: a // b,
+        functions.CleanDiv: lambda a, b: a // b,
+        functions.Mod: lambda a, b: a % b,
+        functions.PythonMod: lambda a, b: a % b,
+        functions.Max: _extreme("max"),
+        functions.Min: _extreme("min"),
+        functions.Identity: lambda a: a,
+    }
+)

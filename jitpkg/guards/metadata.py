@@ -1,0 +1,133 @@
+"""The guard on a tensor's metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+
+from jitpkg.facts.sizes import Length, Size
+from jitpkg.facts.tensor import TensorFacts
+from jitpkg.guards.names import Names
+from jitpkg.guards.numbers import number_text, read_by
+from jitpkg.guards.sources import Attr, Item, Source, described
+
+
+def size_source(tensor: Source, dim: int) -> Source:
+    """Where a tensor's size in a dim is found."""
+    return Item(Attr(tensor, "shape"), dim)
+
+
+@dataclass(frozen=True, slots=True)
+class TensorIs:
+    """A tensor's metadata, all that ops depend on but its values."""
+
+    at: Source
+    facts: TensorFacts
+
+    def sources(self) -> tuple[Source, ...]:
+        """The paths that the test reads."""
+        return (self.at,)
+
+    def test(self, names: Names) -> str:
+        x, facts = names.of(self.at), self.facts
+        tests = [
+            f"type({x}) is {names.hold(facts.cls, facts.cls.__name__)}",
+            f"{x}.dtype is {names.hold(facts.dtype, str(facts.dtype).rpartition('.')[2])}",
+            f"{x}.layout is {names.hold(torch.strided, 'strided')} and not {x}.is_nested",
+            _lengths_are(f"{x}.shape", facts.size),
+            _lengths_are(f"{x}.stride()", facts.stride),
+            f"{x}.requires_grad is {facts.requires_grad}",
+            f"{x}.device == {names.hold(facts.device, 'device')}",
+            f"not {x}.is_conj()",
+            f"not {x}.is_neg()",
+            f"{x}.is_inference() is {facts.is_inference}",
+        ]
+        return " and ".join(tests)
+
+    def why(self, now: object) -> str:
+        return tensor_difference(described(self.at), now, self.facts)
+
+
+def tensor_difference(path: str, now: object, facts: TensorFacts) -> str:
+    """The first fact in which a tensor differs, as a sentence."""
+    if type(now) is not facts.cls or not isinstance(now, torch.Tensor):
+        return f"{path} is a {type(now).__qualname__}; built for {facts.cls.__qualname__}"
+    if now.layout is not torch.strided or now.is_nested:
+        return f"{path} is a {'nested' if now.is_nested else now.layout} tensor"
+    if now.ndim != len(facts.size):
+        return f"{path} has {now.ndim} dims; built for {len(facts.size)}"
+    for dim, (size, expected) in enumerate(zip(now.shape, facts.size, strict=True)):
+        if size != expected and not isinstance(expected, Size):
+            return f"{path} has size {size} in dim {dim}; built for {expected}"
+    for name in ("dtype", "device", "requires_grad"):
+        if getattr(now, name) != getattr(facts, name):
+            return f"{path} has {name} {getattr(now, name)}; built for {getattr(facts, name)}"
+    if any(
+        step != expected and not isinstance(expected, Size)
+        for step, expected in zip(now.stride(), facts.stride, strict=True)
+    ):
+        return f"{path} has stride {now.stride()}; built for {facts.stride}"
+    return f"{path} is another kind of tensor than {facts}, or is passed twice"
+
+
+def _lengths_are(now: str, expected: tuple[Length, ...]) -> str:
+    """A test of those lengths that are numbers."""
+    if not any(isinstance(length, Size) for length in expected):
+        return f"{now} == {expected}"
+    tests = [f"len({now}) == {len(expected)}"]
+    tests.extend(
+        f"{now}[{k}] == {length}" for k, length in enumerate(expected) if isinstance(length, int)
+    )
+    return " and ".join(tests)
+
+
+@dataclass(frozen=True, slots=True)
+class SizesAre:
+    """How those sizes and strides of a tensor that vary hang together.
+
+    A size that is a symbol by itself is at least 2: tensors with fewer are guarded by number.
+    """
+
+    at: Source
+    facts: TensorFacts
+
+    def _tests(self, names: Names) -> Iterator[str]:
+        for dim, size in enumerate(self.facts.size):
+            if isinstance(size, Size):
+                own = size_source(self.at, dim)
+                if any(symbol.origin == own for symbol in size.symbols()):
+                    yield f"{names.of(own)} > 1"
+                else:
+                    yield f"{names.of(own)} == {number_text(size, names)}"
+        for dim, step in enumerate(self.facts.stride):
+            if isinstance(step, Size):
+                yield f"{names.of(self.at)}.stride({dim}) == {number_text(step, names)}"
+
+    def sources(self) -> tuple[Source, ...]:
+        """The paths that the test reads."""
+        facts = self.facts
+        found: dict[Source, None] = {self.at: None}
+        for dim, size in enumerate(facts.size):
+            if isinstance(size, Size):
+                found[size_source(self.at, dim)] = None
+        for length in (*facts.size, *facts.stride):
+            if isinstance(length, Size):
+                found.update(dict.fromkeys(read_by(length)))
+        return tuple(found)
+
+    def test(self, names: Names) -> str:
+        return " and ".join(self._tests(names))
+
+    def why(self, now: object) -> str:
+        if not isinstance(now, torch.Tensor):
+            return f"{described(self.at)} is no tensor"
+        for dim, size in enumerate(self.facts.size):
+            if isinstance(size, Size) and now.shape[dim] < 2:
+                where = f"size {now.shape[dim]} in dim {dim}"
+                return f"{described(self.at)} has {where}; built for 2 and more"
+        return (
+            f"{described(self.at)} has sizes {tuple(now.shape)} and strides {now.stride()};"
+            f" built for {self.facts}"
+        )

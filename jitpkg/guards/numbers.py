@@ -1,0 +1,162 @@
+"""Numbers that are others on each call: how they are computed, and guards on what they are.
+
+Integers are expressions of `jitpkg.facts.sizes`. What is no polynomial, and every float, is a
+`Formula`: the program's own operations in its own order, so that it rounds and raises as they do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from jitpkg.facts.sizes import Comparison, Relation, Size, Symbol
+from jitpkg.guards.names import Names
+from jitpkg.guards.sources import (
+    Attr,
+    BaseItem,
+    CellInput,
+    Globals,
+    Held,
+    Input,
+    Item,
+    Proxied,
+    Referent,
+    SlotOf,
+    Source,
+    TypeOf,
+    described,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """A number that Python computes from others."""
+
+    function: Callable[..., Any]
+    operands: tuple[Size | Formula | Symbol | int | float, ...]
+    template: str | None = None
+    """The call as an expression of its operands; without one it is written as a call."""
+
+    def text(self, names: Names) -> str:
+        operands = [f"({number_text(operand, names)})" for operand in self.operands]
+        if self.template is not None:
+            return self.template.format(*operands)
+        function = names.hold(self.function, getattr(self.function, "__name__", "function"))
+        return f"{function}({', '.join(operands)})"
+
+    def symbols(self) -> Iterator[Symbol]:
+        """All symbols in it, some more than once."""
+        for operand in self.operands:
+            if isinstance(operand, Symbol):
+                yield operand
+            elif isinstance(operand, Size | Formula):
+                yield from operand.symbols()
+
+
+Expression = Size | Formula | Symbol
+"""How a number is computed on each call; a float that is read is a symbol by itself."""
+
+
+def number_text(number: Expression | int | float, names: Names) -> str:
+    """A number as a Python expression."""
+    match number:
+        case Symbol():
+            return symbol_text(number, names)
+        case Size():
+            return number.text({s.name: symbol_text(s, names) for s in number.symbols()})
+        case Formula():
+            return number.text(names)
+        case float() if not math.isfinite(number):
+            return names.hold(number, "number")
+        case _:
+            return repr(number)
+
+
+def symbol_text(symbol: Symbol, names: Names) -> str:
+    origin = symbol.origin
+    if isinstance(origin, Formula):
+        return f"({origin.text(names)})"
+    assert isinstance(origin, _SOURCES)
+    return names.of(origin)
+
+
+_SOURCES = (
+    Input,
+    CellInput,
+    Globals,
+    Held,
+    Attr,
+    Item,
+    BaseItem,
+    SlotOf,
+    TypeOf,
+    Referent,
+    Proxied,
+)
+
+
+def read_by(number: Expression) -> Iterator[Source]:
+    """The paths that a number is computed from."""
+    for symbol in (number,) if isinstance(number, Symbol) else number.symbols():
+        if isinstance(symbol.origin, Formula):
+            yield from read_by(symbol.origin)
+        else:
+            assert isinstance(symbol.origin, _SOURCES)
+            yield symbol.origin
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What a comparison of numbers gives of which one is a float."""
+
+    comparison: Comparison
+    left: Expression | int | float
+    right: Expression | int | float
+    result: bool
+
+    def symbols(self) -> Iterator[Symbol]:
+        for side in (self.left, self.right):
+            if isinstance(side, Symbol):
+                yield side
+            elif isinstance(side, Size | Formula):
+                yield from side.symbols()
+
+
+@dataclass(frozen=True, slots=True)
+class Holds:
+    """A relation of numbers, which a trace has relied on."""
+
+    relation: Relation | Compared
+    at: Source = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "at", self.sources()[0])
+
+    def sources(self) -> tuple[Source, ...]:
+        """The paths that the test reads."""
+        found = (s for symbol in self.relation.symbols() for s in read_by(symbol))
+        return tuple(dict.fromkeys(found))
+
+    def test(self, names: Names) -> str:
+        match self.relation:
+            case Relation() as relation:
+                return relation.text({s.name: symbol_text(s, names) for s in relation.symbols()})
+            case Compared(comparison, left, right, result):
+                text = f"({number_text(left, names)}) {comparison} ({number_text(right, names)})"
+                return text if result else f"not {text}"
+
+    def why(self, now: object) -> str:
+        return f"{self.test(_WORDS)} does not hold"
+
+
+class _Words:
+    def of(self, source: Source) -> str:
+        return described(source)
+
+    def hold(self, obj: object, hint: str) -> str:
+        return hint
+
+
+_WORDS = _Words()

@@ -1,0 +1,457 @@
+"""Numbers that vary: where they come from, arithmetic with them, comparisons that become guards."""
+
+from __future__ import annotations
+
+import builtins
+import math
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, cast
+
+import torch
+from torch import fx
+
+from jitpkg.facts import sizes
+from jitpkg.facts.sizes import Comparison, Length, Relation, Size, Symbol
+from jitpkg.facts.tensor import TensorFacts
+from jitpkg.guards.kinds import ConstantIs, TypeIs
+from jitpkg.guards.metadata import size_source
+from jitpkg.guards.numbers import Compared, Expression, Formula, Holds
+from jitpkg.guards.sources import Source
+from jitpkg.tracer.values import Constant, Lazy, Number, Value
+from jitpkg.tracer.vm import VM, Args
+
+# Where they come from
+
+
+def existing(vm: VM, lazy: Lazy) -> Number | None:
+    """An existing number that varies; None where it is a constant."""
+    obj, source = lazy.obj, lazy.source
+    kind = type(obj)
+    if kind is not int and kind is not float:
+        return None
+    assert isinstance(obj, int | float)
+    if not vm.history.varies(source, obj):
+        return None
+    vm.guard(TypeIs(source, kind))
+    symbol = symbol_of(vm, source, obj)
+    if kind is int:
+        return Number(Size((((symbol,), 1),)), obj, source)
+    return Number(symbol, obj, source)
+
+
+def symbol_of(
+    vm: VM, origin: Source | Formula, value: int | float, least: int | None = None
+) -> Symbol:
+    known = vm.symbols.get(origin)
+    if known is None:
+        known = Symbol(f"s{len(vm.symbols)}", least, origin)
+        vm.symbols[origin] = known
+        vm.symbol_values[known.name] = value
+    return known
+
+
+def symbolic_facts(vm: VM, facts: TensorFacts, source: Source, dims: frozenset[int]) -> TensorFacts:
+    """The facts of an existing tensor, of which the sizes of some dims vary.
+
+    Sizes that are equal now share a symbol, as equal sizes mostly do.
+    """
+    size: list[Length] = list(facts.size)
+    for dim in sorted(dims):
+        length = facts.size[dim]
+        assert isinstance(length, int)
+        symbol = vm.sizes_by_value.get(length)
+        if symbol is None:
+            symbol = symbol_of(vm, size_source(source, dim), length, least=2)
+            vm.sizes_by_value[length] = symbol
+        size[dim] = Size((((symbol,), 1),))
+    return TensorFacts(
+        cls=facts.cls,
+        dtype=facts.dtype,
+        device=facts.device,
+        size=tuple(size),
+        stride=_symbolic_strides(facts, size),
+        requires_grad=facts.requires_grad,
+        is_leaf=facts.is_leaf,
+        is_inference=facts.is_inference,
+    )
+
+
+def _symbolic_strides(facts: TensorFacts, size: list[Length]) -> tuple[Length, ...]:
+    """Each stride as the size of what lies inside of it, where it is so now."""
+    stride: list[Length] = list(facts.stride)
+    # by what follows in memory: the stride that a dim's extent ends at, and its expression
+    ends: dict[Length, Length] = {1: 1}
+    order = sorted(range(len(size)), key=lambda k: (facts.stride[k], -k))
+    for dim in order:
+        step, length = facts.stride[dim], facts.size[dim]
+        expression = ends.get(step, step)
+        stride[dim] = expression
+        assert isinstance(step, int) and isinstance(length, int)
+        if length != 1 and step:
+            ends.setdefault(step * length, _times(expression, size[dim]))
+    return tuple(stride)
+
+
+def _times(a: Length, b: Length) -> Length:
+    return sizes.plain(sizes.of(a) * b)
+
+
+def length(vm: VM, size: Length) -> Value:
+    """A size as a value of the program."""
+    if isinstance(size, int):
+        return Constant(size)
+    if size.constant is not None:
+        return Constant(size.constant)
+    return Number(size, size.value(vm.int_values()))
+
+
+# What they are
+
+
+def constant(vm: VM, number: Number) -> Constant:
+    """The number that it is now, for a use that needs to know it: a guard says so."""
+    expression = number.expression
+    if isinstance(expression, Symbol):
+        assert not isinstance(expression.origin, Formula)
+        vm.guard(ConstantIs(_source(expression), number.value))
+    elif isinstance(expression, Size):
+        require(vm, sizes.compare("==", expression, int(number.value)))
+    else:
+        vm.guard(Holds(Compared("==", expression, number.value, True)))
+        if number.value == 0:  # which of the two
+            sign = math.copysign(1.0, number.value)
+            vm.guard(Holds(Compared("==", Formula(math.copysign, (1.0, expression)), sign, True)))
+    return Constant(number.value, number.source)
+
+
+def _origin(expression: Symbol | Formula) -> Source | Formula:
+    if isinstance(expression, Formula):
+        return expression
+    return cast(Source | Formula, expression.origin)
+
+
+def _source(symbol: Symbol) -> Source:
+    return cast(Source, symbol.origin)
+
+
+def require(vm: VM, relation: bool | Relation) -> bool:
+    """What a relation says now; a guard says that it goes on saying so."""
+    if isinstance(relation, bool):
+        return relation
+    holds = relation.holds(vm.int_values())
+    vm.guard(Holds(relation if holds else relation.negated()))
+    return holds
+
+
+def _of_constant(value: Value) -> int | float | None:
+    if isinstance(value, Constant) and type(value.value) in (int, float, bool):
+        number: Any = value.value
+        return int(number) if type(number) is bool else number
+    return None
+
+
+def _operand(value: Value) -> Expression | int | float | None:
+    """A number as an operand; None for anything else."""
+    if isinstance(value, Number):
+        return value.expression
+    return _of_constant(value)
+
+
+def _now(value: Value) -> int | float:
+    if isinstance(value, Number):
+        return value.value
+    number = _of_constant(value)
+    assert number is not None
+    return number
+
+
+def among(vm: VM, values: Iterable[Value]) -> bool:
+    """Whether a number that varies is among these."""
+    return any(isinstance(vm.peek(value), Number) for value in values)
+
+
+# Operations
+
+
+def compare(vm: VM, name: str, a: Value, b: Value) -> Value | None:
+    """`a < b` and its like; None where one is no number."""
+    left, right = _operand(a), _operand(b)
+    if left is None or right is None:
+        return None
+    name = cast(Comparison, name)
+    if isinstance(left, Size | int) and isinstance(right, Size | int):
+        return Constant(require(vm, sizes.compare(name, left, right)))
+    result = bool(_COMPARISONS[name](_now(a), _now(b)))
+    vm.guard(Holds(Compared(name, left, right, result)))
+    return Constant(result)
+
+
+_COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType(
+    {
+        "==": operator.eq,
+        "!=": operator.ne,
+        "<": operator.lt,
+        "<=": operator.le,
+        ">": operator.gt,
+        ">=": operator.ge,
+    }
+)
+
+
+def truth(vm: VM, number: Number) -> bool:
+    """`bool(number)`"""
+    found = compare(vm, "!=", number, Constant(0))
+    assert isinstance(found, Constant)
+    return bool(found.value)
+
+
+def binary(vm: VM, name: str, a: Value, b: Value) -> Value | None:
+    """`a + b` and its like; None where the numbers must be known for it."""
+    left, right = _operand(a), _operand(b)
+    if left is None or right is None:
+        return None
+    if isinstance(left, Size | int) and isinstance(right, Size | int):
+        whole = _whole(vm, name, left, right)
+        if whole is not None:
+            return length(vm, whole)
+    template = _TEMPLATES.get(name)
+    function = _FUNCTIONS.get(name)
+    if template is None or function is None:
+        return None
+    try:
+        value = function(_now(a), _now(b))
+    except ArithmeticError:
+        return None
+    return computed(vm, function, (left, right), value, template)
+
+
+_TEMPLATES = {"+": "{} + {}", "-": "{} - {}", "*": "{} * {}", "/": "{} / {}"}
+_FUNCTIONS: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType(
+    {
+        "+": operator.add,
+        "-": operator.sub,
+        "*": operator.mul,
+        "/": operator.truediv,
+    }
+)
+
+
+def _whole(vm: VM, name: str, left: Length, right: Length) -> Size | None:
+    """Of whole numbers, a whole number."""
+    a = sizes.of(left)
+    match name:
+        case "+":
+            return a + right
+        case "-":
+            return a - right
+        case "*":
+            return a * right
+        case "//" | "%":
+            if not require(vm, sizes.compare("!=", right, 0)):
+                return None
+            return a // right if name == "//" else a % right
+        case "**" if isinstance(right, int) and 0 <= right <= _POWERS:
+            return math.prod([a] * right, start=sizes.of(1))
+    return None
+
+
+_POWERS = 4
+"""A higher power of a number is left to the number itself."""
+
+
+def unary(vm: VM, name: str, number: Number) -> Value | None:
+    """`-number` and its like."""
+    if name == "+":
+        return number
+    if name == "-" and isinstance(number.expression, Size):
+        return length(vm, -number.expression)
+    if name == "-":
+        return computed(vm, operator.neg, (number.expression,), -number.value, "-{}")
+    return None
+
+
+def computed(
+    vm: VM,
+    function: Callable[..., Any],
+    operands: tuple[Expression | int | float, ...],
+    value: Any,
+    template: str | None = None,
+) -> Value | None:
+    """What a function makes of numbers, as Python computes it."""
+    formula = Formula(function, operands, template)
+    if type(value) is int:
+        symbol = symbol_of(vm, formula, value)
+        return Number(Size((((symbol,), 1),)), value)
+    if type(value) is not float or not math.isfinite(value):
+        return None
+    return Number(formula, value)
+
+
+def call(vm: VM, function: Any, args: Args) -> Value | None:
+    """A call of a function that computes with numbers; None where it must know them."""
+    row = _ROWS.get(function)
+    if row is not None:
+        return row(vm, *args)
+    if function not in _PURE or not all(_operand(arg) is not None for arg in args):
+        return None
+    try:
+        value = function(*map(_now, args))
+    except (ArithmeticError, ValueError, TypeError):
+        return None
+    operands = tuple(operand for arg in args if (operand := _operand(arg)) is not None)
+    return computed(vm, function, operands, value)
+
+
+_PURE: frozenset[Any] = frozenset(
+    {
+        math.sqrt,
+        math.log,
+        math.log2,
+        math.log10,
+        math.exp,
+        math.cos,
+        math.sin,
+        math.tanh,
+        math.floor,
+        math.ceil,
+        math.pow,
+        math.fabs,
+        math.trunc,
+        builtins.round,
+        float,
+        int,
+    }
+)
+
+
+def _extreme(name: Any) -> Callable[..., Value | None]:
+    def row(vm: VM, *args: Value) -> Value | None:
+        if len(args) < 2:
+            return None
+        operands = [_operand(arg) for arg in args]
+        found: Size | None = None
+        for operand in operands:
+            if not isinstance(operand, Size | int):
+                return None
+            found = sizes.of(operand) if found is None else found.extreme(name, operand)
+        assert found is not None
+        return length(vm, found)
+
+    return row
+
+
+def _absolute(vm: VM, value: Value) -> Value | None:
+    if not isinstance(value, Number):
+        return None
+    positive = compare(vm, ">=", value, Constant(0))
+    assert isinstance(positive, Constant)
+    return value if positive.value else unary(vm, "-", value)
+
+
+def _int(vm: VM, value: Value) -> Value | None:
+    if isinstance(value, Number) and isinstance(value.expression, Size):
+        return value
+    return None
+
+
+def _operator(name: str) -> Callable[..., Value | None]:
+    return lambda vm, *args: binary(vm, name, *args) if len(args) == 2 else None
+
+
+_ROWS: Mapping[Any, Callable[..., Value | None]] = MappingProxyType(
+    {
+        min: _extreme("min"),
+        max: _extreme("max"),
+        abs: _absolute,
+        operator.index: _int,
+        operator.add: _operator("+"),
+        operator.sub: _operator("-"),
+        operator.mul: _operator("*"),
+        operator.truediv: _operator("/"),
+        operator.floordiv: _operator("//"),
+        operator.mod: _operator("%"),
+        operator.pow: _operator("**"),
+    }
+)
+
+HANDLED: frozenset[Any] = frozenset({*_ROWS, *_PURE})
+"""Functions that `call` may know an answer for."""
+
+
+# In the graph
+
+
+def node(vm: VM, number: Number) -> fx.Node:
+    """The graph's node for a number."""
+    known = vm.number_nodes.get(number.expression)
+    if known is None:
+        known = _node(vm, number.expression)
+    return known
+
+
+def _node(vm: VM, expression: Expression) -> fx.Node:
+    known = vm.number_nodes.get(expression)
+    if known is not None:
+        return known
+    match expression:
+        case Symbol() | Formula():
+            value = _value(vm, expression)
+            found = vm.graph.number(_origin(expression), value)
+        case Size():
+            found = _size_node(vm, expression)
+    vm.number_nodes[expression] = found
+    return found
+
+
+def _value(vm: VM, expression: Symbol | Formula) -> int | float:
+    if isinstance(expression, Symbol):
+        return vm.symbol_values[expression.name]
+    operands = (
+        _value(vm, operand)
+        if isinstance(operand, Symbol | Formula)
+        else operand.value(vm.int_values())
+        if isinstance(operand, Size)
+        else operand
+        for operand in expression.operands
+    )
+    found: int | float = expression.function(*operands)
+    return found
+
+
+def _size_node(vm: VM, size: Size) -> fx.Node:
+    total: Any = None
+    for product, factor in size.terms:
+        term: Any = None
+        for atom in product:
+            part = _atom_node(vm, atom)
+            term = part if term is None else vm.graph.arithmetic(operator.mul, (term, part))
+        if term is None:
+            term = factor
+        elif factor != 1:
+            term = vm.graph.arithmetic(operator.mul, (term, factor))
+        total = term if total is None else vm.graph.arithmetic(operator.add, (total, term))
+    found: fx.Node = total
+    return found
+
+
+def _atom_node(vm: VM, atom: Any) -> fx.Node:
+    if isinstance(atom, Symbol):
+        return _node(vm, atom)
+    sides = tuple(
+        side.constant if side.constant is not None else _node(vm, side)
+        for side in (atom.left, atom.right)
+    )
+    function = _ATOMS[getattr(atom, "which", type(atom).__name__)]
+    return vm.graph.arithmetic(function, sides)
+
+
+_ATOMS: Mapping[str, Callable[..., Any]] = MappingProxyType(
+    {
+        "FloorDiv": operator.floordiv,
+        "Remainder": operator.mod,
+        "min": torch.sym_min,
+        "max": torch.sym_max,
+    }
+)
