@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from jitpkg.facts.outcome import HIDDEN_WRITES, Outcome, StandIns, is_random
+from jitpkg.facts.outcome import HIDDEN_WRITES, Outcome, StandIns, WouldRaise, is_random
 from jitpkg.facts.rows import ROWS
-from jitpkg.facts.rows.common import Unsure
+from jitpkg.facts.rows.common import Raises, Unsure
 from jitpkg.facts.tensor import TensorFacts, facts_of, why_not_plain
 
 FUNCTIONS = frozenset(
@@ -94,6 +94,7 @@ def of_call(name: str, call: Callable[..., Any], args: Any, kwargs: Any) -> Outc
 
     Raises:
         Unsure: no row says what the call does, or it may raise.
+        WouldRaise: it raises.
     """
     if name not in FUNCTIONS or not _is_usual_state():
         raise Unsure(name)
@@ -102,6 +103,8 @@ def of_call(name: str, call: Callable[..., Any], args: Any, kwargs: Any) -> Outc
     try:
         with rows:
             result = stand_ins.call(call)
+    except Raises as error:
+        raise WouldRaise(error) from None
     except Exception as error:
         raise Unsure(str(error)) from None
     return stand_ins.outcome(result, _facts, written=frozenset(rows.written), random=rows.random)

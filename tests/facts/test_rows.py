@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from jitpkg.facts import meta
 from jitpkg.facts.layout import Operand, broadcast, strides
-from jitpkg.facts.outcome import Outcome, StandIns
+from jitpkg.facts.outcome import Outcome, StandIns, WouldRaise
 from jitpkg.facts.rows import ROWS
 from jitpkg.facts.rows.common import Unsure
 from jitpkg.facts.tensor import TensorFacts, facts_of
@@ -79,7 +79,7 @@ def really(call: Callable[..., Any], args: Any, kwargs: Any) -> Outcome:
 def by_rows(name: str, call: Callable[..., Any], args: Any, kwargs: Any) -> Outcome | None:
     try:
         return meta.of_call(name, call, args, kwargs)
-    except Unsure:
+    except (Unsure, WouldRaise):
         return None
 
 

@@ -229,10 +229,19 @@ class Worker:
         return result
 
 
+def limit_memory(size: int | None) -> None:
+    """Let this process and its children have so much address space; None: as it was."""
+    most = resource.getrlimit(resource.RLIMIT_AS)[1]
+    if size is None or 0 <= most < size:
+        size = most
+    resource.setrlimit(resource.RLIMIT_AS, (size, most))
+
+
 def write_result(worker: Worker, mode: str, path: Path) -> None:
     try:
         result = asdict(worker.run(mode))
     except MemoryError:
+        limit_memory(None)  # what has filled it may be still there
         result = {"crash": f"out of memory: {MEMORY >> 30} GiB"}
     except BaseException:
         result = {"crash": traceback.format_exc()}
@@ -241,7 +250,7 @@ def write_result(worker: Worker, mode: str, path: Path) -> None:
 
 def main(folder: str, seed: str, test: str, *modules: str) -> None:
     faulthandler.enable()
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    limit_memory(MEMORY)
     # A shell ignores it for what it starts in the background, and then tests of asyncio, which
     # interrupt themselves, wait in a loop that remembers each round: 150 MB a second.
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -69,3 +70,18 @@ def test_with_breaks_everywhere(function: Callable[..., Any]) -> None:
         BROKEN.assert_same(function, first)
 
     equal()
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_a_number_that_cannot_be_written_raises_as_eagerly(backend: str) -> None:
+    """FakeTensor lets it pass, and a functional graph does not write in place: found by fuzzing."""
+
+    def doubled(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            x.mul_(2)
+        return x + y
+
+    same = Comparison(backend=backend, ignore=["grad_fn", "version", "view"])
+    for x in (torch.tensor(True), torch.tensor([1])):
+        same.assert_same(doubled, x, torch.ones(1))
+    same.assert_same(lambda x: x.add_(0.5), torch.tensor([1, 2]))

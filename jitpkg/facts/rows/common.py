@@ -21,6 +21,10 @@ class Unsure(Exception):
     """No row says what a call does."""
 
 
+class Raises(Exception):
+    """The real op raises, where FakeTensor and the meta device let it pass."""
+
+
 Row = Callable[..., Any]
 """`row(func, args, kwargs) -> result`."""
 

@@ -10,6 +10,7 @@ import torch
 from jitpkg.facts.layout import broadcast, is_dense, strides
 from jitpkg.facts.rows.common import (
     COMPLEX,
+    Raises,
     Unsure,
     empty,
     lies_in_order,
@@ -32,7 +33,9 @@ def _elementwise(operands: Sequence[Any], dtype: torch.dtype) -> Any:
 def _in_place(operands: Sequence[Any], dtype: torch.dtype) -> Any:
     target = operands[0]
     size = broadcast([operand(value).size for value in operands])
-    sure(size == tuple(target.shape) and torch.can_cast(dtype, target.dtype))
+    sure(size == tuple(target.shape))
+    if not torch.can_cast(dtype, target.dtype):
+        raise Raises(f"{dtype} cannot be written to {target.dtype}")
     sure(is_dense(tuple(target.shape), target.stride()))
     return target
 
