@@ -266,3 +266,10 @@ def test_arithmetic_of_numbers_that_vary(tree: Any, calls: Any, dynamic: bool | 
                     compiled(x, n, m, fraction)
                 continue
             assert same(expected, compiled(x, n, m, fraction))
+
+
+def test_inputs_of_one_name() -> None:
+    def f(x, a, b):
+        return x * (a / 2) + x * (b / 3) + a * b
+
+    assert graphs(f, [(torch.ones(2), k / 7, k / 5) for k in range(1, 6)]) == 2

@@ -41,16 +41,19 @@ class GraphWriter:
     def placeholder(self, source: Source, example: torch.Tensor) -> fx.Node:
         """The node for a tensor that exists."""
         name = re.sub(r"\W+", "_", described(source)).strip("_") or "value"
-        with self._behind_inputs():
-            node = self.graph.placeholder(name)
-        self.inputs.append(GraphInput(node, source, example))
-        return node
+        return self._input(name, source, example)
 
     def number(self, source: Source | Formula, example: int | float) -> fx.Node:
         """The node for a number that is computed anew on each call."""
         name = "number" if isinstance(source, Formula) else described(source)
+        return self._input(re.sub(r"\W+", "_", name).strip("_") or "value", source, example)
+
+    def _input(
+        self, name: str, source: Source | Formula, example: torch.Tensor | int | float
+    ) -> fx.Node:
         with self._behind_inputs():
-            node = self.graph.placeholder(re.sub(r"\W+", "_", name).strip("_") or "value")
+            node = self.graph.placeholder(name)
+        node.target = node.name  # what the printed function calls its argument: once each
         self.inputs.append(GraphInput(node, source, example))
         return node
 

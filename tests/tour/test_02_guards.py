@@ -29,7 +29,7 @@ def test_what_was_not_read_is_not_guarded() -> None:
 
 
 def test_a_guard_that_fails_gives_another_graph() -> None:
-    """And says in a sentence why."""
+    """And says in a sentence why. A number that has changed is one that varies from then on."""
     heard: list[jitpkg.events.Event] = []
     compiled = jitpkg.compile(f)
     with jitpkg.events.STREAM.listening(heard.append):
@@ -42,7 +42,7 @@ def test_a_guard_that_fails_gives_another_graph() -> None:
     reasons = [event.reasons for event in heard if isinstance(event, jitpkg.events.Recompiled)]
     assert reasons == [
         ("n is 4; built for 3",),
-        ("x has size 5 in dim 0; built for 2", "n is 3; built for 4"),
+        ("x has size 5 in dim 0; built for 2", "x has size 5 in dim 0; built for 2"),
     ]
 
 
