@@ -20,7 +20,7 @@ from jitpkg.rewriter.points import Points
 from tests.code.support import codes_of
 from tests.rewriter import programs
 
-MODULES = (argparse, ast, asyncio.tasks, contextlib, inspect, programs, types)
+MODULES = (argparse, ast, asyncio.tasks, contextlib, inspect, *programs.MODULES, types)
 CODES = list(codes_of(*MODULES))
 FUNCTIONS = [code for code in CODES if is_function(code)] + [programs.many_locals.__code__]
 

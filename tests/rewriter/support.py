@@ -40,7 +40,7 @@ def entries(error: BaseException) -> Entries:
     return [
         (entry.name, entry.lineno)
         for entry in traceback.extract_tb(error.__traceback__)
-        if entry.filename == programs.__file__
+        if entry.filename in programs.FILES
     ]
 
 

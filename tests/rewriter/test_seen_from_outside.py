@@ -84,7 +84,7 @@ class Listener:
         """The last line of each frame, by its id, so that no frame lives longer."""
 
     def __call__(self, frame: FrameType, event: str, argument: Any) -> Any:
-        if frame.f_code.co_filename != programs.__file__ or event.startswith("c_"):
+        if frame.f_code.co_filename not in programs.FILES or event.startswith("c_"):
             return self
         if event == "exception" and argument[0] is UnboundLocalError:
             self.looked = True
