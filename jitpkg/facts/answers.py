@@ -46,9 +46,9 @@ class Facts:
             NeedsNumbers: the answer is not known where sizes vary.
             NoFacts: there is no way to tell.
         """
-        if not values and _on_cpu(args) and _on_cpu(kwargs):
+        if _on_cpu(args) and _on_cpu(kwargs):
             try:
-                return meta.of_call(name, call, args, kwargs)
+                return meta.of_call(name, call, args, kwargs, values)
             except Unsure:
                 pass
         return self._by_fake_tensors(call, args, kwargs, values)

@@ -25,10 +25,15 @@ def broadcast(sizes: Sequence[Sizes]) -> Sizes | None:
     """The size of what comes of inputs of these sizes; None where they do not go together."""
     found: list[int] = []
     for k in range(1, max(map(len, sizes), default=0) + 1):
-        lengths = {size[-k] for size in sizes if len(size) >= k} - {1}
-        if len(lengths) > 1:
-            return None
-        found.append(lengths.pop() if lengths else 1)
+        length = 1
+        for size in sizes:
+            if len(size) < k or size[-k] == 1:
+                continue
+            if length == 1:
+                length = size[-k]
+            elif size[-k] != length:
+                return None
+        found.append(length)
     return tuple(reversed(found))
 
 

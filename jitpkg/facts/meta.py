@@ -7,15 +7,19 @@ that are named here; others, such as attention, choose by device, and FakeTensor
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from jitpkg.facts.outcome import HIDDEN_WRITES, Outcome, StandIns, WouldRaise, is_random
 from jitpkg.facts.rows import ROWS
 from jitpkg.facts.rows.common import Raises, Unsure
+from jitpkg.facts.rows.views import VIEWS, varies
+from jitpkg.facts.symbolic import Decisions, length
 from jitpkg.facts.tensor import TensorFacts, facts_of, why_not_plain
 
 FUNCTIONS = frozenset(
@@ -49,8 +53,9 @@ _META = torch.device("meta")
 class _Rows(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Answers every ATen op by its row."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, varies: bool) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
+        self.varies = varies
         self.random = False
         self.written: set[int] = set()
         """Identities of tensors that were written to without a trace in their version."""
@@ -69,6 +74,8 @@ class _Rows(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> Any:
         name = func._schema.name
         row = ROWS.get(name)
+        if self.varies and name in VIEWS and varies(args):
+            row = VIEWS[name]
         if kwargs and "out" in kwargs:
             raise Unsure(name)
         if row is None:
@@ -89,7 +96,9 @@ class _Rows(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
 
-def of_call(name: str, call: Callable[..., Any], args: Any, kwargs: Any) -> Outcome:
+def of_call(
+    name: str, call: Callable[..., Any], args: Any, kwargs: Any, values: Mapping[str, int]
+) -> Outcome:
     """See `jitpkg.facts.answers.Facts.of_call`.
 
     Raises:
@@ -98,16 +107,35 @@ def of_call(name: str, call: Callable[..., Any], args: Any, kwargs: Any) -> Outc
     """
     if name not in FUNCTIONS or not _is_usual_state():
         raise Unsure(name)
-    stand_ins = StandIns(args, kwargs, _META)
-    rows = _Rows()
+    decisions = Decisions(values)
+    rows = _Rows(varies=bool(values))
     try:
+        stand_ins = StandIns(args, kwargs, _META, decisions.symint)
         with rows:
             result = stand_ins.call(call)
+        outcome = stand_ins.outcome(
+            pytree.tree_map(_number, result) if values else result,
+            _facts,
+            written=frozenset(rows.written),
+            random=rows.random,
+        )
     except Raises as error:
         raise WouldRaise(error) from None
     except Exception as error:
         raise Unsure(str(error)) from None
-    return stand_ins.outcome(result, _facts, written=frozenset(rows.written), random=rows.random)
+    return replace(outcome, relations=tuple(decisions.relations)) if values else outcome
+
+
+def _number(leaf: Any) -> Any:
+    match leaf:
+        case torch.SymInt():
+            return length(leaf)
+        case torch.SymBool():
+            return bool(leaf)
+        case torch.SymFloat():
+            raise Unsure
+        case _:
+            return leaf
 
 
 def _is_usual_state() -> bool:
@@ -123,8 +151,8 @@ def _facts(made: torch.Tensor) -> TensorFacts:
         cls=facts.cls,
         dtype=facts.dtype,
         device=_CPU,
-        size=facts.size,
-        stride=facts.stride,
+        size=tuple(map(length, facts.size)),
+        stride=tuple(map(length, facts.stride)),
         requires_grad=facts.requires_grad,
         is_leaf=facts.is_leaf,
         is_inference=facts.is_inference,

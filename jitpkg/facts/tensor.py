@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import torch
 
+from jitpkg.facts import sizes
 from jitpkg.facts.sizes import Length, Size, plain
 
 
@@ -46,6 +48,24 @@ def contiguous_stride(size: tuple[Any, ...]) -> tuple[Any, ...]:
         strides.append(step)
         step = step * (length if isinstance(length, Size) else max(length, 1))
     return tuple(plain(s) if isinstance(s, Size) else s for s in reversed(strides))
+
+
+def strides_in_terms_of(facts: TensorFacts, size: Sequence[Length]) -> tuple[Length, ...]:
+    """The strides of a tensor of numbers where its sizes are expressions.
+
+    Each stride is what lies inside of it in memory, where it is so now.
+    """
+    stride: list[Length] = list(facts.stride)
+    ends: dict[Length, Length] = {1: 1}
+    """By a number of elements: the expression of the extent that is as long."""
+    order = sorted(range(len(size)), key=lambda k: (sizes.of(facts.stride[k]).constant or 0, -k))
+    for dim in order:
+        step, length = facts.stride[dim], facts.size[dim]
+        assert isinstance(step, int) and isinstance(length, int)
+        stride[dim] = ends.get(step, step)
+        if length != 1 and step:
+            ends.setdefault(step * length, plain(sizes.of(stride[dim]) * size[dim]))
+    return tuple(stride)
 
 
 @cache

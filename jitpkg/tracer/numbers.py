@@ -14,7 +14,7 @@ from torch import fx
 
 from jitpkg.facts import sizes
 from jitpkg.facts.sizes import Comparison, Length, Relation, Size, Symbol
-from jitpkg.facts.tensor import TensorFacts
+from jitpkg.facts.tensor import TensorFacts, strides_in_terms_of
 from jitpkg.guards.kinds import ConstantIs, TypeIs
 from jitpkg.guards.metadata import size_source
 from jitpkg.guards.numbers import Compared, Expression, Formula, Holds
@@ -71,31 +71,11 @@ def symbolic_facts(vm: VM, facts: TensorFacts, source: Source, dims: frozenset[i
         dtype=facts.dtype,
         device=facts.device,
         size=tuple(size),
-        stride=_symbolic_strides(facts, size),
+        stride=strides_in_terms_of(facts, size),
         requires_grad=facts.requires_grad,
         is_leaf=facts.is_leaf,
         is_inference=facts.is_inference,
     )
-
-
-def _symbolic_strides(facts: TensorFacts, size: list[Length]) -> tuple[Length, ...]:
-    """Each stride as the size of what lies inside of it, where it is so now."""
-    stride: list[Length] = list(facts.stride)
-    # by what follows in memory: the stride that a dim's extent ends at, and its expression
-    ends: dict[Length, Length] = {1: 1}
-    order = sorted(range(len(size)), key=lambda k: (facts.stride[k], -k))
-    for dim in order:
-        step, length = facts.stride[dim], facts.size[dim]
-        expression = ends.get(step, step)
-        stride[dim] = expression
-        assert isinstance(step, int) and isinstance(length, int)
-        if length != 1 and step:
-            ends.setdefault(step * length, _times(expression, size[dim]))
-    return tuple(stride)
-
-
-def _times(a: Length, b: Length) -> Length:
-    return sizes.plain(sizes.of(a) * b)
 
 
 def length(vm: VM, size: Length) -> Value:

@@ -26,6 +26,7 @@ from jitpkg.facts.outcome import Outcome, StandIns, WouldRaise
 from jitpkg.facts.rows import ROWS
 from jitpkg.facts.rows.common import Unsure
 from jitpkg.facts.tensor import TensorFacts, facts_of
+from tests.facts import varying
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*degrees of freedom")
 
@@ -78,7 +79,7 @@ def really(call: Callable[..., Any], args: Any, kwargs: Any) -> Outcome:
 
 def by_rows(name: str, call: Callable[..., Any], args: Any, kwargs: Any) -> Outcome | None:
     try:
-        return meta.of_call(name, call, args, kwargs)
+        return meta.of_call(name, call, args, kwargs, {})
     except (Unsure, WouldRaise):
         return None
 
@@ -100,6 +101,7 @@ def agree(name: str, call: Callable[..., Any], *args: Any, **kwargs: Any) -> boo
     assert answer.arguments == real.arguments, shown
     if name != "batch_norm":  # its running statistics, see below
         assert answer.mutated == real.mutated, shown
+    varying.agree(name, call, args, kwargs, really)
     return True
 
 

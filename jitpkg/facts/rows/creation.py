@@ -66,7 +66,12 @@ def clone(func: Any, args: Any, kwargs: Any) -> Any:
 
 def arange(func: Any, args: Any, kwargs: Any) -> Any:
     """Of integers."""
-    sure(all(type(arg) is int for arg in args) and kwargs.get("dtype") in (None, torch.int64))
+    sure(kwargs.get("dtype") in (None, torch.int64))
+    if any(isinstance(arg, torch.SymInt) for arg in args):
+        start, end = (0, *args) if len(args) == 1 else args[:2]
+        sure(len(args) <= 2 and type(start) in (int, torch.SymInt) and end > start)
+        return factory(func, ([end - start],), {**kwargs, "dtype": torch.int64})
+    sure(all(type(arg) is int for arg in args))
     length = len(range(*args))
     sure(length > 0)
     return factory(func, ([length],), {**kwargs, "dtype": torch.int64})
