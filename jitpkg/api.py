@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import FunctionType, MethodType
@@ -13,6 +12,7 @@ import torch
 from jitpkg import config, logs
 from jitpkg.codegen.backends import REGISTRY, Backend, configured
 from jitpkg.errors import InvalidArgument, NotCompilable
+from jitpkg.living import Living
 from jitpkg.rewriter import follow, modules
 from jitpkg.rewriter.compiler import Compiler
 from jitpkg.rewriter.dispatch import Dispatcher
@@ -281,8 +281,8 @@ class _Compiled:
     """Every function and code object with a dispatcher, so that `reset` finds it."""
 
     def __init__(self) -> None:
-        self.functions: weakref.WeakSet[FunctionType] = weakref.WeakSet()
-        self.shared: weakref.WeakSet[SharedDispatcher] = weakref.WeakSet()
+        self.functions: Living[FunctionType] = Living()
+        self.shared: Living[SharedDispatcher] = Living()
 
 
 _COMPILED = _Compiled()
@@ -295,11 +295,11 @@ def _note(function: object) -> None:
 
 def reset() -> None:
     """Drop everything that was compiled; functions compile again when they are called."""
-    for function in list(_COMPILED.functions):
+    for function in _COMPILED.functions:
         dispatcher = follow.dispatcher_of(function)
         if isinstance(dispatcher, Dispatcher):
             dispatcher.reset()
-    for shared in list(_COMPILED.shared):
+    for shared in _COMPILED.shared:
         shared.reset()
 
 

@@ -6,7 +6,6 @@ import sys
 import threading
 import traceback
 import types
-import weakref
 from collections.abc import Callable, Iterable, Sequence
 from types import CodeType, FunctionType
 from typing import Any
@@ -19,6 +18,7 @@ from jitpkg.errors import BackendError, GraphBreak, IncorrectResult, InternalErr
 from jitpkg.guards import state as global_state
 from jitpkg.guards.explain import FirstFailure, first_failure
 from jitpkg.guards.kinds import Guard
+from jitpkg.living import Living
 from jitpkg.messages import warn
 from jitpkg.rewriter.compiler import Compiler
 from jitpkg.rewriter.correctness import verified
@@ -162,7 +162,7 @@ class Dispatcher:
         self.regions: dict[int, Region] = {}
         self.code = code
         """The newest version."""
-        self._owners: weakref.WeakSet[FunctionType] = weakref.WeakSet()
+        self._owners: Living[FunctionType] = Living()
         self._resumes: dict[tuple[int, int], CodeType] = {}
         self._entries = 0
         self._lock = threading.RLock()
@@ -249,7 +249,7 @@ class Dispatcher:
     def _replace(self, code: CodeType) -> None:
         old, self.code = self.code, code
         ORIGINALS.add(code, self.points.code)
-        for function in list(self._owners):
+        for function in self._owners:
             if function.__code__ is old or ORIGINALS.of(function.__code__) is self.points.code:
                 function.__code__ = code
 

@@ -49,7 +49,7 @@ class SharedDispatcher(Dispatcher):
         self._forget({})
 
     def _replace(self, code: CodeType) -> None:
-        for function in list(self._owners):
+        for function in self._owners:
             if COMPILED in function.__dict__:  # somebody has asked for this one by name
                 self._owners.discard(function)
         super()._replace(code)

@@ -227,25 +227,30 @@ def juggles(thing: object, fail: bool) -> object:
     return sum((x for x in (1, 2) if x), start=0), [thing, *found]
 
 
-def references(function: Callable[[object, bool], object], thing: object) -> int:
+def references(function: Callable[[object, bool], object]) -> int:
+    """How many references to an object there are when calls with it are over."""
+    thing = object()
     for fail in (False, True):
         with contextlib.suppress(ValueError):
             function(thing, fail)
-    for _ in range(3):  # the first finds another collection under way, now and then
-        gc.collect()
+    gc.collect()
     return sys.getrefcount(thing)
 
 
+def keeps_as_many(function: Callable[[object, bool], object], wanted: int) -> bool:
+    """Whether no reference is lost or kept; other threads may look at frames, now and then."""
+    return any(references(function) == wanted for _ in range(3))
+
+
 def test_no_reference_is_lost_or_kept() -> None:
-    thing = object()
-    wanted = references(juggles, thing)
-    assert references(hooked_everywhere(juggles), thing) == wanted
+    wanted = min(references(juggles) for _ in range(3))
+    assert keeps_as_many(hooked_everywhere(juggles), wanted)
     for code in functions_in(juggles.__code__):
         if is_generator(code):
             continue
         for h in Points.of(code).hookable():
             leaving, _ = leaving_at(juggles, code, h, Leaving)
-            assert references(leaving, thing) == wanted, (code.co_qualname, h)
+            assert keeps_as_many(leaving, wanted), (code.co_qualname, h)
 
 
 # What the emitter refuses
