@@ -1,5 +1,7 @@
 """Every case, compiled both ways, once as it is and once broken before every instruction."""
 
+import functools
+
 import pytest
 
 import jitpkg
@@ -24,6 +26,13 @@ def test_eager_value_is_as_written_down(case: str) -> None:
 def test_compiled_is_as_eager(case: str, way_in: str) -> None:
     eager = evaluate(case)
     assert evaluate(case, implementation(way_in)) == eager
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_of_sizes_that_vary_is_as_eager(case: str) -> None:
+    eager = evaluate(case)
+    varying = functools.partial(jitpkg.jit, dynamic=True)
+    assert evaluate(case, Implementation(varying, jitpkg.graph_break, jitpkg.reset)) == eager
 
 
 @pytest.mark.parametrize("way_in", WAYS_IN)

@@ -1,8 +1,8 @@
 """Every program, compiled in every way, does what it does eagerly."""
 
 import dis
+import functools
 import random
-from functools import cache
 
 import pytest
 
@@ -20,7 +20,7 @@ MOST_POINTS = 500
 pytestmark = pytest.mark.timeout(240)
 
 
-@cache
+@functools.cache
 def eager(program: str) -> list[list[Fact]]:
     return run(program, lambda target: target)
 
@@ -57,6 +57,12 @@ VERIFIED = [
 def test_verified_is_as_eager(program: str) -> None:
     with jitpkg.config.patch(verify_correctness=True):
         check(program, run(program, jitpkg.compile), "verified")
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_of_sizes_that_vary_is_as_eager(program: str) -> None:
+    varying = functools.partial(jitpkg.jit, dynamic=True)
+    check(program, run(program, varying), "with sizes that vary")
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
