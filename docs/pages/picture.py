@@ -45,6 +45,7 @@ LAYERS: tuple[tuple[Room, ...], ...] = (
         Room("config", ("settings",)),
         Room("events", ("one stream",)),
         Room("listing", ("generated source",)),
+        Room("living", ("weak sets",)),
         Room("marks", ("disable, graph_break",)),
         Room("messages", ("breaks in words",)),
     ),
@@ -52,7 +53,7 @@ LAYERS: tuple[tuple[Room, ...], ...] = (
 )
 """From the top down: each room may import what lies below it."""
 
-LEAVES = {"config", "events", "listing", "marks", "messages", "errors"}
+LEAVES = {"config", "events", "listing", "living", "marks", "messages", "errors"}
 """Everybody imports these; no arrows are drawn to them."""
 
 BOX, GAP, WIDTH = 76, 40, 940

@@ -102,6 +102,8 @@ def _has_row(heap: Heap, value: Value) -> bool:
             return False
         case Iterator(kind="walk"):
             return False
+        case Function(code, closure=closure):
+            return len(closure) == len(code.co_freevars)  # else it is still in the making
         case Object(cls, None):
             raised = "__traceback__" in (heap.read(value, "attributes") or {})
             return cls is not types.TracebackType and not raised

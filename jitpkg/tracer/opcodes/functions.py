@@ -82,7 +82,8 @@ def make_function(vm: VM, frame: Frame, op: Op) -> None:
 def set_function_attribute(vm: VM, frame: Frame, op: Op) -> None:
     """value function -- function"""
     value, function = frame.popn(2)
-    assert isinstance(function, Function)
+    if not isinstance(function, Function):
+        vm.stop(reasons.UNSUPPORTED, "a function that was made in part")
     _set(vm, function, cast(int, op.arg), value)
     frame.push(function)
 
