@@ -405,7 +405,7 @@ def test_class_becomes_abstract(C):
             self.k = 1
 
     f = C(lambda x: x.sin() + Local().k)
-    yield f(X)
+    yield [f(X) for _ in range(4)]  # 3.13 itself does not notice between the first two calls
     Local.__abstractmethods__ = frozenset({"m"})
     yield outcome(f, X)
     Local.__abstractmethods__ = frozenset()
