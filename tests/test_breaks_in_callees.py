@@ -452,6 +452,14 @@ def test_broken_before_some_points(program: Program, capsys: pytest.CaptureFixtu
             assert (outcome(compiled), capsys.readouterr().out) == expected, k
 
 
+def test_whoever_looks_sees_no_resume_functions_frame() -> None:
+    expected = outcome(frames)
+    for k in range(45):
+        with jitpkg.config.patch(break_before=k):
+            compiled = jitpkg.compile(frames)
+            assert [outcome(compiled) for _ in range(3)] == [expected] * 3, k
+
+
 def test_traceback_is_that_of_eager_code() -> None:
     def inner(x: torch.Tensor) -> torch.Tensor:
         y = x * 2

@@ -97,7 +97,7 @@ class Region:
 
     def leave_here(self, arguments: tuple[object, ...]) -> Result:
         """Go on with the original code, in a frame that has the newest hooks."""
-        if self.dispatcher.is_generator:
+        if self.dispatcher.keeps_frame:
             return self.native(arguments)
         values = tuple(arguments[k] for k in self.unchanged)
         return -2 - self.h, self.leave, values
@@ -159,6 +159,9 @@ class Dispatcher:
         self.compiler = compiler
         self.name = name
         self.is_generator = is_generator(code)
+        self.keeps_frame = self.is_generator or self.points.looks_at_frames
+        """Whether a call must stay in the frame that it began in, which may be older than the
+        newest hooks: it cannot leave for a resume function, or would see that one's frame."""
         self.regions: dict[int, Region] = {}
         self.code = code
         """The newest version."""
@@ -233,7 +236,7 @@ class Dispatcher:
         entries and exits that the code knows, and the next version has a region of its own.
         """
         exits = (*region.exits, exit_)
-        if self.is_generator:
+        if self.keeps_frame:
             old, region = region, Region(self, region.h)
             region.history = old.history
             for entry in old.entries:
@@ -306,7 +309,7 @@ class Dispatcher:
             leave = self._stale(self.points.code)
             if leave is not None:
                 return -2 - region.h, leave, ()
-        if self.is_generator and self.regions.get(region.h) is not region:
+        if self.keeps_frame and self.regions.get(region.h) is not region:
             return region.native(arguments)  # a frame that is older than the newest hooks
         options = config.current()
         if options.disable or region.full or self._building or global_state.obstacle():
@@ -332,11 +335,11 @@ class Dispatcher:
             self._lock.release()
         if entry is None:
             return region.native(arguments)
-        if changed and (self.is_generator or looks or self.points.looks_at_frames):
+        if changed and (self.keeps_frame or looks):
             return region.native(arguments)
         if entry.exit is None:
             return region.leave_here(arguments) if changed else region.native(arguments)
-        if self.is_generator and entry.exit not in (RETURN, *region.exits):
+        if self.keeps_frame and entry.exit not in (RETURN, *region.exits):
             return region.native(arguments)
         return self._first_run(entry, region, arguments, options)
 
