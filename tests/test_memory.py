@@ -480,14 +480,19 @@ def test_rounds_of_compiling_and_dropping_do_not_grow(
 ) -> None:
     for k in range(5):
         one(k)
-    gc.collect()
-    before = len(gc.get_objects()), len(generated()), len(ORIGINALS._of)
-    for k in range(rounds):
-        one(k)
-    gc.collect()
-    after = len(gc.get_objects()), len(generated()), len(ORIGINALS._of)
-    assert after[0] - before[0] < rounds / 5 + 20
-    assert after[1:] == before[1:]
+    growth = []
+    for _attempt in range(3):  # what torch makes once, and keeps, is not seen three times
+        gc.collect()
+        before = len(gc.get_objects()), len(generated()), len(ORIGINALS._of)
+        for k in range(rounds):
+            one(k)
+        gc.collect()
+        after = len(gc.get_objects()), len(generated()), len(ORIGINALS._of)
+        assert after[1:] == before[1:]
+        growth.append(after[0] - before[0])
+        if growth[-1] < rounds / 5 + 20:
+            break
+    assert min(growth) < rounds / 5 + 20, growth
 
 
 PLATEAU = """
