@@ -6,7 +6,7 @@ import sys
 from types import FunctionType
 
 from jitpkg.errors import Reason
-from jitpkg.marks import DISABLED
+from jitpkg.marks import DISABLED, mark_of
 from jitpkg.tracer import reasons
 
 SKIPPED = frozenset(
@@ -65,6 +65,8 @@ def refusal(function: FunctionType) -> tuple[Reason, str] | None:
     name = f"{function.__module__}.{function.__qualname__}"
     if mark := function.__dict__.get(DISABLED) or function.__dict__.get("_torchdynamo_disable"):
         return reasons.DISABLED, f"{name} ({mark})" if isinstance(mark, str) else name
+    if mark_of(function) is not None:  # nothing of it is traced
+        return reasons.DISABLED, name
     module = function.__module__ or ""
     if module == "torch.random":
         return reasons.RANDOM_STATE, name
