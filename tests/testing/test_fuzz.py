@@ -109,7 +109,7 @@ def test_integers_that_require_grad() -> None:
         x[0] = y.sum()
         return x * 2, x.requires_grad
 
-    assert_same(written, torch.ones(2, dtype=torch.long), torch.ones(2, requires_grad=True))
+    assert_same(written, torch.ones(2, 3, dtype=torch.long), torch.ones(2, requires_grad=True))
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
