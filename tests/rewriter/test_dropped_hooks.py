@@ -1,4 +1,4 @@
-"""Hooks in the middle of a function that give nothing go, together, and do not come back for ever."""
+"""Hooks in the middle of a function that give nothing go together, and do not come back."""
 
 import time
 from collections import Counter
