@@ -47,6 +47,15 @@ SKIPPED_PARTS = (
 )
 """Parts of torch that are called for real."""
 
+TRACED = frozenset(
+    f"logging.{prefix}{name}"
+    for prefix in ("", "Logger.", "LoggerAdapter.")
+    for name in """
+        debug info warning warn error exception critical fatal log isEnabledFor process
+        """.split()
+)
+"""Functions that are traced though their module is not."""
+
 REAL = frozenset({"torch.autograd.grad", "torch.autograd.backward"})
 """Functions that are called for real though their neighbours are traced."""
 
@@ -72,6 +81,8 @@ def refusal(function: FunctionType) -> tuple[Reason, str] | None:
         return reasons.RANDOM_STATE, name
     if module == "inspect" and function.__name__ in _FRAMES:
         return reasons.FRAMES, name
+    if name in TRACED:
+        return None
     if module.partition(".")[0] in SKIPPED or _is_in(module, SKIPPED_PARTS):
         return reasons.LIBRARY, name
     if name in REAL:
