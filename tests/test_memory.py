@@ -499,7 +499,9 @@ PLATEAU = """
 import gc, json, sys, weakref
 import torch, jitpkg
 
+backend, sort, closures, modules = *sys.argv[1:3], *map(int, sys.argv[3:])
 X = torch.ones(4, 8)
+SIZES = [4, 5, 7] if sort == "sizes" else [4]
 
 
 def memory():
@@ -513,7 +515,10 @@ def closure(k):
 
     def f(x):
         log.append(k)
-        return (x * weight + k).sum()
+        y = x * weight
+        if sort == "break":
+            print(end="")
+        return (y + k).sum()
 
     return f
 
@@ -526,14 +531,18 @@ class Model(torch.nn.Module):
         )
 
     def forward(self, x):
-        return self.layers(x) + len(self.layers)
+        y = self.layers(x)
+        if sort == "break":
+            print(end="")
+        return y + len(self.layers) * x.shape[0]
 
 
 def drop(make, call, count):
     references = []
     for k in range(count):
-        compiled = [jitpkg.jit, jitpkg.compile][k % 2](make(k))
-        call(compiled)
+        compiled = [jitpkg.jit, jitpkg.compile][k % 2](make(k), backend=backend)
+        for size in SIZES:
+            call(compiled, torch.ones(size, 8))
         references.append(weakref.ref(compiled))
         compiled = None
     gc.collect()
@@ -542,22 +551,33 @@ def drop(make, call, count):
 
 def rounds(closures, modules):
     return (
-        drop(closure, lambda f: f(X), closures),
-        drop(lambda k: Model(), lambda m: m(X).sum().backward(), modules),
+        drop(closure, lambda f, x: f(x), closures),
+        drop(lambda k: Model(), lambda m, x: m(x).sum().backward(), modules),
     )
 
 
-rounds(100, 5)
+rounds(closures // 5, modules // 5)
 plateau = memory()
-alive = rounds(1000, 50)
+alive = rounds(closures, modules)
 print(json.dumps([plateau, memory(), alive]))
 """
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="asks Linux for the memory")
-def test_a_thousand_closures_and_fifty_modules_leave_the_process_at_its_plateau() -> None:
+@pytest.mark.parametrize(
+    ("backend", "sort", "closures", "modules"),
+    [
+        ("eager", "plain", 1000, 50),
+        pytest.param("eager", "break", 1000, 50, marks=pytest.mark.slow),
+        pytest.param("eager", "sizes", 1000, 50, marks=pytest.mark.slow),
+        pytest.param("aot_eager", "plain", 1000, 50, marks=pytest.mark.slow),
+    ],
+)
+def test_closures_and_modules_leave_the_process_at_its_plateau(
+    backend: str, sort: str, closures: int, modules: int
+) -> None:
     run = subprocess.run(
-        [sys.executable, "-c", PLATEAU],
+        [sys.executable, "-c", PLATEAU, backend, sort, str(closures), str(modules)],
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
         capture_output=True,
         text=True,
