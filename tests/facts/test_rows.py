@@ -25,6 +25,7 @@ from jitpkg.facts.layout import Operand, broadcast, strides
 from jitpkg.facts.outcome import Outcome, StandIns, WouldRaise
 from jitpkg.facts.rows import ROWS
 from jitpkg.facts.rows.common import Unsure
+from jitpkg.facts.rows.functions import FUNCTION_ROWS
 from jitpkg.facts.tensor import TensorFacts, facts_of
 from tests.facts import varying
 
@@ -194,6 +195,22 @@ M, C = facts(), facts("cube")
 I64 = of(3, dtype=torch.int64)
 IMAGES = facts("images", grad=True)
 MASK = facts(dtype=torch.bool)
+
+AT = of(2, dtype=torch.int64)
+HEADS = replace(of(2, 3, 5, 8), stride=(120, 8, 24, 1), requires_grad=True, is_leaf=False)
+MASKS = ((5, 5), (2, 1, 5, 5), (2, 3, 5, 7), (1, 1, 1, 5), (3, 5, 5))
+
+
+def recurrent(name: str, gates: int, biases: bool, both: bool, first: bool) -> Iterator[Any]:
+    """Input, state and weights of two layers of width 4. The real ops do not check that they fit."""
+    weights: list[TensorFacts] = []
+    for inner in (3, 3, 8, 8) if both else (3, 4):
+        weights += [of(gates * 4, inner), of(gates * 4, 4)]
+        weights += [of(gates * 4), of(gates * 4)] if biases else []
+    weights[0] = replace(weights[0], requires_grad=True)
+    state = of(4 if both else 2, 5 if first else 6, 4)
+    yield of(5, 6, 3), (state, state) if name == "lstm" else state, weights
+
 
 CASES = [
     *(
@@ -394,6 +411,102 @@ CASES = [
     case("add", M, M, call=torch.add, alpha=2),
     case("sub", M, facts("row", torch.int64), call=torch.sub, alpha=0.5),
     case("div", M, M, call=torch.div, rounding_mode="floor"),
+    *(
+        case("scaled_dot_product_attention", q, k, v, call=F.scaled_dot_product_attention, **kwargs)
+        for q, k, v in (
+            (of(2, 3, 5, 8),) * 3,
+            (of(2, 3, 5, 8), of(2, 3, 7, 8), of(2, 3, 7, 8)),
+            (of(2, 3, 5, 8), of(2, 3, 7, 8), of(2, 3, 7, 4)),
+            (of(2, 3, 5, 8), of(2, 1, 5, 8), of(2, 1, 5, 8)),
+            (of(3, 5, 8),) * 3,
+            (HEADS,) * 3,
+            (facts("images", dtype=torch.bfloat16),) * 3,
+            (facts("channels last"),) * 3,
+        )
+        for kwargs in (
+            *({}, {"is_causal": True}, {"scale": 0.5}, {"dropout_p": 0.5}),
+            *({"attn_mask": of(*size, dtype=torch.bool)} for size in MASKS),
+            *({"attn_mask": of(*size)} for size in MASKS),
+            {"attn_mask": replace(of(5, 5), requires_grad=True)},
+        )
+    ),
+    *(
+        case(name, x, hx, weights, biases, 2, 0.5, train, both, first, call=getattr(torch, name))
+        for name, gates in (("lstm", 4), ("gru", 3), ("rnn_tanh", 1), ("rnn_relu", 1))
+        for biases in (False, True)
+        for both in (False, True)
+        for first in (False, True)
+        for train in (False, True)
+        for x, hx, weights in recurrent(name, gates, biases, both, first)
+    ),
+    *(
+        case("getitem", facts(layout, grad=True), key, call=operator.getitem)
+        for layout in ("matrix", "transposed", "columns", "cube", "turned cube", "channels last")
+        for key in (
+            *((AT, AT), (AT, slice(None), AT), (None, AT), (slice(None), AT)),
+            *((of(2, 1, 1, dtype=torch.int64), of(1, 3, dtype=torch.int64)), (AT, ..., AT)),
+            *((facts("transposed", torch.int64),), (of(2, dtype=torch.int32), 0), (MASK,)),
+        )
+    ),
+    *(
+        case("setitem", facts(layout), key, value, call=operator.setitem)
+        for layout in ("matrix", "transposed", "cube")
+        for key in (AT, (AT, AT), 0, slice(1, None), (slice(None), 1), MASK)
+        for value in (0.0, facts("number"), facts("row"), facts("number", torch.float64))
+    ),
+    *(
+        case("cat", [facts(a), facts(b)], dim, call=torch.cat)
+        for a, b in itertools.product(
+            ("images", "channels last", "cube", "turned cube", "expanded", "columns"), repeat=2
+        )
+        for dim in (0, 1, -1)
+    ),
+    case("cat", [of(2, 3, 1, 1), of(2, 3, 1, 1)], call=torch.cat),
+    case("cat", [of(2, 1, 3, 3), of(2, 1, 3, 3)], 1, call=torch.cat),
+    case("cat", [of(2, 1, 3, 1), of(2, 1, 3, 1)], 1, call=torch.cat),
+    *(
+        case("pad", facts(layout), ends, call=F.pad, value=2)
+        for layout in ("matrix", "transposed", "turned cube", "images", "channels last")
+        for ends in ((0, 1), (1, 0, 2, 1), (-1, 0), (0, 0), (-9, 0))
+    ),
+    *(
+        case(name, facts(layout, dtype), dim, **kwargs)
+        for name in ("cumsum", "cumprod")
+        for layout in ("matrix", "transposed", "expanded", "number", "empty", "channels last")
+        for dtype in (torch.float32, torch.int32, torch.bool)
+        for dim in (0, -1)
+        for kwargs in ({}, {"dtype": torch.int32})
+    ),
+    *(
+        case("diff", facts(layout, torch.int64), prepend=of(3, 1, dtype=torch.int64), dim=-1)
+        for layout in ("matrix", "expanded", "transposed")
+    ),
+    case("diff", M),
+    *(
+        case("repeat", facts(layout, grad=True), *counts)
+        for layout in ("matrix", "transposed", "expanded")
+        for counts in ((2, 1), (2, 2, 1), (0, 1), (2,))
+    ),
+    *(
+        case("sort", facts(layout), *rest, **kwargs)
+        for layout in ("matrix", "transposed", "row", "number")
+        for rest in ((), (0,))
+        for kwargs in ({}, {"descending": True})
+    ),
+    case("histc", facts("row"), bins=2, min=0, max=1),
+    case("histc", I64, bins=2, min=0, max=1, call=torch.histc),
+    *(
+        case("floordiv", a, b, call=operator.floordiv)
+        for a in (I64, facts("row"), facts("transposed"), facts("number", torch.int32))
+        for b in (2, 2.0, I64, facts("transposed"))
+    ),
+    case("hardtanh_", facts("transposed"), call=F.hardtanh_),
+    case("to", facts(grad=True), torch.device("cpu")),
+    case("to", facts(grad=True), torch.device("cpu"), torch.float64),
+    case("to", MASK, device=torch.device("cpu"), dtype=torch.bool),
+    case("to", MASK, device="cpu", dtype=torch.int64),
+    case("embedding", facts("transposed", torch.int64), of(5, 4), call=F.embedding),
+    case("layer_norm", facts("turned cube", grad=True), (4,), of(4), of(4), call=F.layer_norm),
     case("div", I64, I64, call=torch.div, rounding_mode="trunc"),
 ]
 
@@ -411,6 +524,8 @@ def test_every_function_is_answered_for() -> None:
 
 
 def test_every_function_is_tested() -> None:
+    tested = {*FUNCTION_ROWS}
+    assert tested <= {c.name for c in CASES if by_rows(c.name, c.call, c.args, c.kwargs)}
     tested = {*UNARY, *ACTIVATIONS, *BINARY, *OPERATORS, *(c.name for c in CASES)}
     assert sorted(meta.FUNCTIONS - tested) == []
 
