@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 import torch
 
-from jitpkg.guards.kinds import ConstantIs, Is, LengthIs, Same, TypeIs
+from jitpkg.guards.kinds import ConstantIs, Is, LengthIs, Same, TypeIs, static_lookup
 from jitpkg.guards.sources import Attr, BaseItem, Globals, Held, Item, Proxied, Source, proxied
 from jitpkg.tracer import classes, namespaces, reasons, tensors
 from jitpkg.tracer.values import (
@@ -183,7 +183,7 @@ def _builtin(vm: VM, obj: object, source: Source) -> Value:
     assert isinstance(obj, types.BuiltinFunctionType)
     receiver, name = obj.__self__, obj.__name__
     if type(receiver) in _WITH_METHODS and not hasattr(object, name):
-        function = classes.static_lookup(type(receiver), name)
+        function = static_lookup(type(receiver), name)
         if isinstance(function, types.MethodDescriptorType):
             vm.guard(TypeIs(source, types.BuiltinFunctionType))
             vm.guard(ConstantIs(Attr(source, "__name__"), name))

@@ -202,7 +202,7 @@ MASKS = ((5, 5), (2, 1, 5, 5), (2, 3, 5, 7), (1, 1, 1, 5), (3, 5, 5))
 
 
 def recurrent(name: str, gates: int, biases: bool, both: bool, first: bool) -> Iterator[Any]:
-    """Input, state and weights of two layers of width 4. The real ops do not check that they fit."""
+    """Input, state and weights of two layers of width 4, that fit: the ops do not check it."""
     weights: list[TensorFacts] = []
     for inner in (3, 3, 8, 8) if both else (3, 4):
         weights += [of(gates * 4, inner), of(gates * 4, 4)]
@@ -428,6 +428,7 @@ CASES = [
             *({"attn_mask": of(*size, dtype=torch.bool)} for size in MASKS),
             *({"attn_mask": of(*size)} for size in MASKS),
             {"attn_mask": replace(of(5, 5), requires_grad=True)},
+            {"attn_mask": replace(of(2, 3, 5, 5), requires_grad=True, is_leaf=False)},
         )
     ),
     *(
@@ -441,10 +442,19 @@ CASES = [
     ),
     *(
         case("getitem", facts(layout, grad=True), key, call=operator.getitem)
-        for layout in ("matrix", "transposed", "columns", "cube", "turned cube", "channels last")
+        for layout in (
+            "matrix",
+            "transposed",
+            "columns",
+            "expanded",
+            "cube",
+            "turned cube",
+            "channels last",
+        )
         for key in (
             *((AT, AT), (AT, slice(None), AT), (None, AT), (slice(None), AT)),
             *((of(2, 1, 1, dtype=torch.int64), of(1, 3, dtype=torch.int64)), (AT, ..., AT)),
+            (of(2, 1, 1, 1, dtype=torch.int64), of(1, 1, 3, 1, dtype=torch.int64)),
             *((facts("transposed", torch.int64),), (of(2, dtype=torch.int32), 0), (MASK,)),
         )
     ),

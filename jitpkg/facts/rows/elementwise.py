@@ -165,8 +165,8 @@ ROWS = rows(
         """
         exp exp_ exp2 expm1 log log_ log2 log10 log1p sin sin_ cos cos_ tan tanh tanh_ asin acos
         atan sinh cosh sigmoid sigmoid_ sqrt sqrt_ rsqrt rsqrt_ reciprocal reciprocal_ erf erfc
-        gelu silu softplus leaky_relu elu hardtanh hardtanh_ hardswish hardsigmoid mish logit floor ceil
-        round trunc frac
+        gelu silu softplus leaky_relu elu hardtanh hardtanh_ hardswish hardsigmoid mish logit
+        floor ceil round trunc frac
         """,
     ),
     (unary_of_numbers, "abs abs_ neg neg_ relu relu_ sign"),

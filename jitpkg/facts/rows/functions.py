@@ -27,7 +27,7 @@ class _Flow(torch.autograd.Function):
     """Makes results require grad where inputs do."""
 
     @staticmethod
-    def forward(ctx: Any, made: Made, *inputs: torch.Tensor) -> Any:  # type: ignore[override]
+    def forward(_ctx: Any, made: Made, *_inputs: torch.Tensor) -> Any:
         return made.tensors
 
 
@@ -51,8 +51,8 @@ def attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> tuple[Made, Any]:
-    """`scaled_dot_product_attention` where it is one kernel, as `use_flash_attention_cpp` decides."""
-    sure(dropout_p == 0.0 and not enable_gqa and torch.backends.cuda.flash_sdp_enabled())
+    """`scaled_dot_product_attention`, where it is one kernel (see `use_flash_attention_cpp`)."""
+    sure(dropout_p == 0.0 and not enable_gqa and torch._C._get_flash_sdp_enabled())
     sure(query.dtype in _FLOATS and query.dtype is key.dtype is value.dtype)
     sure(query.dim() == key.dim() == value.dim() == 4)
     batch, heads, length, width = query.shape
@@ -60,13 +60,17 @@ def attention(
     sure(key.shape[3] == width and query.numel() > 0 and key.numel() > 0)
     sure(all(t.stride(3) == 1 for t in (query, key, value)))
     if attn_mask is not None:
-        sure(not is_causal and not attn_mask.requires_grad and attn_mask.dim() in (2, 4))
+        sure(not is_causal and attn_mask.dim() in (2, 4))
         sure(attn_mask.dtype in (torch.bool, query.dtype))
         sure(attn_mask.shape[-2] == length and attn_mask.shape[-1] == key.shape[2])
         if attn_mask.dim() == 4:
             sure(attn_mask.shape[0] in (1, batch) and attn_mask.shape[1] in (1, heads))
+        if attn_mask.requires_grad:  # then it is matmul, softmax, matmul
+            sure(torch.is_grad_enabled() and query.dtype in _FLOATS[:2])
+            made = empty(query.shape, query.dtype)
+            return Made((made,), (query, key, value, attn_mask)), lambda tensors: tensors[0]
     inner = heads * width
-    layout = (length * inner, width, inner, 1)
+    layout: tuple[int, ...] = (length * inner, width, inner, 1)
     if _follows_query():
         layout = strides(tuple(query.shape), [operand(query)])
     made = empty(query.shape, query.dtype, layout)

@@ -100,16 +100,17 @@ def running(func: Any, args: Any, kwargs: Any) -> Any:
 
 def ordered(func: Any, args: Any, kwargs: Any) -> Any:
     """`sort`."""
-    x, dim, *_ = (*args, *([-1] if len(args) == 1 else []))
-    sure(not kwargs or set(kwargs) <= {"dim", "descending", "stable"})
-    dim = kwargs.get("dim", dim)
+    x = args[0]
+    sure(set(kwargs) <= {"dim", "descending", "stable"})
+    dim = args[1] if len(args) > 1 else kwargs.get("dim", -1)
     sure(x.dim() > 0 and x.numel() > 0 and -x.dim() <= dim < x.dim() and lies_in_order(x))
     return empty(x.shape, x.dtype), empty(x.shape, torch.int64)
 
 
 def histogram(func: Any, args: Any, kwargs: Any) -> Any:
     """`histc`."""
-    x, bins = (*args[:2], *([100] if len(args) == 1 else []))
+    x = args[0]
+    bins = args[1] if len(args) > 1 else 100
     sure(x.is_floating_point() and bins > 0 and not kwargs)
     return empty((bins,), x.dtype)
 
