@@ -8,7 +8,10 @@ import importlib
 from typing import Any
 
 from jitpkg.marks import (
+    allow_in_graph,
+    assume_constant_result,
     disable,
+    disallow_in_graph,
     graph_break,
     is_compiling,
     mark_dynamic,
@@ -29,7 +32,10 @@ _HOMES = {
 _MODULES = ("config", "errors", "events")
 
 __all__ = [  # noqa: PLE0604
+    "allow_in_graph",
+    "assume_constant_result",
     "disable",
+    "disallow_in_graph",
     "graph_break",
     "is_compiling",
     "mark_dynamic",

@@ -11,7 +11,10 @@ from jitpkg.api import reset as reset
 from jitpkg.explanation import Explanation as Explanation
 from jitpkg.explanation import explain as explain
 from jitpkg.logs import set_logs as set_logs
+from jitpkg.marks import allow_in_graph as allow_in_graph
+from jitpkg.marks import assume_constant_result as assume_constant_result
 from jitpkg.marks import disable as disable
+from jitpkg.marks import disallow_in_graph as disallow_in_graph
 from jitpkg.marks import graph_break as graph_break
 from jitpkg.marks import is_compiling as is_compiling
 from jitpkg.marks import mark_dynamic as mark_dynamic
@@ -20,9 +23,12 @@ from jitpkg.marks import mark_unbacked as mark_unbacked
 
 __all__ = [
     "Explanation",
+    "allow_in_graph",
+    "assume_constant_result",
     "compile",
     "config",
     "disable",
+    "disallow_in_graph",
     "errors",
     "events",
     "explain",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import weakref
+from collections.abc import Callable, Iterable, Sequence
 from types import MethodType
-from typing import Any, NoReturn, TypeVar, overload
+from typing import Any, Literal, NoReturn, TypeVar, overload
 
 from jitpkg.errors import InvalidArgument
 
@@ -128,4 +129,123 @@ def disable(
     dispatcher = vars(function).get(COMPILED)
     if dispatcher is not None:
         dispatcher.release(function)
+    return fn
+
+
+# Functions that are called in another way
+
+
+Mark = Literal["in graph", "for real", "constant"]
+"""How a call of a marked function is traced."""
+
+
+class _Marked:
+    """The mark of each marked function, by identity: a wrapper of one has not its mark.
+
+    Functions in C have no attributes that a mark could be in.
+    """
+
+    def __init__(self) -> None:
+        self._marks: dict[int, tuple[Callable[[], object], Mark]] = {}
+
+    def note(self, function: Callable[..., Any], mark: Mark) -> None:
+        key = id(function)
+        reference: Callable[[], object]
+        try:
+            reference = weakref.ref(function, lambda _: self._marks.pop(key, None))
+        except TypeError:  # a method of a class in C: it lives as long as the class
+            reference = lambda: function  # noqa: E731
+        self._marks[key] = reference, mark
+
+    def of(self, function: object) -> Mark | None:
+        found = self._marks.get(id(function))
+        return found[1] if found is not None and found[0]() is function else None
+
+
+_MARKED = _Marked()
+
+
+def mark_of(function: object) -> Mark | None:
+    """How a program has asked to call a function, or None where it has not."""
+    return _MARKED.of(function)
+
+
+@overload
+def allow_in_graph(fn: F) -> F: ...
+@overload
+def allow_in_graph(fn: Sequence[F]) -> list[F]: ...
+def allow_in_graph(fn: Any) -> Any:
+    """Put calls of a function into the graph as they are, without a look inside.
+
+    While tracing it is called once with tensors that have no data, which shows what it returns;
+    then it runs with the graph, for which nothing else is known of it. So it must depend on its
+    arguments alone, which are tensors, plain values and containers of them, and return tensors.
+    What it reads besides is not guarded, and what it changes may be changed more often than in the
+    program, or at another moment: the result is then not that of the program.
+
+    Args:
+        fn: the function, or a list of functions. Of a subclass of `torch.autograd.Function` it is
+            `apply` that is put into graphs.
+
+    Raises:
+        InvalidArgument: `fn` is no function.
+    """
+    return _marked(fn, "in graph", "allow_in_graph", classes=True)
+
+
+@overload
+def disallow_in_graph(fn: F) -> F: ...
+@overload
+def disallow_in_graph(fn: Sequence[F]) -> list[F]: ...
+def disallow_in_graph(fn: Any) -> Any:
+    """Break the graph at calls of a function, which may be one of torch's, and call it for real.
+
+    Operators are no calls: `a - b` is not `torch.sub(a, b)`.
+
+    Args:
+        fn: the function, or a list of functions.
+
+    Raises:
+        InvalidArgument: `fn` is no function.
+    """
+    return _marked(fn, "for real", "disallow_in_graph")
+
+
+@overload
+def assume_constant_result(fn: F) -> F: ...
+@overload
+def assume_constant_result(fn: Sequence[F]) -> list[F]: ...
+def assume_constant_result(fn: Any) -> Any:
+    """Call a function while tracing, and take what it returns for a constant of the graph.
+
+    Nothing tests that it would still return the same: where it would not, the result is not that
+    of the program. Its arguments are plain values, and objects that exist before the call.
+
+    Args:
+        fn: the function, or a list of functions.
+
+    Raises:
+        InvalidArgument: `fn` is no function.
+    """
+    return _marked(fn, "constant", "assume_constant_result")
+
+
+def _marked(fn: Any, mark: Mark, name: str, *, classes: bool = False) -> Any:
+    if isinstance(fn, list | tuple):
+        return [_marked(each, mark, name, classes=classes) for each in fn]
+    is_class = isinstance(fn, type) and not (classes and hasattr(fn, "apply"))
+    if not callable(fn) or is_class or not hasattr(fn, "__name__"):
+        raise InvalidArgument(
+            f"{name}() takes a function, not {fn!r} ({type(fn).__qualname__})."
+            + (" Wrap it in a function." if callable(fn) else "")
+        )
+    if isinstance(fn, MethodType):
+        if mark == "in graph":
+            raise InvalidArgument(
+                f"{name}() takes a function of tensors, not the method {fn.__qualname__} of an"
+                " object: mark a function that is given what it needs of the object."
+            )
+        _MARKED.note(fn.__func__, mark)
+    else:
+        _MARKED.note(fn, mark)
     return fn

@@ -78,6 +78,7 @@ class State:
                 self._class(where, obj)
             case types.ModuleType() | types.BuiltinFunctionType() | types.CodeType():
                 self.fact(where, "name", obj.__name__)  # type: ignore[union-attr]
+                self._bound(where, obj)
             case types.FunctionType():
                 self.fact(where, "name", f"{obj.__qualname__}{obj.__code__.co_varnames}")
                 self._function(where, obj)
@@ -102,9 +103,11 @@ class State:
         self.fact(where, "dtype", str(tensor.dtype))
         self.fact(where, "shape", tuple(tensor.shape))
         self.fact(where, "device", str(tensor.device))
+        self.fact(where, "layout", str(tensor.layout))
         if tensor.layout is torch.strided:
-            self.fact(where, "strides", tensor.stride())
+            self._strides(where, tensor)
             self._memory(where, tensor)
+            self.fact(where, "lazy", f"conj {tensor.is_conj()}, neg {tensor.is_neg()}")
         self.fact(
             where, "version", "inference" if tensor.is_inference() else f"{tensor._version} writes"
         )
@@ -117,6 +120,16 @@ class State:
             self.add(f"{where}.grad", tensor.grad)
         for name, value in tensor.__dict__.items():
             self.add(f"{where}.{name}", value)
+
+    def _strides(self, where: str, tensor: torch.Tensor) -> None:
+        """Those that say where an element is, and those that only `stride()` shows."""
+        sizes, strides = tensor.shape, tensor.stride()
+        used = [n > 1 and tensor.numel() > 0 for n in sizes]
+        self.fact(
+            where, "strides", tuple(s if u else 0 for u, s in zip(used, strides, strict=True))
+        )
+        idle = tuple(0 if u else s for u, s in zip(used, strides, strict=True))
+        self.fact(where, "idle strides", idle)
 
     def _memory(self, where: str, tensor: torch.Tensor) -> None:
         storage = tensor.untyped_storage()
@@ -144,12 +157,20 @@ class State:
             self.add(f"{where}, cell {name}", content(cell))
         self._dictionary(where, function.__dict__)
 
+    def _bound(self, where: str, obj: object) -> None:
+        """The object that a built-in method belongs to."""
+        owner = getattr(obj, "__self__", None)
+        if owner is not None and not isinstance(owner, types.ModuleType):
+            self.add(f"{where}.__self__", owner)
+
     def _exception(self, where: str, error: BaseException) -> None:
         self.add(f"{where}.args", error.args)
         for name in ("__cause__", "__context__", "__suppress_context__"):
             if getattr(error, name):
                 self.add(f"{where}.{name}", getattr(error, name))
         self._dictionary(where, error.__dict__)
+        if getattr(error, "__notes__", None):
+            self.add(f"{where}.__notes__", error.__notes__)
 
     def _items(self, where: str, obj: Any) -> None:
         match obj:

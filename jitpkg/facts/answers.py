@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from jitpkg.facts import meta
-from jitpkg.facts.outcome import Outcome
+from jitpkg.facts.outcome import NoFacts, Outcome
 from jitpkg.facts.rows.common import Unsure
 from jitpkg.facts.tensor import TensorFacts
 
@@ -46,6 +46,21 @@ class Facts:
             NeedsNumbers: the answer is not known where sizes vary.
             NoFacts: there is no way to tell.
         """
+        outcome = self._outcome(name, call, args, kwargs, values)
+        if name not in _OVERLAPPING and any(
+            _overlaps(outcome.arguments[k]) for k in outcome.mutated
+        ):
+            raise NoFacts("it writes to an expanded tensor, which kernels may refuse")
+        return outcome
+
+    def _outcome(
+        self,
+        name: str,
+        call: Callable[..., Any],
+        args: Any,
+        kwargs: Any,
+        values: Mapping[str, int],
+    ) -> Outcome:
         if _on_cpu(args) and _on_cpu(kwargs):
             try:
                 return meta.of_call(name, call, args, kwargs, values)
@@ -62,6 +77,17 @@ class Facts:
             self._fake = FakeFacts()
         outcome: Outcome = self._fake.of_call(call, args, kwargs, values)
         return outcome
+
+
+_OVERLAPPING = frozenset(
+    {"fill_", "zero_", "detach_", "requires_grad_"}
+    | {"squeeze_", "unsqueeze_", "t_", "transpose_", "swapaxes_", "swapdims_"}
+)
+"""Ops that write to expanded tensors, too, or only to what describes a tensor."""
+
+
+def _overlaps(facts: TensorFacts) -> bool:
+    return any(s == 0 and n not in (0, 1) for n, s in zip(facts.size, facts.stride, strict=True))
 
 
 def _on_cpu(value: Any) -> bool:

@@ -87,6 +87,9 @@ class StandIns:
         """Make one for each distinct `TensorFacts`, on `device` or else on its own.
 
         `number` makes numbers of lengths that are expressions.
+
+        Raises:
+            NoFacts: nothing can stand for one of them.
         """
         leaves, self._spec = pytree.tree_flatten((args, kwargs), is_leaf=_is_facts)
         made = {id(f): _stand_in(f, device, number) for f in leaves if isinstance(f, TensorFacts)}
@@ -163,6 +166,8 @@ def _values(
     if facts.is_leaf or not facts.requires_grad or facts.cls is not torch.Tensor:
         made = torch.empty_strided(size, stride, dtype=facts.dtype, device=device)
         return made.requires_grad_(facts.requires_grad and facts.cls is torch.Tensor)
+    if not (facts.dtype.is_floating_point or facts.dtype.is_complex):
+        raise NoFacts("integers that require grad, for floats that do were written to them")
     reach = sum((n - 1) * step for n, step in zip(size, stride, strict=True)) + 1
     memory = torch.empty(max(reach, 1), dtype=facts.dtype, device=device, requires_grad=True)
     with torch.enable_grad():

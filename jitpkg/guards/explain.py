@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from jitpkg.guards.kinds import (
+    Answers,
     BasesAre,
     CodeIs,
     ConstantIs,
@@ -98,7 +99,7 @@ def shown(guard: Guard) -> str:
         case LineageIs(cls, found):
             names = (f"{cls.__qualname__}.{name}" for name, _ in found)
             return f"unchanged: {', '.join(names)}"
-        case StateIs(what):
+        case StateIs(what) | Answers(what=what):
             return f"unchanged: {what}"
         case _:
             return guard.test(_Words())

@@ -482,6 +482,26 @@ class StateIs:
         return f"{self.what} has changed"
 
 
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What a function says of an object: `function(object, *arguments)` is `answer`."""
+
+    at: Source
+    function: Callable[..., object]
+    arguments: tuple[object, ...]
+    answer: bool
+    what: str
+    """What is asked, as a noun: "the level of a logger"."""
+
+    def test(self, names: Names) -> str:
+        function = names.hold(self.function, self.function.__name__.strip("_"))
+        given = [literal(a) or names.hold(a, "argument") for a in self.arguments]
+        return f"{function}({', '.join([names.of(self.at), *given])}) is {self.answer}"
+
+    def why(self, now: object) -> str:
+        return f"{self.what} has changed"
+
+
 Guard = (
     TypeIs
     | Is
@@ -502,6 +522,7 @@ Guard = (
     | SizesAre
     | Holds
     | StateIs
+    | Answers
 )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import io
+import logging
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from types import CellType, CodeType, FunctionType
@@ -118,9 +119,14 @@ def _eager(
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-        warnings.simplefilter("ignore")
-        yield
+    handle = logging.Logger.handle
+    setattr(logging.Logger, "handle", lambda logger, record: None)  # noqa: B010
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        setattr(logging.Logger, "handle", handle)  # noqa: B010
 
 
 def _is_defined(graph: fx.Graph) -> bool:

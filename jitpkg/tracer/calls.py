@@ -23,6 +23,7 @@ from jitpkg.tracer import (
     constants,
     construction,
     libraries,
+    marked,
     namespaces,
     numbers,
     reasons,
@@ -64,6 +65,9 @@ def call(
     function = vm.look(function)
     match function:
         case Method():
+            applied = marked.applied(vm, function.function, function.receiver, args, kwargs)
+            if applied is not None:
+                return applied
             return call(vm, function.function, (function.receiver, *args), kwargs, direct=direct)
         case Function():
             return _call_new(vm, function, args, kwargs, direct=direct)
@@ -87,6 +91,9 @@ def call(
 
 def _call_known(vm: VM, function: Known, args: Args, kwargs: Kwargs, *, direct: bool) -> Value:
     obj: Any = function.obj
+    result = marked.call(vm, function, args, kwargs)
+    if result is not None:
+        return result
     if id(obj) in _OF_NUMBERS and (number := _number(vm, obj, args, kwargs)) is not None:
         return number
     row = ROWS.get(obj)

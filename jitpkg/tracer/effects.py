@@ -9,10 +9,10 @@ from jitpkg.tracer.values import Cell, Value
 
 @dataclass(frozen=True, eq=False, slots=True)
 class CallMethod:
-    """`method(target, *arguments)`, where `method` is a builtin class's own."""
+    """`method(target, *arguments)`, where `method` is a builtin class's own, or of `replayed`."""
 
     method: object
-    """The method descriptor, as in `list.append`."""
+    """The method descriptor, as in `list.append`; or a function."""
     target: Value
     arguments: tuple[Value, ...]
 

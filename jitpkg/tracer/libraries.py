@@ -6,7 +6,7 @@ import sys
 from types import FunctionType
 
 from jitpkg.errors import Reason
-from jitpkg.marks import DISABLED
+from jitpkg.marks import DISABLED, mark_of
 from jitpkg.tracer import reasons
 
 SKIPPED = frozenset(
@@ -47,6 +47,15 @@ SKIPPED_PARTS = (
 )
 """Parts of torch that are called for real."""
 
+TRACED = frozenset(
+    f"logging.{prefix}{name}"
+    for prefix in ("", "Logger.", "LoggerAdapter.")
+    for name in """
+        debug info warning warn error exception critical fatal log isEnabledFor process
+        """.split()
+)
+"""Functions that are traced though their module is not."""
+
 REAL = frozenset({"torch.autograd.grad", "torch.autograd.backward"})
 """Functions that are called for real though their neighbours are traced."""
 
@@ -65,11 +74,15 @@ def refusal(function: FunctionType) -> tuple[Reason, str] | None:
     name = f"{function.__module__}.{function.__qualname__}"
     if mark := function.__dict__.get(DISABLED) or function.__dict__.get("_torchdynamo_disable"):
         return reasons.DISABLED, f"{name} ({mark})" if isinstance(mark, str) else name
+    if mark_of(function) is not None:  # nothing of it is traced
+        return reasons.DISABLED, name
     module = function.__module__ or ""
     if module == "torch.random":
         return reasons.RANDOM_STATE, name
     if module == "inspect" and function.__name__ in _FRAMES:
         return reasons.FRAMES, name
+    if name in TRACED:
+        return None
     if module.partition(".")[0] in SKIPPED or _is_in(module, SKIPPED_PARTS):
         return reasons.LIBRARY, name
     if name in REAL:

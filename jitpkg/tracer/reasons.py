@@ -95,7 +95,8 @@ RAISES = Reason(
 DISABLED = Reason(
     "B115",
     "a function that is not to be compiled",
-    "It is marked by jitpkg.disable or torch.compiler.disable, so it is called as it is.",
+    "It is marked by disable or disallow_in_graph, of jitpkg or of torch.compiler, so it is called "
+    "as it is.",
     "Remove the mark, or move the call out of the compiled function.",
 )
 LIBRARY = Reason(

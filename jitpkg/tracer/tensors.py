@@ -78,6 +78,8 @@ class _Proxied:
     """The tensors among them, each once, in order; and what is asked in their place."""
     by_type: bool = False
     """Whether the op's facts depend on the class of a number only."""
+    opaque: bool = False
+    """Whether it is the program's own function, which no row knows by its name."""
     varies: bool = False
     """Whether a size or a number among the arguments does."""
 
@@ -173,11 +175,19 @@ def _tuple_like(cls: type, items: list[Any]) -> Any:
     return tuple(items)
 
 
-def op(vm: VM, target: Callable[..., Any] | str, args: Args, kwargs: Kwargs | None = None) -> Value:
-    """Add an op to the graph."""
+def op(
+    vm: VM,
+    target: Callable[..., Any] | str,
+    args: Args,
+    kwargs: Kwargs | None = None,
+    *,
+    opaque: bool = False,
+) -> Value:
+    """Add an op to the graph; `opaque` for a function that the program has put there."""
     kwargs = kwargs or {}
     name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
-    proxied = _Proxied(vm, {}, by_type=name.strip("_") in _BY_TYPE or name in _BY_TYPE)
+    by_type = not opaque and (name.strip("_") in _BY_TYPE or name in _BY_TYPE)
+    proxied = _Proxied(vm, {}, by_type=by_type, opaque=opaque)
     began = vm.graph.mark()
     node_args = tuple(proxied.node(value) for value in args)
     node_kwargs = {name: proxied.node(value) for name, value in kwargs.items()}
@@ -194,6 +204,8 @@ def op(vm: VM, target: Callable[..., Any] | str, args: Args, kwargs: Kwargs | No
     _check_grad_of_views(vm, tensors, outcome)
 
     if not outcome.shares and not outcome.mutated and outcome.result is not None:
+        if opaque:
+            vm.stop(reasons.NO_FACTS, f"{name} returns no tensor")
         return _metadata(vm, outcome.result)
     where = vm.break_here(reasons.RAISES)
     failure = Failure(len(vm.effects), vm.heap.mark(), not vm.mutations, where)
@@ -237,7 +249,7 @@ def _outcome(
     kwargs: dict[str, Any],
     proxied: _Proxied,
 ) -> Outcome:
-    asked = args[1] if call is getattr else name
+    asked = args[1] if call is getattr else "" if proxied.opaque else name
     try:
         if not proxied.varies:
             return vm.answers.of_call(asked, call, args, kwargs)
@@ -254,6 +266,9 @@ def _outcome(
     except NoFacts as error:
         vm.stop(reasons.NO_FACTS, f"{name}: {error}")
     except WouldRaise as error:
+        if proxied.opaque:
+            raised = f"{type(error.error).__name__} on tensors without data: {error}"
+            vm.stop(reasons.NO_FACTS, f"{name} raises {raised}")
         vm.stop(reasons.RAISES, f"{name} raises {type(error.error).__name__}: {error}")
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import collections
+import functools
 import random
 import sys
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -13,21 +14,27 @@ import pytest
 import torch
 
 from jitpkg.testing import Comparison, NotTheSame, assert_same, call
-
-COUNT = 0
-KEPT: list[int] = []
-
-
-class Counter:
-    made = 0
-
-    def __init__(self) -> None:
-        self.n = 0
-
-
-def ones(*shape: int, **settings: Any) -> torch.Tensor:
-    return torch.ones(shape, **settings)
-
+from tests.testing.doing import (
+    Counter,
+    Failing,
+    class_counting,
+    counting,
+    drawing,
+    has_gradient,
+    in_inference_mode,
+    keeping,
+    noted,
+    nothing,
+    ones,
+    printing,
+    raising,
+    raising_inside,
+    warning,
+    while_handling,
+    with_cause,
+    with_value,
+    written,
+)
 
 # What is wrong in one way. Each is (what is compared, what `compiled` is in its place, arguments,
 # what the message must say).
@@ -39,75 +46,6 @@ def wrong(**cases: Case) -> Any:
     return pytest.mark.parametrize(
         ("right", "other", "args", "said"), cases.values(), ids=cases.keys()
     )
-
-
-def raising(kind: type[Exception], *args: object) -> Callable[..., Any]:
-    def function(x: Any) -> Any:
-        raise kind(*args)
-
-    return function
-
-
-def raising_inside(kind: type[Exception], *args: object) -> Callable[..., Any]:
-    inner = raising(kind, *args)
-    return lambda x: inner(x)
-
-
-def with_cause(x: Any) -> Any:
-    raise ValueError("no") from KeyError("why")
-
-
-def printing(*words: str, file: Callable[[], Any] = lambda: sys.stdout) -> Callable[..., Any]:
-    return lambda x: print("\n".join(words), file=file())
-
-
-def warning(text: str, category: type[Warning] = UserWarning) -> Callable[..., Any]:
-    return lambda x: warnings.warn(text, category, stacklevel=1)
-
-
-def counting(by: int) -> Callable[..., Any]:
-    def function(x: Any) -> None:
-        global COUNT
-        COUNT += by
-
-    return function
-
-
-def keeping(n: int) -> Callable[..., Any]:
-    return lambda x: KEPT.append(n)
-
-
-def class_counting(by: int) -> Callable[..., Any]:
-    def function(x: Any) -> None:
-        Counter.made += by
-
-    return function
-
-
-def drawing(draw: Callable[[], object]) -> Callable[..., Any]:
-    def function(x: Any) -> None:
-        draw()
-
-    return function
-
-
-def nothing(_: object) -> None:
-    return None
-
-
-class Failing(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
-        return x * 2
-
-    @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
-        raise RuntimeError("no gradient")
-
-
-def written(x: torch.Tensor) -> torch.Tensor:
-    x.add_(1).sub_(1)
-    return x
 
 
 W = torch.tensor([1.0, 2.0, 4.0])
@@ -145,6 +83,36 @@ W = torch.tensor([1.0, 2.0, 4.0])
         (ones(2, 3),),
         "result, strides: (3, 1) eagerly, (1, 2) compiled",
     ),
+    strides_that_no_element_uses=(
+        lambda x: x + 1,
+        lambda x: (x + 1).as_strided((2, 1), (1, 7)),
+        (ones(2, 1),),
+        "result, idle strides: (0, 1) eagerly, (0, 7) compiled",
+    ),
+    layout=(
+        lambda x: x + 1,
+        lambda x: (x + 1).to_sparse(),
+        (ones(2, 3),),
+        "result, layout: torch.strided eagerly, torch.sparse_coo compiled",
+    ),
+    conjugate_bit=(
+        lambda x: x.conj(),
+        lambda x: x.conj().resolve_conj(),
+        (ones(2) * 1j,),
+        "result, lazy: conj True, neg False eagerly, conj False, neg False compiled",
+    ),
+    negative_bit=(
+        lambda x: x.conj().imag,
+        lambda x: x.conj().imag.resolve_neg(),
+        (ones(2) * 1j,),
+        "result, lazy: conj False, neg True eagerly, conj False, neg False compiled",
+    ),
+    inference=(
+        lambda x: x + 1,
+        in_inference_mode,
+        (ones(2),),
+        "result, version: 0 writes eagerly, inference compiled",
+    ),
     device=(lambda x: x + 1, lambda x: (x + 1).to("meta"), (ones(2),), "device: cpu eagerly, meta"),
     requires_grad=(
         lambda x: x * 2,
@@ -176,11 +144,29 @@ W = torch.tensor([1.0, 2.0, 4.0])
         (ones(2, requires_grad=True),),
         "argument x.grad, values: 2 of 2 elements differ, most at [0]: 2 eagerly, 3 compiled",
     ),
+    strides_of_gradient=(
+        lambda x: has_gradient(x, 3, 1),
+        lambda x: has_gradient(x, 1, 2),
+        (ones(2, 3, requires_grad=True),),
+        "argument x.grad, strides: (3, 1) eagerly, (1, 2) compiled",
+    ),
+    same_gradient=(
+        lambda x, y: setattr(x, "grad", y),
+        lambda x, y: setattr(x, "grad", y.clone()),
+        (ones(2, requires_grad=True), ones(2)),
+        "argument y, identity: is argument x.grad eagerly, is an object of its own compiled",
+    ),
     no_gradient=(
         lambda x, y: x * 2 + y,
         lambda x, y: x * 2 + y.detach(),
         (ones(2, requires_grad=True), ones(2, requires_grad=True)),
         "argument y.grad, identity: is an object of its own eagerly, nothing compiled",
+    ),
+    attribute_of_tensor=(
+        lambda x: setattr(x, "note", 1),
+        lambda x: setattr(x, "note", 2),
+        (ones(1),),
+        "argument x.note, value: 1 eagerly, 2 compiled",
     ),
     number=(lambda x: 1.5, lambda x: 2.0, (0,), "result, value: 1.5 eagerly, 2.0 compiled (off by"),
     kind_of_number=(lambda x: 1, lambda x: 1.0, (0,), "result, value: 1 eagerly, 1.0 compiled"),
@@ -199,6 +185,54 @@ W = torch.tensor([1.0, 2.0, 4.0])
         lambda x: {"b": 2, "a": 1},
         (0,),
         "result, keys: 'a', 'b' eagerly, 'b', 'a' compiled",
+    ),
+    set_of=(
+        lambda x: {1, 2},
+        lambda x: {1, 3},
+        (0,),
+        "result item 1, value: 2 eagerly, 3 compiled",
+    ),
+    items_of_iterator=(
+        lambda x: iter([1, 2]),
+        lambda x: iter([1, 3]),
+        (0,),
+        "result item 1, value: 2 eagerly, 3 compiled",
+    ),
+    end_of_iterator=(
+        lambda x: iter([1]),
+        lambda x: iter([1, 3]),
+        (0,),
+        "result, length: 1 eagerly, 2 compiled",
+    ),
+    maxlen=(
+        lambda x: collections.deque([1], 3),
+        lambda x: collections.deque([1]),
+        (0,),
+        "result, maxlen: 3 eagerly, None compiled",
+    ),
+    default_factory=(
+        lambda x: collections.defaultdict(list),
+        lambda x: collections.defaultdict(dict),
+        (0,),
+        "result.default_factory, name: list eagerly, dict compiled",
+    ),
+    partial=(
+        lambda x: functools.partial(max, 1),
+        lambda x: functools.partial(max, 2),
+        (0,),
+        "result.args[0], value: 1 eagerly, 2 compiled",
+    ),
+    method=(
+        lambda x: x.append,
+        lambda x: [1].append,
+        ([0],),
+        "result.__self__, identity: is argument x eagerly, is an object of its own compiled",
+    ),
+    function=(
+        lambda x: ones,
+        lambda x: with_cause,
+        (0,),
+        "result, name: ones('shape', 'settings')",
     ),
     deep_inside=(
         lambda x: {"a": [0, (x, {"k": 1})]},
@@ -236,6 +270,30 @@ W = torch.tensor([1.0, 2.0, 4.0])
         with_cause,
         (0,),
         "result, exception.__cause__, identity: nothing eagerly",
+    ),
+    exception_context=(
+        raising(ValueError, "no"),
+        while_handling,
+        (0,),
+        "result, exception.__context__, identity: nothing eagerly",
+    ),
+    exception_attribute=(
+        with_value(1),
+        with_value(2),
+        (0,),
+        "result, exception.value, value: 1 eagerly, 2 compiled",
+    ),
+    exception_note=(
+        noted("a"),
+        noted("b"),
+        (0,),
+        "result, exception.__notes__[0], value: 'a' eagerly, 'b' compiled",
+    ),
+    leaves_the_program=(
+        raising(ValueError, "no"),
+        lambda x: sys.exit(3),
+        (0,),
+        "result, raised: ValueError: no eagerly, SystemExit: 3 compiled",
     ),
     traceback=(raising(KeyError, 1), raising_inside(KeyError, 1), (0,), "result, traceback: "),
     mutation=(
@@ -347,6 +405,18 @@ W = torch.tensor([1.0, 2.0, 4.0])
         drawing(int),
         (0,),
         "afterwards, default dtype: torch.float64 eagerly",
+    ),
+    deterministic=(
+        drawing(lambda: torch.use_deterministic_algorithms(True)),
+        drawing(int),
+        (0,),
+        "afterwards, deterministic algorithms: True eagerly, False compiled",
+    ),
+    threads=(
+        drawing(lambda: torch.set_num_threads(torch.get_num_threads() + 1)),
+        drawing(int),
+        (0,),
+        "afterwards, number of threads: ",
     ),
     global_variable=(
         counting(1),

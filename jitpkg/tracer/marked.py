@@ -1,0 +1,119 @@
+"""Calls of functions that the program has marked: see `jitpkg.marks`.
+
+Marks made by torch.compiler count, too, as far as they can be read: `assume_constant_result` and
+`disable` leave an attribute, `allow_in_graph` a number in a set of torch's compiler, which is
+looked at where the program has loaded it.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import FunctionType, MethodDescriptorType, WrapperDescriptorType
+from typing import Any
+
+import torch
+
+from jitpkg.guards.sources import Held
+from jitpkg.marks import Mark, mark_of
+from jitpkg.tracer import reasons, tensors
+from jitpkg.tracer.look import BY_IDENTITY, BY_VALUE
+from jitpkg.tracer.torch_calls import is_graph_function, tensor_methods
+from jitpkg.tracer.values import Constant, Known, Lazy, Object, Tensor, Tuple, Value, class_in
+from jitpkg.tracer.vm import VM, Args, Kwargs
+
+
+def call(vm: VM, function: Known, args: Args, kwargs: Kwargs) -> Value | None:
+    """What a call of a marked function means; None where it has no mark."""
+    mark = _mark(function.obj)
+    if mark is None or (mark == "in graph" and _is_op(function.obj)):
+        return None
+    vm.identify(function)
+    if mark == "in graph":
+        return _in_graph(vm, function.obj, args, kwargs)
+    if mark == "constant":
+        return _constant(vm, function.obj, args, kwargs)
+    vm.stop(reasons.DISABLED, _name(function.obj))
+
+
+def applied(vm: VM, function: Value, receiver: Value, args: Args, kwargs: Kwargs) -> Value | None:
+    """What `receiver.apply(...)` means where it is a marked `torch.autograd.Function`."""
+    if not isinstance(function, Known | Lazy) or function.obj is not _APPLY:
+        return None
+    cls = class_in(vm.look(receiver))
+    if cls is None or not issubclass(cls, torch.autograd.Function) or _mark(cls) != "in graph":
+        return None
+    vm.identify(vm.look(function))
+    return _in_graph(vm, cls.apply, args, kwargs)
+
+
+_APPLY = torch.autograd.Function.apply.__func__  # type: ignore[attr-defined]
+
+
+def _mark(function: Any) -> Mark | None:
+    mark = mark_of(function)
+    if mark is not None:
+        return mark
+    if isinstance(function, FunctionType) and "_dynamo_marked_constant" in function.__dict__:
+        return "constant"
+    if isinstance(function, FunctionType | type) and not _is_torch_s(function):
+        rules = sys.modules.get("torch._dynamo.trace_rules")
+        allowed = getattr(rules, "_allowed_callable_ids", None)
+        if id(function) in (getattr(allowed, "function_ids", None) or ()):
+            return "in graph"
+    return None
+
+
+def _is_op(function: Any) -> bool:
+    """Whether it would be in the graph without a mark."""
+    return is_graph_function(function) or (
+        isinstance(function, FunctionType | MethodDescriptorType | WrapperDescriptorType)
+        and function in tensor_methods()
+    )
+
+
+def _is_torch_s(function: FunctionType | type) -> bool:
+    return (function.__module__ or "").partition(".")[0] in ("torch", "builtins", "numpy")
+
+
+def _name(function: Any) -> str:
+    return f"{getattr(function, '__module__', None) or ''}.{function.__qualname__}".lstrip(".")
+
+
+def _in_graph(vm: VM, function: Any, args: Args, kwargs: Kwargs) -> Value:
+    return tensors.op(vm, function, args, kwargs, opaque=True)
+
+
+def _constant(vm: VM, function: Any, args: Args, kwargs: Kwargs) -> Value:
+    """Call it: the one place where tracing runs code of the program's, which asks for it."""
+    real_args = [_real(vm, value) for value in args]
+    real_kwargs = {name: _real(vm, value) for name, value in kwargs.items()}
+    try:
+        result = function(*real_args, **real_kwargs)
+    except Exception as error:
+        vm.stop(reasons.RAISES, f"{_name(function)} raises {type(error).__name__}")
+    source = Held(result)
+    if isinstance(result, BY_IDENTITY) or type(result) in BY_VALUE:
+        return Constant(result, source)
+    return vm.wrap(result, source)
+
+
+def _real(vm: VM, value: Value) -> object:
+    """The object that a value stands for, which the trace has not changed."""
+    value = vm.look(value)
+    match value:
+        case Constant():
+            return value.value
+        case Known():
+            return value.obj
+        case Tuple(items, cls) if cls in (tuple, torch.Size):
+            members: list[Any] = [_real(vm, item) for item in items]
+            return cls(members)
+        case Object() if value.source is not None and not vm.effects and not vm.mutations:
+            return value.obj
+        case Tensor() if value.source is not None and not vm.mutations:
+            found = (i.example for i in vm.graph.inputs if i.node is value.node)
+            example = next(found, None)
+            if example is not None:
+                return example
+    kind = vm.class_of(value).__qualname__
+    vm.stop(reasons.UNSUPPORTED, f"a constant result of a {kind} that was made or changed here")

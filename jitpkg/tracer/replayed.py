@@ -1,0 +1,40 @@
+"""What calls of `logging` and `warnings` come to, when a trace's effects are replayed."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from typing import Any
+
+
+def log(
+    logger: logging.Logger,
+    level: int,
+    message: object,
+    args: tuple[object, ...],
+    exc_info: Any,
+    file: str,
+    line: int,
+    function: str,
+) -> None:
+    """`logger._log(level, message, args)`, called at a place in the program."""
+    if not vars(logging)["_srcfile"]:
+        file, line, function = "(unknown file)", 0, "(unknown function)"
+    record = logger.makeRecord(
+        logger.name, level, file, line, message, args, exc_info, function, None, None
+    )
+    logger.handle(record)
+
+
+def warn(
+    namespace: dict[str, Any], text: str, category: type[Warning], file: str, line: int
+) -> None:
+    """`warnings.warn(text, category)`, called at a place in a module with these globals."""
+    registry = namespace.setdefault("__warningregistry__", {})
+    warnings.warn_explicit(text, category, file, line, module_name(namespace), registry)
+
+
+def module_name(namespace: dict[str, Any]) -> str:
+    """As warnings know it."""
+    name = namespace.get("__name__")
+    return name if isinstance(name, str) else "<string>"
