@@ -57,7 +57,8 @@ class Produced:
 class _Tracing:
     """What all traces of the process share, and the lock that one holds."""
 
-    lock: threading.RLock = field(default_factory=threading.RLock)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    """Not even its own thread takes it twice: what runs while we trace is not traced."""
     facts: Facts = field(default_factory=Facts)
 
 
@@ -73,7 +74,7 @@ def produce(
     options: Options,
     history: History,
 ) -> Produced | None:
-    """Make an entry; None where another thread is tracing.
+    """Make an entry; None where another thread is tracing, or this one in the midst of it.
 
     Raises:
         GraphBreak: the whole function was to be one graph.
