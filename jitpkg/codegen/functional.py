@@ -88,6 +88,8 @@ def through_aot(backend: str, gm: fx.GraphModule, inputs: list[Any], compile_: C
     why = "nothing being known of what it writes to" if metadata is None else None
     if metadata is not None and _sharing(inputs) and any(map(_is_written, metadata.input_info)):
         why = "a write to inputs that share memory"
+    if metadata is not None and any(map(_refused, metadata.input_info, inputs)):
+        why = "a write to a leaf that requires grad, or to a view of one: eager code refuses it"
     if metadata is not None and _views_without_history(gm, metadata):
         why = "a view that is returned, and that may have been taken while grad mode was off"
     if compiled.random < compiled.random_before:
@@ -108,6 +110,8 @@ _SETTINGS: dict[str, Any] = {
 def _obstacle(gm: fx.GraphModule, inputs: Sequence[Any]) -> str | None:
     if any(map(_writes_to_overlap, gm.graph.nodes)):
         return "a write to what may overlap with itself: eager code may refuse it"
+    if any(map(_makes_leaf, gm.graph.nodes)):
+        return "a leaf that is made to require grad: its gradient would get lost"
     if not all(isinstance(x, torch.Tensor) for x in inputs):
         return "an input that is no tensor"
     if torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
@@ -115,6 +119,10 @@ def _obstacle(gm: fx.GraphModule, inputs: Sequence[Any]) -> str | None:
     if forward_ad._current_level != _NO_LEVEL:
         return "forward-mode differentiation"
     return None
+
+
+def _makes_leaf(node: fx.Node) -> bool:
+    return bool(node.kwargs.get("requires_grad")) or node.target == "requires_grad_"
 
 
 _NO_LEVEL = -1
@@ -223,6 +231,16 @@ def _views_without_history(gm: fx.GraphModule, metadata: Any) -> bool:
 
 def _is_written(info: Any) -> bool:
     return bool(info.mutates_data or info.mutates_metadata)
+
+
+def _refused(info: Any, given: torch.Tensor) -> bool:
+    return bool(
+        info.mutates_data
+        and given.is_leaf
+        and given.requires_grad
+        and not info.mutations_under_no_grad_or_inference_mode
+        and not info.mutations_hidden_from_autograd
+    )
 
 
 def _memory(x: torch.Tensor) -> int:
