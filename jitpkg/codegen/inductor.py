@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._guards import TracingContext, detect_fake_mode, tracing
 from torch._inductor import config, list_mode_options
 from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 
@@ -47,9 +48,21 @@ class Inductor:
         compiled.writes_last = False
 
         def inner(aten: fx.GraphModule, inputs: Any, **settings: Any) -> Any:
-            if not settings.get("is_backward"):
-                compiled.note(aten)
+            if settings.get("is_backward"):
+                return backward(aten, inputs, settings)
+            compiled.note(aten)
             return compile_fx_inner(aten, inputs, **settings)
+
+        def backward(aten: fx.GraphModule, inputs: Any, settings: Any) -> Any:
+            mode = detect_fake_mode(inputs)
+
+            def kernels(part: fx.GraphModule) -> Any:
+                if part is aten:
+                    return compile_fx_inner(aten, inputs, **settings)
+                with tracing(TracingContext(mode)), config.patch(dict(self.options)):
+                    return compile_fx_inner(part, inputs, **settings)
+
+            return compiled.backward.runs(aten, kernels)
 
         function: Any = compile_fx(
             gm, fakes, inner_compile=inner, config_patches=dict(self.options)
