@@ -442,7 +442,8 @@ class Dispatcher:
         if not self._lock.acquire(blocking=False):
             return
         try:
-            if self._dropped and self.regions:
+            dropped, self._dropped = self._dropped, []  # the emitter may run this very code
+            if dropped and self.regions:
                 self._emit()
         except Unverified as error:
             self._failed(error, config.current())

@@ -50,3 +50,20 @@ def test_hooks_that_give_nothing_do_not_come_back_for_ever():
 def test_hooks_that_go_in_one_turn_go_in_one_version():
     _, emitted = watched(shapes, [(torch.ones(2), list(range(20)))] * 4)
     assert emitted < 8
+
+
+def test_the_function_itself_may_run_while_a_version_is_made():
+    """As functions of the standard library do that the emitter uses."""
+    compiled, depth, calls = jitpkg.compile(shapes), Counter(), Counter()
+
+    def again(event):
+        if isinstance(event, events.CodeEmitted) and depth["now"] < 5:
+            depth["now"] += 1
+            calls["emitted"] = max(calls["emitted"], depth["now"])
+            assert compiled(torch.ones(2), [3, 4])[1] == shapes(torch.ones(2), [3, 4])[1]
+            depth["now"] -= 1
+
+    with events.STREAM.listening(again), config.patch(break_anywhere=False):
+        for _ in range(4):
+            assert compiled(torch.ones(2), list(range(20)))[1][-1] == 59
+    assert calls["emitted"] < 5
