@@ -1,4 +1,4 @@
-"""Functions that `functools.lru_cache` wraps: their messages are written once, as without jitpkg."""
+"""Functions that `functools.lru_cache` wraps: their messages are written once, as eagerly."""
 
 import functools
 from collections.abc import Callable
