@@ -29,7 +29,7 @@ from jitpkg.codegen.straight_line import straight_line
 from jitpkg.errors import BackendError
 from jitpkg.facts import fake
 from jitpkg.facts.thread_state import snapshot
-from jitpkg.marks import VARIES
+from jitpkg.marks import VARIES, WARNS
 
 Function = Callable[..., Any]
 
@@ -108,6 +108,8 @@ _SETTINGS: dict[str, Any] = {
 def _obstacle(gm: fx.GraphModule, inputs: Sequence[Any]) -> str | None:
     if any(map(_writes_to_overlap, gm.graph.nodes)):
         return "a write to what may overlap with itself: eager code may refuse it"
+    if any(hasattr(node.target, WARNS) for node in gm.graph.nodes):
+        return "an op that warns: it would warn while it is compiled, and not when it runs"
     if not all(isinstance(x, torch.Tensor) for x in inputs):
         return "an input that is no tensor"
     if torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
