@@ -60,7 +60,7 @@ def _rare(x: torch.Tensor) -> torch.Tensor:
 
 def traces(model: Model, rounds: int) -> dict[str, Trace]:
     """The medians of so many traces by each compiler, which take turns."""
-    module, inputs = model.make()
+    module, inputs = model.module().eval(), model.inputs(model.size)
     found: dict[str, list[Trace]] = {name: [] for name in COMPILERS}
     for _ in range(rounds):
         for name, samples in found.items():

@@ -1,16 +1,11 @@
 """What is compiled keeps nothing alive: arguments, results, models, functions, generated text."""
 
 import gc
-import json
 import linecache
-import os
-import subprocess
-import sys
 import types
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -493,80 +488,6 @@ def test_rounds_of_compiling_and_dropping_do_not_grow(
         if growth[-1] < rounds / 5 + 20:
             break
     assert min(growth) < rounds / 5 + 20, growth
-
-
-PLATEAU = """
-import gc, json, sys, weakref
-import torch, jitpkg
-
-X = torch.ones(4, 8)
-
-
-def memory():
-    gc.collect()
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1])
-
-
-def closure(k):
-    weight, log = torch.ones(8), []
-
-    def f(x):
-        log.append(k)
-        return (x * weight + k).sum()
-
-    return f
-
-
-class Model(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layers = torch.nn.Sequential(
-            torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2)
-        )
-
-    def forward(self, x):
-        return self.layers(x) + len(self.layers)
-
-
-def drop(make, call, count):
-    references = []
-    for k in range(count):
-        compiled = [jitpkg.jit, jitpkg.compile][k % 2](make(k))
-        call(compiled)
-        references.append(weakref.ref(compiled))
-        compiled = None
-    gc.collect()
-    return sum(r() is not None for r in references)
-
-
-def rounds(closures, modules):
-    return (
-        drop(closure, lambda f: f(X), closures),
-        drop(lambda k: Model(), lambda m: m(X).sum().backward(), modules),
-    )
-
-
-rounds(100, 5)
-plateau = memory()
-alive = rounds(1000, 50)
-print(json.dumps([plateau, memory(), alive]))
-"""
-
-
-@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="asks Linux for the memory")
-def test_a_thousand_closures_and_fifty_modules_leave_the_process_at_its_plateau() -> None:
-    run = subprocess.run(
-        [sys.executable, "-c", PLATEAU],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr
-    plateau, after, alive = json.loads(run.stdout)
-    assert alive == [0, 0]
-    assert after < 1.05 * plateau, f"{plateau} pages, then {after}"
 
 
 def test_rounds_of_reset_do_not_grow() -> None:

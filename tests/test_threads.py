@@ -203,18 +203,18 @@ def raising(x: torch.Tensor, k: int) -> torch.Tensor:
         return x - k
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_thirty_two_threads_call_compile_and_reset(seed: int) -> None:
+@pytest.mark.parametrize(("seed", "backend"), [(0, "eager"), (1, "eager"), (2, "aot_eager")])
+def test_thirty_two_threads_call_compile_and_reset(seed: int, backend: str) -> None:
     """The same functions and functions of their own, all at once."""
     functions = (affine, broken, generating, raising)
     shared = [
-        (function, C(fresh(function)))
+        (function, C(fresh(function), backend=backend))
         for function in functions
         for C in (jitpkg.jit, jitpkg.compile)
     ]
     model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Tanh())
     expected = model(X).detach()
-    shared_model = jitpkg.compile(model)
+    shared_model = jitpkg.compile(model, backend=backend)
 
     def work(thread: int) -> list[str]:
         choice = random.Random(100 * seed + thread)
@@ -227,10 +227,12 @@ def test_thirty_two_threads_call_compile_and_reset(seed: int) -> None:
                     jitpkg.reset()
                 case 1:
                     function = choice.choice(functions)
-                    compiled = choice.choice([jitpkg.jit, jitpkg.compile])(fresh(function))
+                    way = choice.choice([jitpkg.jit, jitpkg.compile])
+                    compiled = way(fresh(function), backend=backend)
                 case 2:
                     function, compiled = choice.choice(shared)
-                    jitpkg.jit(compiled)  # anew, in place, under the feet of all others
+                    # anew, in place, under the feet of all others
+                    jitpkg.jit(compiled, backend=backend)
                 case 3:
                     if not torch.allclose(shared_model(X), expected):
                         wrong.append("model")

@@ -54,6 +54,9 @@ COMPARE_TO_BOOL = 16 if PYTHON >= (3, 13) else 0
 HAS_ARGUMENT = frozenset(getattr(opcode, "hasarg", range(opcode.HAVE_ARGUMENT, 256)))
 """Opcodes that take an argument."""
 
+UNWRAP_STOPS_AT_CLASSES = PYTHON >= (3, 13)
+"""`inspect.unwrap` does not look at a class's `__wrapped__`."""
+
 _caches = opcode._inline_cache_entries  # type: ignore[attr-defined]
 CACHES: tuple[int, ...] = tuple(
     _caches.get(name, 0) if isinstance(_caches, dict) else _caches[number]

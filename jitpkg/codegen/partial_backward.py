@@ -16,6 +16,8 @@ import torch
 from torch import fx
 from torch.autograd.graph import Node
 
+from jitpkg.errors import BackendError
+
 Run = Callable[[list[Any]], Any]
 """Takes its arguments out of a list."""
 
@@ -52,8 +54,9 @@ class PartialBackward:
     def watched(self, function: Callable[..., Any], metadata: Any) -> Callable[..., Any]:
         """The forward function, whose results say which of them have gradients."""
         returned = _differentiable(metadata)
-        if len(returned) < 2 or len(returned) != self._tangents:
+        if not returned:
             return function
+        partial = len(returned) > 1 and len(returned) == self._tangents
         asked = self._asked
 
         def note(gradients: Sequence[torch.Tensor | None]) -> None:
@@ -65,10 +68,29 @@ class PartialBackward:
             results = function(*inputs)
             node = _node_of(results, metadata)
             if node is not None:
-                node.register_prehook(note)
+                node.register_hook(_refuse_a_second_derivative)
+                if partial:
+                    node.register_prehook(note)
             return results
 
         return run
+
+
+def _refuse_a_second_derivative(
+    gradients: Sequence[torch.Tensor | None], _: Sequence[torch.Tensor | None]
+) -> None:
+    """See to it that derivatives of these gradients are refused in words that help."""
+    if torch.is_grad_enabled():
+        for node in {gradient.grad_fn for gradient in gradients if gradient is not None}:
+            if node is not None and hasattr(node, "_forward_cls"):
+                node.register_prehook(_raise)
+
+
+def _raise(_: object) -> None:
+    raise BackendError(
+        "AOTAutograd's graphs have no second derivative, as for a gradient penalty or a Hessian:"
+        ' compile what is differentiated twice with backend="eager"'
+    )
 
 
 def _differentiable(metadata: Any) -> list[int]:
@@ -152,6 +174,11 @@ _SHAPED_ONLY = frozenset(
 
 def _zeros(graph: fx.Graph, before: fx.Node, like: fx.Node) -> fx.Node:
     value = like.meta["val"]
+    if any(isinstance(size, torch.SymInt) for size in value.shape):
+        with graph.inserting_before(before):  # what it is computed from are zeros, too
+            zeros = graph.call_function(torch.ops.aten.zeros_like.default, (like,))
+        zeros.meta["val"] = value
+        return zeros
     with graph.inserting_before(before):
         zeros = graph.call_function(
             torch.ops.aten.full.default,

@@ -18,6 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from jitpkg.facts.outcome import HIDDEN_WRITES, Outcome, StandIns, WouldRaise, is_random
 from jitpkg.facts.rows import ROWS
 from jitpkg.facts.rows.common import Raises, Unsure
+from jitpkg.facts.rows.functions import FUNCTION_ROWS, flowing
 from jitpkg.facts.rows.views import VIEWS, varies
 from jitpkg.facts.symbolic import Decisions, length
 from jitpkg.facts.tensor import TensorFacts, facts_of, why_not_plain
@@ -27,21 +28,22 @@ FUNCTIONS = frozenset(
     T abs abs_ absolute acos adaptive_avg_pool2d add add_ addcdiv addcdiv_ addcmul addcmul_
     addmm all amax amin and_ any arange argmax argmin asin atan atan2 avg_pool2d batch_norm bmm
     cat ceil chunk clamp clamp_ clamp_max clamp_max_ clamp_min clamp_min_ clone concat
-    concatenate contiguous conv1d conv2d copy_ cos cos_ cosh cross_entropy cumprod cumsum detach
-    diagonal div div_ divide dot double dropout einsum elu embedding empty empty_like eq erf
-    erfc exp exp2 exp_ expand expand_as expm1 fill_ flatten float floor fmod frac full
-    full_like gather ge gelu getitem greater greater_equal group_norm gt half hardsigmoid
-    hardswish hardtanh huber_loss iadd imul index_select int invert isinf isnan isub itruediv
-    l1_loss layer_norm le leaky_relu lerp less less_equal linear log log10 log1p log2 log_
-    log_softmax logical_and logical_not logical_or logical_xor logit long lt mT masked_fill
-    masked_fill_ matmul max max_pool2d maximum mean min minimum mish mm movedim mse_loss mul
-    mul_ multiply mv narrow ne neg neg_ negative new_empty new_full new_ones new_zeros nll_loss
-    not_equal ones ones_like or_ permute pow pow_ prod rand rand_like ravel reciprocal
-    reciprocal_ relu relu6 relu_ remainder reshape reshape_as rms_norm round rsqrt rsqrt_
-    rsub select sigmoid sigmoid_ sign silu sin sin_ sinh smooth_l1_loss softmax softmin softplus
-    split split_with_sizes sqrt sqrt_ square squeeze stack std sub sub_ subtract sum swapaxes
-    swapdims t tan tanh tanh_ tanhshrink to topk transpose true_divide truediv trunc type_as
-    unbind unflatten unsqueeze var view view_as where xor zero_ zeros zeros_like
+    concatenate contiguous conv1d conv2d copy_ cos cos_ cosh cross_entropy cumprod cumsum
+    detach diagonal diff div div_ divide dot double dropout einsum elu embedding empty
+    empty_like eq erf erfc exp exp2 exp_ expand expand_as expm1 fill_ flatten float floor
+    floordiv fmod frac full full_like gather ge gelu getitem greater greater_equal group_norm
+    gt half hardsigmoid hardswish hardtanh hardtanh_ histc huber_loss iadd imul index_select
+    int invert isinf isnan isub itruediv l1_loss layer_norm le leaky_relu lerp less less_equal
+    linear log log10 log1p log2 log_ log_softmax logical_and logical_not logical_or logical_xor
+    logit long lt mT masked_fill masked_fill_ matmul max max_pool2d maximum mean min minimum
+    mish mm movedim mse_loss mul mul_ multiply mv narrow ne neg neg_ negative new_empty
+    new_full new_ones new_zeros nll_loss not_equal ones ones_like or_ pad permute pow pow_ prod
+    rand rand_like ravel reciprocal reciprocal_ relu relu6 relu_ remainder repeat reshape
+    reshape_as rms_norm round rsqrt rsqrt_ rsub select setitem sigmoid sigmoid_ sign silu sin
+    sin_ sinh smooth_l1_loss softmax softmin softplus sort split split_with_sizes sqrt sqrt_
+    square squeeze stack std sub sub_ subtract sum swapaxes swapdims t tan tanh tanh_
+    tanhshrink to topk transpose true_divide truediv trunc type_as unbind unflatten unsqueeze
+    var view view_as where xor zero_ zeros zeros_like
     """.split()
 )
 """Functions and methods of tensors, by name."""
@@ -87,6 +89,14 @@ class _Rows(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.written.update(id(statistic) for statistic in args[3:5])
         return row(func, args, kwargs or {})
 
+    def as_a_whole(self, row: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            made, shape = row(*args, **kwargs)
+            self.random = made.random
+            return shape(flowing(made))
+
+        return call
+
     def _of_parts(self, func: Any, args: Any, kwargs: Any) -> Any:
         """A composite op, which comes here in inference mode only."""
         with self:
@@ -105,14 +115,19 @@ def of_call(
         Unsure: no row says what the call does, or it may raise.
         WouldRaise: it raises.
     """
-    if name not in FUNCTIONS or not _is_usual_state():
+    whole = FUNCTION_ROWS.get(name)
+    if (name not in FUNCTIONS and whole is None) or not _is_usual_state():
         raise Unsure(name)
     decisions = Decisions(values)
     rows = _Rows(varies=bool(values))
     try:
+        args, kwargs = _elsewhere(args), _elsewhere(kwargs)
         stand_ins = StandIns(args, kwargs, _META, decisions.symint)
-        with rows:
-            result = stand_ins.call(call)
+        if whole is not None:
+            result = stand_ins.call(rows.as_a_whole(whole))
+        else:
+            with rows:
+                result = stand_ins.call(call)
         outcome = stand_ins.outcome(
             pytree.tree_map(_number, result) if values else result,
             _facts,
@@ -124,6 +139,24 @@ def of_call(
     except Exception as error:
         raise Unsure(str(error)) from None
     return replace(outcome, relations=tuple(decisions.relations)) if values else outcome
+
+
+def _elsewhere(value: Any) -> Any:
+    """Arguments that name the CPU, which is where everything is, for stand-ins that are not."""
+    match value:
+        case torch.device(type="cpu"):
+            return _META
+        case tuple() if type(value) is tuple:
+            return tuple(map(_elsewhere, value))
+        case list():
+            return list(map(_elsewhere, value))
+        case dict():
+            return {
+                name: _META if name == "device" and each == "cpu" else _elsewhere(each)
+                for name, each in value.items()
+            }
+        case _:
+            return value
 
 
 def _number(leaf: Any) -> Any:

@@ -6,6 +6,7 @@ import sys
 import threading
 import traceback
 import types
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from types import CodeType, FunctionType
 from typing import Any
@@ -44,6 +45,9 @@ _IDLE_ENTRIES = 3
 
 _RESTS = 16
 """So many calls without a graph: the region gives nothing."""
+
+_DROPS = 2
+"""So many times a hook in the middle has given nothing: it is not put there again."""
 
 _CLOSURES = 8
 """Entries that differ in what a cell or a default holds only may be so many times more."""
@@ -94,6 +98,11 @@ class Region:
         self.rests += 1
         if self.rests == _RESTS and not self.has_graph:
             self.dispatcher.drop(self)
+
+    def gone(self, *arguments: object) -> Result:
+        """This hook was dropped: the next version, which has it no more, is due now."""
+        self.dispatcher.refresh()
+        return self.native(arguments)
 
     def leave_here(self, arguments: tuple[object, ...]) -> Result:
         """Go on with the original code, in a frame that has the newest hooks."""
@@ -163,6 +172,9 @@ class Dispatcher:
         """Whether a call must stay in the frame that it began in, which may be older than the
         newest hooks: it cannot leave for a resume function, or would see that one's frame."""
         self.regions: dict[int, Region] = {}
+        self._drops: Counter[int] = Counter()
+        self._dropped: list[Region] = []
+        """Regions that the newest version still has hooks for."""
         self.code = code
         """The newest version."""
         self._owners: Living[FunctionType] = Living()
@@ -186,6 +198,7 @@ class Dispatcher:
         """Drop all entries and hooks but the first."""
         with self._lock:
             self.regions.clear()
+            self._drops.clear()
             self.compiler.reset()
             self.install()
 
@@ -250,6 +263,7 @@ class Dispatcher:
         return Emitter(self.points, hooks)
 
     def _replace(self, code: CodeType) -> None:
+        self._dropped.clear()
         old, self.code = self.code, code
         ORIGINALS.add(code, self.points.code)
         for function in self._owners:
@@ -280,7 +294,7 @@ class Dispatcher:
     def hook(self, points: Sequence[int]) -> None:
         """Stand at these points as well, if the code can be hooked at all."""
         with self._lock:
-            new = [h for h in points if h not in self.regions]
+            new = [h for h in points if self._lacks(h)]
             self.regions.update((h, Region(self, h)) for h in new)
             if new:
                 self._emit()
@@ -398,24 +412,41 @@ class Dispatcher:
         changed = self._discover(region, produced, options)
         region = self.regions.get(region.h, region)
         region.add(produced.entry)
-        if region.idle and self.drop(region):
-            changed = True
+        if region.idle:
+            self.drop(region)
         return produced.entry, changed, produced.looks_at_frames
 
-    def drop(self, region: Region) -> bool:
-        """Take out a hook that gives nothing; the last one gives the functions their code back."""
+    def drop(self, region: Region) -> None:
+        """Take out a hook that gives nothing; the last one gives the functions their code back.
+
+        Where others stay, it is taken out once it is met again: they often go together.
+        """
         is_followed = self._stale is not None and region.h == self.points.first()
         if is_followed or not self._lock.acquire(blocking=False):
-            return False
+            return
         try:
             if self.regions.get(region.h) is not region:
-                return False
+                return
             del self.regions[region.h]
+            self._drops[region.h] += 1
             if self.regions:
-                self._emit()
+                region.run = region.gone
+                self._dropped.append(region)
             else:
                 self.uninstall()
-            return True
+        finally:
+            self._lock.release()
+
+    def refresh(self) -> None:
+        """Emit the version without the hooks that were dropped, if that is not done yet."""
+        if not self._lock.acquire(blocking=False):
+            return
+        try:
+            dropped, self._dropped = self._dropped, []  # the emitter may run this very code
+            if dropped and self.regions:
+                self._emit()
+        except Unverified as error:
+            self._failed(error, config.current())
         finally:
             self._lock.release()
 
@@ -428,12 +459,16 @@ class Dispatcher:
             self.regions[region.h] = self._with_exit(newest, exit_)
             changed = True
         for h in produced.hooks:
-            if h not in self.regions:
+            if self._lacks(h):
                 self.regions[h] = Region(self, h)
                 changed = True
         if changed:
             self._emit()
         return changed
+
+    def _lacks(self, h: int) -> bool:
+        """Whether a hook at this point is missing, and might give something."""
+        return h not in self.regions and self._drops[h] < _DROPS
 
     def _failures(self, region: Region, arguments: tuple[object, ...]) -> tuple[FirstFailure, ...]:
         """Why each entry did not fit a call."""

@@ -306,7 +306,7 @@ def _by_name(qualname: str, namespace: dict[str, Any]) -> Iterator[FunctionType]
 
 
 def inside(obj: Any, depth: int) -> Iterator[FunctionType]:
-    """A function, and those that a method, a property or a decorator's result is made of.
+    """A function, and those that a method, a property or a decorator's result is made of, or holds.
 
     No other object is asked for anything, not even for its class.
     """
@@ -315,6 +315,8 @@ def inside(obj: Any, depth: int) -> Iterator[FunctionType]:
     if cls is FunctionType:
         yield obj
         parts = (obj.__dict__.get("__wrapped__"),)
+        for cell in obj.__closure__ or () if depth > 1 else ():
+            yield from inside(_content(cell), depth - 2)
     elif cls in (staticmethod, classmethod):
         parts = (obj.__func__,)
     elif cls is property:
@@ -326,3 +328,10 @@ def inside(obj: Any, depth: int) -> Iterator[FunctionType]:
     if depth:
         for part in parts:
             yield from inside(part, depth - 1)
+
+
+def _content(cell: types.CellType) -> object:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None

@@ -16,6 +16,7 @@ from jitpkg import events, listing
 from jitpkg.config import Options
 from jitpkg.errors import BackendError, GraphBreak
 from jitpkg.facts.answers import Facts
+from jitpkg.facts.sizes import Length
 from jitpkg.guards.explain import assumptions, shown
 from jitpkg.guards.kinds import Guard
 from jitpkg.guards.metadata import SizesAre
@@ -57,7 +58,8 @@ class Produced:
 class _Tracing:
     """What all traces of the process share, and the lock that one holds."""
 
-    lock: threading.RLock = field(default_factory=threading.RLock)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    """Not even its own thread takes it twice: what runs while we trace is not traced."""
     facts: Facts = field(default_factory=Facts)
 
 
@@ -73,7 +75,7 @@ def produce(
     options: Options,
     history: History,
 ) -> Produced | None:
-    """Make an entry; None where another thread is tracing.
+    """Make an entry; None where another thread is tracing, or this one in the midst of it.
 
     Raises:
         GraphBreak: the whole function was to be one graph.
@@ -217,11 +219,22 @@ def _module(name: str, traced: Trace, outputs: Outputs) -> fx.GraphModule:
     _, tensors, _ = needed(traced.heap, [*outputs.values, *operands_of(traced)])
     traced.graph.output(tuple(traced.nodes(tensor) for tensor in tensors))
     module = fx.GraphModule(torch.nn.Module(), traced.graph, class_name=_class_name(name))
-    module.meta[VARIES] = any(isinstance(guard, SizesAre) for guard in traced.guards) or any(
-        not isinstance(i.example, torch.Tensor) for i in traced.inputs
-    )
+    module.meta[VARIES] = _varying(traced)
     listing.drop_with(module, type(module).forward.__code__.co_filename)
     return module
+
+
+def _varying(traced: Trace) -> tuple[frozenset[int] | None, ...]:
+    """See `VARIES`."""
+    found = (guard for guard in traced.guards if isinstance(guard, SizesAre))
+    sizes: dict[object, tuple[Length, ...]] = {guard.at: guard.facts.size for guard in found}
+    dims = tuple(
+        frozenset(k for k, n in enumerate(sizes.get(i.source, ())) if not isinstance(n, int))
+        if isinstance(i.example, torch.Tensor)
+        else None
+        for i in traced.inputs
+    )
+    return dims if sizes or None in dims else ()
 
 
 def _class_name(name: str) -> str:

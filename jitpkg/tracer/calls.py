@@ -38,6 +38,7 @@ from jitpkg.tracer.rows import ROWS
 from jitpkg.tracer.state import STATE
 from jitpkg.tracer.values import (
     Cell,
+    Constant,
     Function,
     Generator,
     Kept,
@@ -179,7 +180,27 @@ _GUARDED_REPRS = frozenset(
         ),
     }
 )
-"""What guards a `__repr__` against recursion, by identities; a trace is stopped by its depth."""
+"""What guards a `__repr__` against recursion, by a set of the objects that are being shown."""
+
+
+def _guarded_repr(vm: VM, code: types.CodeType, cells: tuple[Cell, ...], args: Args) -> Value:
+    """The text of an object. Nothing is being shown outside, and nothing twice in the trace.
+
+    A break inside is one at the whole `repr()`, so that the set is never seen half way.
+    """
+    running, inner = (
+        namespaces.cell_content(vm, cells[code.co_freevars.index(name)])
+        for name in ("repr_running", "user_function")
+    )
+    shown, count = vm.look(args[0]), vm.call_object(len, running)
+    busy = not isinstance(count, Constant) or count.value
+    if busy or any(shown is other for other in vm.reprs):
+        vm.stop(reasons.IDENTITY, "the repr() of an object inside of itself")
+    vm.reprs.append(shown)
+    try:
+        return call(vm, inner, args, {})
+    finally:
+        vm.reprs.pop()
 
 
 def _call_existing(
@@ -203,10 +224,8 @@ def _call_existing(
     code = vm.original_code(function.__code__)
     if not trusted:
         vm.guard(CodeIs(known.source, code, vm.original_code))
-    if code in _GUARDED_REPRS:
-        cells = _existing_closure(vm, known.source, function)
-        inner = namespaces.cell_content(vm, cells[code.co_freevars.index("user_function")])
-        return call(vm, inner, args, kwargs)
+    if code in _GUARDED_REPRS and len(args) == 1 and not kwargs:
+        return _guarded_repr(vm, code, _existing_closure(vm, known.source, function), args)
     signature = Signature(
         function.__name__,
         _existing_defaults(vm, known.source, function, trusted=trusted),

@@ -12,7 +12,7 @@ from jitpkg.tracer import reasons
 SKIPPED = frozenset(
     """
     _pytest ast asyncio builtins codecs concurrent copyreg ctypes datetime decimal dis email
-    encodings gc hashlib html http importlib inspect io json linecache locale logging
+    encodings gc hashlib html http importlib io json linecache locale logging
     multiprocessing numpy optparse pandas pdb pickle pkgutil platform pprint py_compile pytest queue
     random re runpy scipy select selectors shelve shutil signal site sklearn socket sqlite3
     ssl subprocess sympy sysconfig tempfile threading time timeit tokenize traceback tracemalloc

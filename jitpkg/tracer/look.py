@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 import torch
 
-from jitpkg.guards.kinds import ConstantIs, Is, LengthIs, Same, TypeIs
+from jitpkg.guards.kinds import ConstantIs, Is, LengthIs, Same, TypeIs, static_lookup
 from jitpkg.guards.sources import Attr, BaseItem, Globals, Held, Item, Proxied, Source, proxied
 from jitpkg.tracer import classes, namespaces, reasons, tensors
 from jitpkg.tracer.values import (
@@ -175,6 +175,25 @@ def _method(vm: VM, obj: object, source: Source) -> Value:
     return Method(function, vm.wrap(obj.__self__, Attr(source, "__self__")), source)
 
 
+_WITH_METHODS = frozenset({str, bytes, int, float, list, dict, set, frozenset, collections.deque})
+
+
+def _builtin(vm: VM, obj: object, source: Source) -> Value:
+    """A function in C; or a method of a builtin class, as `words.append`, by name and receiver."""
+    assert isinstance(obj, types.BuiltinFunctionType)
+    receiver, name = obj.__self__, obj.__name__
+    if type(receiver) in _WITH_METHODS and not hasattr(object, name):
+        function = static_lookup(type(receiver), name)
+        if isinstance(function, types.MethodDescriptorType):
+            vm.guard(TypeIs(source, types.BuiltinFunctionType))
+            vm.guard(ConstantIs(Attr(source, "__name__"), name))
+            vm.guard(TypeIs(Attr(source, "__self__"), type(receiver)))
+            bound = vm.wrap(receiver, Attr(source, "__self__"))
+            return Method(Known(function, Held(function)), bound, source)
+    vm.guard(Is(source, obj))
+    return Known(obj, source)
+
+
 def _tuple(vm: VM, obj: object, source: Source) -> Value:
     assert isinstance(obj, tuple)
     cls = type(obj)
@@ -274,6 +293,7 @@ ROWS: Mapping[type, Row] = MappingProxyType(
     {
         types.FunctionType: _function,
         types.MethodType: _method,
+        types.BuiltinFunctionType: _builtin,
         tuple: _tuple,
         slice: _slice,
         types.CellType: _cell,

@@ -115,7 +115,11 @@ class Machine(VM):
         known = self.seen.get(id(obj))
         if isinstance(known, Known):
             return known
-        return Known(obj, source)
+        made = Known(obj, source)
+        if known is None and isinstance(obj, types.FunctionType):  # it has attributes: one value
+            self.seen[id(obj)] = made
+            self.keep_alive.append(obj)
+        return made
 
     def new_list(self, items: Sequence[Value]) -> Object:
         return containers.new_list(self, items)

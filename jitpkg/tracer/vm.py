@@ -109,6 +109,8 @@ class VM(ABC):
         """The object whose attributes an existing dictionary holds, by that one's identity."""
         self.namespaces: dict[int, Source] = {}
         """Where each module's globals that were read are found, by their identity."""
+        self.reprs: list[Value] = []
+        """The objects whose guarded `__repr__` is being traced."""
         self.generators: list[Generator] = []
         """Every generator that the trace made."""
         self.history = history

@@ -12,7 +12,9 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tests.stdlib.tasks import Task, load_tasks, read, run_worker
 
@@ -23,8 +25,30 @@ test_argparse test_configparser
 """.split()
 
 
-def differences(task: Task, mode: str, timeout: int) -> tuple[list[str], str]:
-    """The tests that end otherwise, and what was done."""
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A test module with and without the hook."""
+
+    found: list[str]
+    """The tests that end otherwise."""
+    count: int = 0
+    counts: dict[str, Any] = field(default_factory=dict)
+    plain: float = 0.0
+    """Seconds of processor time without the hook."""
+
+    def __str__(self) -> str:
+        if not self.count:
+            return "failed"
+        done = self.counts
+        return (
+            f"{self.count} tests, {done['stubs']} stubs, {done['gone']} gone"
+            f" ({done['unnamed']} without a name), {done['functions']} compiled,"
+            f" {self.plain:.1f} s, {done['processor']:.1f} s"
+        )
+
+
+def compared(task: Task, mode: str, timeout: int) -> Compared:
+    """Run a test module's tests plainly, and with the hook."""
     runs = {}
     with tempfile.TemporaryDirectory() as folder:
         for each in ("plain", mode):
@@ -33,16 +57,14 @@ def differences(task: Task, mode: str, timeout: int) -> tuple[list[str], str]:
             runs[each] = read(Path(folder, f"{task.test}-{each}.json"), output)
     plain, hooked = runs["plain"], runs[mode]
     if plain.crash or hooked.crash:
-        return [f"{task.test}: {plain.crash or hooked.crash}"], ""
+        return Compared([f"{task.test}: {plain.crash or hooked.crash}"])
     found = [
         f"{name}: {plain.outcomes.get(name)}, and with the hook {hooked.outcomes.get(name)}\n"
         f"{hooked.details.get(name, '')}"
         for name in sorted({*plain.outcomes, *hooked.outcomes})
         if plain.outcomes.get(name) != hooked.outcomes.get(name)
     ]
-    counts = hooked.counts
-    seconds = f"{plain.counts['seconds']:.1f} s, {counts['seconds']:.1f} s"
-    return found, f"{len(plain.outcomes)} tests, {counts['functions']} compiled, {seconds}"
+    return Compared(found, len(plain.outcomes), hooked.counts, plain.counts["processor"])
 
 
 def main() -> int:
@@ -54,13 +76,17 @@ def main() -> int:
     parser.add_argument("--timeout", type=int, default=300, help="seconds for one run")
     options = parser.parse_args()
     mode = "forced" if options.forced else "auto"
-    wrong = 0
+    wrong, plain, hooked = 0, 0.0, 0.0
     for task in load_tasks(options.tests or TESTS, reduced=False):
-        found, done = differences(task, mode, options.timeout)
-        wrong += len(found)
-        print(f"{task.test}: {done or 'failed'}", flush=True)
-        for line in found:
+        done = compared(task, mode, options.timeout)
+        wrong += len(done.found)
+        plain += done.plain
+        hooked += done.counts.get("processor", 0.0)
+        print(f"{task.test}: {done}", flush=True)
+        for line in done.found:
             print(f"DIFFERS {line}", flush=True)
+    print(f"{wrong} differences; {plain:.1f} s without the hook, {hooked:.1f} s with it", end="")
+    print(f" ({hooked / plain:.2f} times)" if plain else "")
     return 1 if wrong else 0
 
 

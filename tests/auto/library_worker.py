@@ -4,6 +4,7 @@
 
 writes to FOLDER/TEST-MODE.json how each test went, as tests/stdlib/worker.py does. MODE is "plain";
 "auto", which is what users have; or "forced", where each function counts as one that sees tensors.
+torch is loaded, for arguments are looked at in programs that have it only.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ import time
 import unittest
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FunctionType, ModuleType
+from typing import Any
 
 from test import support
 
@@ -49,10 +50,24 @@ def of(module: ModuleType) -> Iterator[FunctionType]:
     return (f for f in functions_of(files) if f.__module__ != __name__)
 
 
-@contextmanager
-def counted(result: Result, *, forced: bool) -> Iterator[None]:
-    """Count the functions that are compiled."""
-    begin = Stub._begin
+@dataclass(slots=True)
+class Hooked(Result):
+    """How the tests went, and what became of the stubs."""
+
+    stubs: int = 0
+    gone: int = 0
+    """Stubs of functions that saw no tensor, and were given their own code back."""
+    unnamed: int = 0
+    """Those of them whose functions no name leads to: they keep a closed door."""
+
+
+def count(result: Hooked, *, forced: bool) -> None:
+    """Count the stubs that are made and dropped, and the functions that are compiled."""
+    init, begin, drop = Stub.__init__, Stub._begin, Stub.drop
+
+    def making(stub: Stub, *arguments: Any) -> None:
+        result.stubs += 1
+        init(stub, *arguments)
 
     def counting(stub: Stub, arguments: tuple[object, ...]) -> object:
         new = stub.compiled is None
@@ -60,10 +75,16 @@ def counted(result: Result, *, forced: bool) -> Iterator[None]:
         result.functions += new and stub.compiled is not None
         return answer
 
+    def dropping(stub: Stub, namespace: dict[str, Any]) -> None:
+        result.gone += stub in stub.hooks.stubs
+        result.unnamed += not stub._functions(namespace, thoroughly=False)
+        drop(stub, namespace)
+
+    Stub.__init__ = making  # type: ignore[method-assign]
     Stub._begin = counting  # type: ignore[assignment, method-assign]
+    Stub.drop = dropping  # type: ignore[method-assign]
     if forced:
         Stub._sees_tensors = lambda stub, arguments: True  # type: ignore[method-assign]
-    yield
 
 
 def main(folder: str, mode: str, test: str, *modules: str) -> None:
@@ -71,18 +92,20 @@ def main(folder: str, mode: str, test: str, *modules: str) -> None:
     warnings.simplefilter("ignore")
     support.use_resources = []
     support.verbose = 0
+    importlib.import_module("torch")
     if mode == "forced":
         importlib.import_module("jitpkg.api")  # before anything has a stub
-    result = Result()
+    result = Hooked()
+    count(result, forced=mode == "forced")
     with tempfile.TemporaryDirectory() as empty:
         os.chdir(empty)
         hooks = [] if mode == "plain" else load(list(modules))
         suite = unittest.defaultTestLoader.loadTestsFromName(f"test.{test}")
-        with counted(result, forced=mode == "forced"):
-            began = time.perf_counter()
-            suite.run(Results(result))
-            result.seconds = time.perf_counter() - began
-        result.codes = sum(len(hook.stubs) for hook in hooks)
+        began, processor = time.perf_counter(), time.process_time()
+        suite.run(Results(result))
+        result.seconds = time.perf_counter() - began
+        result.processor = time.process_time() - processor
+        del hooks  # until now they have held the stubs
         Path(folder, f"{test}-{mode}.json").write_text(json.dumps(asdict(result)), "utf-8")
     sys.stdout.flush()
     os._exit(0)

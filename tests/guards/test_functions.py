@@ -1,5 +1,6 @@
 """Functions: closures, defaults, code, attributes; functions as arguments."""
 
+import inspect
 import types
 
 import torch
@@ -373,3 +374,30 @@ def test_identity_of_functions(C):
     yield f(X, one)
     yield f(X, lambda v: v)
     yield f(X, one)
+
+
+# What inspect tells of them
+
+
+@entries(1, 2, 2, 3)
+def test_signature_of_a_function_that_changes(C):
+    def measured(a, b=1):
+        return a
+
+    f = C(lambda x: x * len(inspect.signature(measured).parameters))
+    yield f(X)
+    measured.__code__ = (lambda a, b, c: a).__code__
+    yield f(X)
+    yield f(X)
+    measured.__signature__ = inspect.Signature()
+    yield f(X)
+
+
+@entries(1, 1, 2, 2)
+def test_methods_of_builtin_classes(C):
+    f = C(lambda x, put: (put(1), x + 1)[1])
+    numbers: list[int] = []
+    yield f(X, numbers.append)
+    yield f(X, numbers.append), numbers
+    yield f(X, numbers.remove), numbers
+    yield f(X, [3].append), numbers

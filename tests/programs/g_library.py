@@ -7,6 +7,7 @@ import copy
 import dataclasses
 import functools
 import heapq
+import inspect
 import itertools
 import math
 import operator
@@ -311,3 +312,56 @@ def zip_dict_idioms(x, d):
 @program(call(grid(2, 2)))
 def functions_of_torch_by_name(x):
     return [getattr(torch, name)(x) for name in ("sin", "cos")], getattr(x, "sum")(0)
+
+
+class Chunked:
+    def forward(self, a, b, *rest, c: int = 3, **named):
+        return a
+
+
+def following(function):
+    @functools.wraps(function)
+    def wrapper(*args, **kwargs):
+        return function(*args, **kwargs)
+
+    return wrapper
+
+
+@program(
+    call(floats(1, 2), Chunked().forward),
+    call(floats(1, 2), Chunked.forward),
+    call(floats(1, 2), lambda a, b=1: a),
+    call(floats(1, 2), following(scale)),
+    call(floats(1, 2), scale),
+    call(floats(1, 2), 3),
+)
+def signatures(x, function):
+    parameters = inspect.signature(function).parameters
+    kinds = [(name, p.kind.name, p.default is p.empty) for name, p in parameters.items()]
+    return x * len(parameters), kinds
+
+
+@program(call(floats(1, 2), scale), call(floats(1, 2), Chunked), call(floats(1, 2), len))
+def questions_of_inspect(x, obj):
+    return (
+        x + 1,
+        [inspect.isfunction(obj), inspect.isclass(obj), inspect.ismethod(obj)],
+        [inspect.isbuiltin(obj), inspect.iscoroutinefunction(obj), inspect.ismodule(torch)],
+        inspect.unwrap(following(scale)) is scale,
+    )
+
+
+is_vowel = frozenset("aeiou").__contains__
+
+
+@program(
+    call(floats(1, 2), [1].append, {}.get),
+    call(floats(1, 2), [].append, {2: 3}.get),
+    call(floats(1, 2), {3}.add, {}.setdefault),
+    every_break=True,
+)
+def builtin_methods_that_exist(x, add, get):
+    add(2)
+    found = get(2, 7)
+    add(x * found)
+    return x + found, is_vowel("a"), add.__self__, ", ".join(["a", "b"])

@@ -46,6 +46,17 @@ def lies_in_order(t: Any) -> bool:
     return is_contiguous(tuple(t.shape), t.stride())
 
 
+def is_usual(t: Any) -> bool:
+    """Whether a result that follows a tensor's memory format is contiguous: it is not of images
+    with the channels innermost, as c10's `is_channels_last_strides` sees them."""
+    if t.dim() not in (4, 5):
+        return True
+    last, channels = t.stride()[-1], t.stride()[1]
+    return bool(t.shape[-1] > 1 and channels > last) or (
+        lies_in_order(t) and bool(t.shape[1] > 1 and t.shape[-1] > 1)
+    )
+
+
 def operand(value: Any) -> Operand:
     if isinstance(value, torch.Tensor):
         return Operand(tuple(value.shape), value.stride())

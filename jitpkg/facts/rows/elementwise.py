@@ -165,14 +165,14 @@ ROWS = rows(
         """
         exp exp_ exp2 expm1 log log_ log2 log10 log1p sin sin_ cos cos_ tan tanh tanh_ asin acos
         atan sinh cosh sigmoid sigmoid_ sqrt sqrt_ rsqrt rsqrt_ reciprocal reciprocal_ erf erfc
-        gelu silu softplus leaky_relu elu hardtanh hardswish hardsigmoid mish logit floor ceil
-        round trunc frac
+        gelu silu softplus leaky_relu elu hardtanh hardtanh_ hardswish hardsigmoid mish logit
+        floor ceil round trunc frac
         """,
     ),
     (unary_of_numbers, "abs abs_ neg neg_ relu relu_ sign"),
     (unary_to_bool, "isnan isinf logical_not"),
     (binary, "add add_ mul mul_ maximum minimum"),
-    (binary_of_numbers, "sub sub_ rsub fmod remainder"),
+    (binary_of_numbers, "sub sub_ rsub fmod remainder floor_divide"),
     (division, "div div_ atan2"),
     (power, "pow pow_"),
     (comparison, "lt le gt ge eq ne logical_and logical_or logical_xor"),

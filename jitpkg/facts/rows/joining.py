@@ -6,12 +6,8 @@ from typing import Any
 
 import torch
 
-from jitpkg.facts.rows.common import (
-    empty,
-    lies_in_order,
-    rows,
-    sure,
-)
+from jitpkg.facts.layout import Operand, broadcast, strides
+from jitpkg.facts.rows.common import empty, is_usual, lies_in_order, rows, sure
 
 
 def cat(func: Any, args: Any, kwargs: Any) -> Any:
@@ -21,7 +17,7 @@ def cat(func: Any, args: Any, kwargs: Any) -> Any:
     sure(-rank <= dim < rank)
     dim %= rank
     for t in tensors:
-        sure(t.dim() == rank and t.dtype is first.dtype and lies_in_order(t))
+        sure(t.dim() == rank and t.dtype is first.dtype and t.numel() > 0 and is_usual(t))
         sure(t.shape[:dim] == first.shape[:dim] and t.shape[dim + 1 :] == first.shape[dim + 1 :])
     size = list(first.shape)
     size[dim] = sum(t.shape[dim] for t in tensors)
@@ -29,13 +25,43 @@ def cat(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def index(func: Any, args: Any, kwargs: Any) -> Any:
-    """By one tensor of integers, in the first dim."""
+    """By tensors of integers; follows `AdvancedIndex` of aten/src/ATen/native/TensorAdvanced…"""
     x, indices = args
-    sure(len(indices) == 1 and x.dim() > 0 and lies_in_order(x) and x.numel() > 0)
-    (at,) = indices
-    sure(at is not None and at.dtype in (torch.int64, torch.int32) and at.numel() > 0)
-    sure(lies_in_order(at))
-    return empty((*at.shape, *x.shape[1:]), x.dtype)
+    indices = [*indices, *[None] * (x.dim() - len(indices))]
+    by = [k for k, at in enumerate(indices) if at is not None]
+    sure(len(indices) == x.dim() and bool(by) and x.numel() > 0)
+    for k in by:
+        sure(indices[k].dtype in (torch.int64, torch.int32) and indices[k].numel() > 0)
+    found = broadcast([tuple(indices[k].shape) for k in by])
+    sure(found is not None)
+    assert found is not None
+    rest = [k for k in range(x.dim()) if indices[k] is None]
+    before = by[0] if by == list(range(by[0], by[-1] + 1)) else 0
+    lead, trail = rest[:before], rest[before:]
+    size = (*(x.shape[k] for k in lead), *found, *(x.shape[k] for k in trail))
+    walked = (*(x.stride(k) for k in lead), *(0 for _ in found), *(x.stride(k) for k in trail))
+    operands = [Operand(size, walked)]
+    for k in by:
+        missing = len(found) - indices[k].dim()
+        own = zip(indices[k].shape, indices[k].stride(), found[missing:], strict=True)
+        steps = (*(0 for _ in range(missing)), *(0 if n == 1 != m else s for n, s, m in own))
+        inner = Operand(found, steps)
+        operands.append(
+            Operand(
+                (*(1 for _ in lead), *inner.size, *(1 for _ in trail)),
+                (*(0 for _ in lead), *inner.stride, *(0 for _ in trail)),
+            )
+        )
+    sure(not rest or lies_in_order(x) or all(n > 1 for n in size))
+    return empty(size, x.dtype, strides(size, operands))
+
+
+def written(func: Any, args: Any, kwargs: Any) -> Any:
+    """`index_put_`: a tensor is written to, by integers."""
+    x, indices, value = args[:3]
+    size = tuple(index(func, (x, indices), {}).shape)
+    sure(value.dtype is x.dtype and broadcast([size, tuple(value.shape)]) == size)
+    return x
 
 
 def stack(func: Any, args: Any, kwargs: Any) -> Any:
@@ -71,11 +97,34 @@ def index_select(func: Any, args: Any, kwargs: Any) -> Any:
 def embedding(func: Any, args: Any, kwargs: Any) -> Any:
     weight, at, *_ = args
     sure(at.dtype in (torch.int64, torch.int32) and weight.dim() == 2)
-    sure(lies_in_order(at) and at.numel() > 0 and lies_in_order(weight))
+    sure(at.numel() > 0 and lies_in_order(weight))
     return empty((*at.shape, weight.shape[1]), weight.dtype)
 
 
+def padded(func: Any, args: Any, kwargs: Any) -> Any:
+    """`constant_pad_nd`."""
+    x, ends = args[:2]
+    sure(len(ends) % 2 == 0 and len(ends) <= 2 * x.dim() and x.numel() > 0 and is_usual(x))
+    sure(all(n >= 0 for n in ends) and any(n > 0 for n in ends))
+    size = list(x.shape)
+    for k in range(len(ends) // 2):
+        size[-1 - k] = size[-1 - k] + ends[2 * k] + ends[2 * k + 1]
+        sure(size[-1 - k] > 0)
+    return empty(size, x.dtype)
+
+
+def repeated(func: Any, args: Any, kwargs: Any) -> Any:
+    x, counts = args
+    missing = len(counts) - x.dim()
+    sure(missing >= 0 and all(n > 0 for n in counts))
+    lengths = (*(1 for _ in range(missing)), *x.shape)
+    return empty([n * m for n, m in zip(lengths, counts, strict=True)], x.dtype)
+
+
 ROWS = rows(
+    (padded, "constant_pad_nd"),
+    (repeated, "repeat"),
+    (written, "index_put_"),
     (cat, "cat"),
     (stack, "stack"),
     (index, "index"),

@@ -93,9 +93,26 @@ def topk(func: Any, args: Any, kwargs: Any) -> Any:
 def running(func: Any, args: Any, kwargs: Any) -> Any:
     """`cumsum` and its like."""
     x = args[0]
-    sure(x.is_floating_point() and kwargs.get("dtype") is None and lies_in_order(x))
-    sure(-x.dim() <= args[1] < x.dim())
-    return empty(x.shape, x.dtype)
+    sure(x.dtype not in COMPLEX and -x.dim() <= args[1] < x.dim())
+    dtype = x.dtype if x.is_floating_point() else torch.int64
+    return empty(x.shape, kwargs.get("dtype") or dtype)
+
+
+def ordered(func: Any, args: Any, kwargs: Any) -> Any:
+    """`sort`."""
+    x = args[0]
+    sure(set(kwargs) <= {"dim", "descending", "stable"})
+    dim = args[1] if len(args) > 1 else kwargs.get("dim", -1)
+    sure(x.dim() > 0 and x.numel() > 0 and -x.dim() <= dim < x.dim() and lies_in_order(x))
+    return empty(x.shape, x.dtype), empty(x.shape, torch.int64)
+
+
+def histogram(func: Any, args: Any, kwargs: Any) -> Any:
+    """`histc`."""
+    x = args[0]
+    bins = args[1] if len(args) > 1 else 100
+    sure(x.is_floating_point() and bins > 0 and not kwargs)
+    return empty((bins,), x.dtype)
 
 
 ROWS = rows(
@@ -107,5 +124,7 @@ ROWS = rows(
     (to_bool, "any all"),
     (softmax, "_softmax _log_softmax"),
     (topk, "topk"),
+    (ordered, "sort"),
+    (histogram, "histc"),
     (running, "cumsum cumprod"),
 )

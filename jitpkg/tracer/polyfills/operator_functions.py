@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from jitpkg.code.versions import UNWRAP_STOPS_AT_CLASSES
+
 
 def itemgetter(items: tuple[Any, ...], obj: Any) -> Any:
     """A call of `operator.itemgetter(*items)`"""
@@ -71,3 +73,17 @@ def cached_property_get(self: Any, instance: Any, owner: type | None = None) -> 
         value = self.func(instance)
         cache[self.attrname] = value
     return value
+
+
+def unwrap(func: Any, *, stop: Any = None) -> Any:
+    """`inspect.unwrap`, with a list of objects in place of a dictionary of their ids."""
+    seen = [func]
+    while not (UNWRAP_STOPS_AT_CLASSES and isinstance(func, type)) and hasattr(func, "__wrapped__"):
+        if stop is not None and stop(func):
+            break
+        func = func.__wrapped__
+        for each in seen:
+            if each is func:
+                raise ValueError(f"wrapper loop when unwrapping {seen[0]!r}")
+        seen.append(func)
+    return func

@@ -7,6 +7,7 @@ import copy
 import copyreg
 import functools
 import importlib
+import inspect
 import itertools
 import operator
 import types
@@ -62,6 +63,7 @@ POLYFILLS: Mapping[object, Callable[..., Any]] = MappingProxyType(
         vars(itertools.chain)["from_iterable"]: itertools_functions.from_iterable,
         functools.cached_property.__get__: operator_functions.cached_property_get,
         functools.cmp_to_key: operator_functions.cmp_to_key,
+        inspect.unwrap: operator_functions.unwrap,
         copy.deepcopy: copying.deepcopy,
         collections._count_elements: copying.count_elements,  # type: ignore[attr-defined]
         **_accelerated("heapq", "_heapq"),

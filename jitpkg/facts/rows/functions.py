@@ -1,0 +1,141 @@
+"""Functions that choose their ATen ops by device: what they return as a whole, on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
+from typing import Any
+
+import torch
+
+from jitpkg.facts.layout import strides
+from jitpkg.facts.rows.common import empty, operand, sure
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a function returns: new tensors, through which gradients flow to some of its inputs."""
+
+    tensors: tuple[torch.Tensor, ...]
+    inputs: tuple[torch.Tensor, ...]
+    random: bool = False
+
+
+class _Flow(torch.autograd.Function):
+    """Makes results require grad where inputs do."""
+
+    @staticmethod
+    def forward(_ctx: Any, made: Made, *_inputs: torch.Tensor) -> Any:
+        return made.tensors
+
+
+def flowing(made: Made) -> tuple[torch.Tensor, ...]:
+    if torch.is_grad_enabled() and any(t.requires_grad for t in made.inputs):
+        tensors: tuple[torch.Tensor, ...] = _Flow.apply(made, *made.inputs)  # type: ignore[no-untyped-call]
+        return tensors
+    return made.tensors
+
+
+_FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+
+
+def attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> tuple[Made, Any]:
+    """`scaled_dot_product_attention`, where it is one kernel (see `use_flash_attention_cpp`)."""
+    sure(dropout_p == 0.0 and not enable_gqa and torch._C._get_flash_sdp_enabled())
+    sure(query.dtype in _FLOATS and query.dtype is key.dtype is value.dtype)
+    sure(query.dim() == key.dim() == value.dim() == 4)
+    batch, heads, length, width = query.shape
+    sure(key.shape == value.shape and tuple(key.shape[:2]) == (batch, heads))
+    sure(key.shape[3] == width and query.numel() > 0 and key.numel() > 0)
+    sure(all(t.stride(3) == 1 for t in (query, key, value)))
+    if attn_mask is not None:
+        sure(not is_causal and attn_mask.dim() in (2, 4))
+        sure(attn_mask.dtype in (torch.bool, query.dtype))
+        sure(attn_mask.shape[-2] == length and attn_mask.shape[-1] == key.shape[2])
+        if attn_mask.dim() == 4:
+            sure(attn_mask.shape[0] in (1, batch) and attn_mask.shape[1] in (1, heads))
+        if attn_mask.requires_grad:  # then it is matmul, softmax, matmul
+            sure(torch.is_grad_enabled() and query.dtype in _FLOATS[:2])
+            made = empty(query.shape, query.dtype)
+            return Made((made,), (query, key, value, attn_mask)), lambda tensors: tensors[0]
+    inner = heads * width
+    layout: tuple[int, ...] = (length * inner, width, inner, 1)
+    if _follows_query():
+        layout = strides(tuple(query.shape), [operand(query)])
+    made = empty(query.shape, query.dtype, layout)
+    return Made((made,), (query, key, value)), lambda tensors: tensors[0]
+
+
+@cache
+def _follows_query() -> bool:
+    """Whether the kernel's result is laid out as the query is; it was by batch, length, head."""
+    query = torch.zeros(1, 2, 2, 2, dtype=torch.float32, device="cpu")
+    made = torch.nn.functional.scaled_dot_product_attention(query, query, query)
+    return made.stride() == query.stride()
+
+
+def _recurrent(gates: int, states: int) -> Callable[..., tuple[Made, Any]]:
+    def row(
+        x: Any,
+        hx: Any,
+        weights: Any,
+        has_biases: bool,
+        num_layers: int,
+        dropout: float,
+        train: bool,
+        bidirectional: bool,
+        batch_first: bool,
+    ) -> tuple[Made, Any]:
+        given = list(hx) if states == 2 else [hx]
+        sure(isinstance(weights, list | tuple) and len(given) == states)
+        sure(all(isinstance(t, torch.Tensor) for t in (x, *given, *weights)))
+        sure(all(t.dtype is x.dtype and t.dtype in _FLOATS[:2] for t in (x, *given, *weights)))
+        sure(x.dim() == 3 and x.numel() > 0)
+        batch, length = (x.shape[0], x.shape[1]) if batch_first else (x.shape[1], x.shape[0])
+        directions = 2 if bidirectional else 1
+        each = 4 if has_biases else 2
+        sure(len(weights) == num_layers * directions * each)  # no projections
+        width = weights[1].shape[1]
+        state = (num_layers * directions, batch, width)
+        sure(all(tuple(t.shape) == state for t in given))
+        for k in range(0, len(weights), each):
+            inner = x.shape[2] if k < directions * each else directions * width
+            sure(tuple(weights[k].shape) == (gates * width, inner))
+            sure(tuple(weights[k + 1].shape) == (gates * width, width))
+            sure(all(tuple(b.shape) == (gates * width,) for b in weights[k + 2 : k + each]))
+        size = (length, batch, directions * width)
+        out = empty(size, x.dtype)
+        if batch_first:
+            out = empty(
+                (batch, length, directions * width),
+                x.dtype,
+                (directions * width, batch * directions * width, 1),
+            )
+        finals = tuple(empty(state, x.dtype) for _ in given)
+        random = bool(train and dropout and num_layers > 1)
+        return Made((out, *finals), (x, *given, *weights), random), tuple
+
+    return row
+
+
+FUNCTION_ROWS: Mapping[str, Callable[..., tuple[Made, Any]]] = MappingProxyType(
+    {
+        "scaled_dot_product_attention": attention,
+        "lstm": _recurrent(4, 2),
+        "gru": _recurrent(3, 1),
+        "rnn_tanh": _recurrent(1, 1),
+        "rnn_relu": _recurrent(1, 1),
+    }
+)
+"""By the name of the function: what it makes, and how the tensors are returned."""
