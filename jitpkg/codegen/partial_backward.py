@@ -174,6 +174,11 @@ _SHAPED_ONLY = frozenset(
 
 def _zeros(graph: fx.Graph, before: fx.Node, like: fx.Node) -> fx.Node:
     value = like.meta["val"]
+    if any(isinstance(size, torch.SymInt) for size in value.shape):
+        with graph.inserting_before(before):  # what it is computed from are zeros, too
+            zeros = graph.call_function(torch.ops.aten.zeros_like.default, (like,))
+        zeros.meta["val"] = value
+        return zeros
     with graph.inserting_before(before):
         zeros = graph.call_function(
             torch.ops.aten.full.default,

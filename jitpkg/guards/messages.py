@@ -123,18 +123,26 @@ def _is_plain_stream(stream: Any) -> bool:
 def warns_plainly(_: object, category: type[Warning], text: str, module: str, line: int) -> bool:
     """Whether a warning is ignored, or only becomes text in `sys.stderr`."""
     action = _action(category, text, module, line)
-    if action == "ignore":
-        return True
-    if action not in _SHOWN:
-        return False
+    return action == "ignore" or (action in _SHOWN and shows_plainly())
+
+
+def shows_plainly(_: object = None, *, recorded: bool = False) -> bool:
+    """Whether warnings that are shown only become text in `sys.stderr`; or are `recorded`."""
     names: dict[str, Any] = vars(warnings)
     if names["showwarning"] is not names["_showwarning_orig"]:
         return False
     if names["formatwarning"] is not names["_formatwarning_orig"]:
         return False
+    if recorded and isinstance(getattr(names["_showwarnmsg_impl"], "__self__", None), list):
+        return True
     if not all(_is_of(names[name], _WARNINGS) for name in _SHOWING):
         return False
     return sys.stderr is None or _is_plain_stream(sys.stderr)
+
+
+def warns_in_graph(_: object) -> bool:
+    """Whether the op that warns may be in a graph: nothing of the program's is called."""
+    return shows_plainly(recorded=True)
 
 
 _SHOWN = frozenset({"default", "always", "all", "module", "once"})

@@ -44,3 +44,7 @@ def module_name(namespace: dict[str, Any]) -> str:
     """As warnings know it."""
     name = namespace.get("__name__")
     return name if isinstance(name, str) else "<string>"
+
+
+MESSAGES = (log, warn)
+"""What a message's effect calls."""
