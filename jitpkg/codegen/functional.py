@@ -30,7 +30,7 @@ from jitpkg.codegen.varying import Varying
 from jitpkg.errors import BackendError
 from jitpkg.facts import fake
 from jitpkg.facts.thread_state import snapshot
-from jitpkg.marks import VARIES
+from jitpkg.marks import VARIES, WARNS
 
 Function = Callable[..., Any]
 
@@ -122,6 +122,8 @@ _SETTINGS: dict[str, Any] = {
 def _obstacle(gm: fx.GraphModule, inputs: Sequence[Any]) -> str | None:
     if any(map(_writes_to_overlap, gm.graph.nodes)):
         return "a write to what may overlap with itself: eager code may refuse it"
+    if any(hasattr(node.target, WARNS) for node in gm.graph.nodes):
+        return "an op that warns: it would warn while it is compiled, and not when it runs"
     if any(map(_makes_leaf, gm.graph.nodes)):
         return "a leaf that is made to require grad: its gradient would get lost"
     if not all(isinstance(x, torch.Tensor | int) for x in inputs):

@@ -30,7 +30,7 @@ from jitpkg.facts.tensor import TensorFacts, facts_of, why_not_plain
 from jitpkg.guards.kinds import ABSENT, Has, TypeIs
 from jitpkg.guards.metadata import SizesAre, TensorIs
 from jitpkg.guards.sources import Attr, Item, Source
-from jitpkg.tracer import classes, containers, numbers, reasons
+from jitpkg.tracer import classes, containers, numbers, reasons, warnings
 from jitpkg.tracer.torch_calls import is_graph_function, tensor_methods
 from jitpkg.tracer.values import (
     Constant,
@@ -207,6 +207,9 @@ def op(
         if opaque:
             vm.stop(reasons.NO_FACTS, f"{name} returns no tensor")
         return _metadata(vm, outcome.result)
+    if outcome.warns:
+        shown = fact_args[1] if call is getattr else name
+        target = warnings.in_its_place(vm, target, shown)
     where = vm.break_here(reasons.RAISES)
     failure = Failure(len(vm.effects), vm.heap.mark(), not vm.mutations, where)
     if isinstance(target, str):
@@ -215,6 +218,8 @@ def op(
         node = vm.graph.call_function(target, node_args, node_kwargs)
     vm.failures.update(dict.fromkeys(vm.graph.names_since(began), failure))
     _note_mutations(vm, tensors, outcome)
+    if outcome.warns:
+        vm.mutations.append(_SHOWN)
     return _Results(vm, node, tensors, iter(outcome.shares)).value(outcome.result)
 
 
@@ -325,6 +330,8 @@ def _note_mutations(vm: VM, tensors: list[Tensor], outcome: Outcome) -> None:
 
 _RANDOM_STREAM = Tensor(cast(fx.Node, None))
 """Stands for the random stream among what a graph has changed."""
+_SHOWN = Tensor(cast(fx.Node, None))
+"""Stands for what the user has seen of a warning."""
 
 
 def _metadata(vm: VM, result: Any) -> Value:
