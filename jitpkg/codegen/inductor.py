@@ -14,7 +14,8 @@ from torch._inductor import config, list_mode_options
 from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 
 from jitpkg.codegen.functional import Compiled, through_aot
-from jitpkg.errors import InvalidArgument
+from jitpkg.errors import BackendError, InvalidArgument
+from jitpkg.facts import fake
 
 OURS: Mapping[str, Any] = {"fallback_random": True}
 """Options that differ from Inductor's own defaults: random numbers are those of eager code."""
@@ -59,8 +60,12 @@ class Inductor:
             def kernels(part: fx.GraphModule) -> Any:
                 if part is aten:
                     return compile_fx_inner(aten, inputs, **settings)
+                before = fake.relied_on(mode)
                 with tracing(TracingContext(mode)), config.patch(dict(self.options)):
-                    return compile_fx_inner(part, inputs, **settings)
+                    function = compile_fx_inner(part, inputs, **settings)
+                if fake.relied_on(mode) != before:
+                    raise BackendError("a part of a backward graph holds for fewer sizes")
+                return function
 
             return compiled.backward.runs(aten, kernels)
 

@@ -96,6 +96,32 @@ def test_numbers(n: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     assert made == [True]
 
 
+def test_large_numbers_are_no_symbols(monkeypatch: pytest.MonkeyPatch) -> None:
+    def f(x: torch.Tensor, n: int) -> Any:
+        return x * n, x + n * n
+
+    numbers = (3, 4, 5, 2**40, 6, 2**31, -(2**62), 2**64)
+    with compilations(monkeypatch) as made:
+        SAME.assert_same_calls(f, *(call(torch.ones(3, dtype=torch.double), n) for n in numbers))
+    assert 1 < len(made) < len(numbers)
+
+
+def test_a_backend_that_fails_for_a_later_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    through = functional._functional
+
+    def failing(backend: Any, compile_: Any, gm: Any, inputs: Any, fakes: Any) -> Any:
+        asked.append(len(inputs[0]))
+        if fakes.varies or len(inputs[0]) == 7:
+            raise NotImplementedError
+        return through(backend, compile_, gm, inputs, fakes)
+
+    monkeypatch.setattr(functional, "_functional", failing)
+    sizes = [4, 5, 6, 7, 8, 6, 5]
+    SAME.assert_same_calls(mlp, *(call(torch.ones(n, 3), torch.ones(3, 2)) for n in sizes))
+    assert asked == [4, 5, 5, 6, 7]
+
+
 def test_a_float_is_compiled_for_each_value(monkeypatch: pytest.MonkeyPatch) -> None:
     def f(x: torch.Tensor, rate: float) -> torch.Tensor:
         return x * rate
