@@ -1,4 +1,4 @@
-"""Ops that fail behind random draws, where the program handles it: streams are as without jitpkg."""
+"""Ops that fail behind random draws, where the program handles it: streams are as eagerly."""
 
 from collections.abc import Callable
 from contextlib import contextmanager
