@@ -286,10 +286,13 @@ TRACING_TARGET = 1 / 2
 
 def print_tracing(models: list[Model], rounds: int) -> None:
     print("\nTracing a model and the first call, without the eager call: ms, and MB at the peak")
-    print("(target 0.50 of torch.compile's time; graphs and ops of both, breaks of jitpkg)\n")
+    print("(target 0.50 of torch.compile's time; graphs and ops of both; of jitpkg the breaks, the")
+    print(
+        "guards of the first entry, and how many entries serve two lengths and three batch sizes)\n"
+    )
     print(
         f"{'':22}{'jitpkg':>9}{'torch.compile':>15}{'ratio':>8}"
-        f"{'MB':>7}{'MB':>7}{'graphs':>9}{'ops':>12}{'breaks':>8}"
+        f"{'MB':>7}{'MB':>7}{'graphs':>9}{'ops':>12}{'breaks':>8}{'guards':>8}{'entries':>9}"
     )
     warm_up()
     for model in models:
@@ -300,7 +303,7 @@ def print_tracing(models: list[Model], rounds: int) -> None:
             f"{model.title:22}{MS * ours.seconds:9.0f}{MS * theirs.seconds:15.0f}"
             f"{ratio(ours.seconds, theirs.seconds):>7}{missed}"
             f"{ours.megabytes:7.1f}{theirs.megabytes:7.1f}{f'{ours.graphs} / {theirs.graphs}':>9}"
-            f"{f'{ours.ops} / {theirs.ops}':>12}{ours.breaks:8}",
+            f"{f'{ours.ops} / {theirs.ops}':>12}{ours.breaks:8}{ours.guards:8}{ours.entries:9}",
             flush=True,
         )
 

@@ -11,13 +11,13 @@ import os
 import statistics
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from models import Model
+from models import Inputs, Model
 from torch import fx, nn
 
 import jitpkg
@@ -39,6 +39,10 @@ class Trace:
     """Calls in all graphs; parameters and outputs do not count."""
     breaks: int
     """Of jitpkg's; torch.compile is not asked."""
+    guards: int
+    """Of jitpkg's first entry."""
+    entries: int
+    """Of jitpkg's, when the model has been called with all its sizes."""
 
 
 COMPILERS: dict[str, Callable[..., Callable[..., Any]]] = {
@@ -61,10 +65,13 @@ def _rare(x: torch.Tensor) -> torch.Tensor:
 def traces(model: Model, rounds: int) -> dict[str, Trace]:
     """The medians of so many traces by each compiler, which take turns."""
     module, inputs = model.module().eval(), model.inputs(model.size)
+    others = [model.inputs(size) for size in model.others]
     found: dict[str, list[Trace]] = {name: [] for name in COMPILERS}
     for _ in range(rounds):
         for name, samples in found.items():
-            samples.append(_in_a_fork(lambda name=name: traced(module, inputs, COMPILERS[name])))
+            samples.append(
+                _in_a_fork(lambda name=name: traced(module, inputs, others, COMPILERS[name]))
+            )
     return {name: _median(samples) for name, samples in found.items()}
 
 
@@ -74,7 +81,12 @@ def _median(samples: list[Trace]) -> Trace:
     return Trace(seconds, megabytes, *map(int, counts))
 
 
-def traced(module: nn.Module, inputs: dict[str, Any], compile_: Callable[..., Any]) -> Trace:
+def traced(
+    module: nn.Module,
+    inputs: Inputs,
+    others: Sequence[Inputs],
+    compile_: Callable[..., Any],
+) -> Trace:
     graphs: list[int] = []
 
     def counting(gm: fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
@@ -82,12 +94,15 @@ def traced(module: nn.Module, inputs: dict[str, Any], compile_: Callable[..., An
         return gm.forward
 
     breaks: set[str] = set()
+    guards: list[int] = []
 
     def listen(event: jitpkg.events.Event) -> None:
-        if not isinstance(event, jitpkg.events.Broke):
-            return
-        if event.graph_break.reason.code not in REASONS_THAT_COUNT_AS_NONE:
-            breaks.add(f"{event.graph_break.title()} {event.graph_break.where}")
+        match event:
+            case jitpkg.events.EntryAdded():
+                guards.append(len(event.guards))
+            case jitpkg.events.Broke(graph_break=found):
+                if found.reason.code not in REASONS_THAT_COUNT_AS_NONE:
+                    breaks.add(f"{found.title()} {found.where}")
 
     module(**inputs)
     began = time.perf_counter()
@@ -97,9 +112,14 @@ def traced(module: nn.Module, inputs: dict[str, Any], compile_: Callable[..., An
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak
     began = time.perf_counter()
     with jitpkg.events.STREAM.listening(listen):
-        compile_(module, backend=counting)(**inputs)
+        compiled = compile_(module, backend=counting)
+        compiled(**inputs)
     seconds = time.perf_counter() - began - eager
-    return Trace(seconds, _memory("VmHWM") - before, len(graphs), sum(graphs), len(breaks))
+    grown, made = _memory("VmHWM") - before, (len(graphs), sum(graphs), len(breaks))
+    for other in others if compile_ is jitpkg.compile else ():
+        with jitpkg.events.STREAM.listening(listen):
+            compiled(**other)
+    return Trace(seconds, grown, *made, guards[0] if guards else 0, len(guards))
 
 
 def _memory(name: str) -> float:

@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import Any, NoReturn
 
 from jitpkg.code.analysis import is_generator
+from jitpkg.guards.kinds import Answers, Is
 from jitpkg.guards.sources import Held
 from jitpkg.tracer import reasons, replayed
 from jitpkg.tracer.containers import hashes_by_identity
@@ -34,6 +35,38 @@ def call(vm: VM, function: Known, args: Args, kwargs: Mapping[str, Value]) -> Va
     if inner is None or kwargs or not _returns_nothing(vm.original_code(inner.__code__)):
         _refuse(vm, function)
     given = tuple(_plain(vm, function, arg) for arg in args)
+    if not _is_remembered(vm, function, given):
+        _check_messages(vm, function, inner, args)
+    vm.effect(CallMethod(replayed.call, function, given))
+    return NONE
+
+
+def _is_remembered(vm: VM, function: Known, args: Args) -> bool:
+    """Whether the call does nothing, as one with these arguments was made before; guarded."""
+    known = tuple(arg.value if isinstance(arg, Constant) else arg.obj for arg in args)  # type: ignore[union-attr]
+    if not remembers(function.obj, *known):
+        return False
+    for arg in args:
+        if isinstance(arg, Object) and arg.source is not None:
+            vm.guard(Is(arg.source, arg.obj))
+    asked = "what a function remembers"
+    vm.guard(Answers(function.source, remembers, known, answer=True, what=asked))
+    return True
+
+
+def remembers(wrapper: Any, *args: object) -> bool:
+    """Whether an unbounded cache has the result of a call; one with a bound cannot be read."""
+    alone = len(args) == 1 and type(args[0]) in (str, int)
+    return any(
+        type(found) is dict
+        and found is not wrapper.__dict__
+        and (args[0] if alone else args) in found
+        for found in gc.get_referents(wrapper)
+    )
+
+
+def _check_messages(vm: VM, function: Known, inner: types.FunctionType, args: Args) -> None:
+    """Trace the function's body, to see that it writes messages and does nothing else."""
     before = vm.mark()
     try:
         vm.call(Known(inner, Held(inner)), args)
@@ -45,8 +78,6 @@ def call(vm: VM, function: Known, args: Args, kwargs: Mapping[str, Value]) -> Va
     if not all(_is_message_of(effect, inner.__code__) for effect in vm.effects[before.effects :]):
         _refuse(vm, function)
     del vm.effects[before.effects :]
-    vm.effect(CallMethod(replayed.call, function, given))
-    return NONE
 
 
 def _refuse(vm: VM, function: Known) -> NoReturn:
@@ -68,8 +99,10 @@ def _plain(vm: VM, function: Known, arg: Value) -> Value:
     """An argument that can be looked for in a dict without running the program's code."""
     arg = vm.look(arg)
     match arg:
-        case Constant() | Known():
+        case Constant(value) if type(value) in (str, int, bool, type(None)):
             return arg
+        case Known(obj) if type(obj) in (types.FunctionType, type):
+            return vm.identify(arg)
         case Object(cls, source) if source is not None and hashes_by_identity(vm, cls):
             return arg
     _refuse(vm, function)

@@ -1,6 +1,7 @@
 """Functions that `functools.lru_cache` wraps: their messages are written once, as eagerly."""
 
 import functools
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -8,7 +9,7 @@ import torch
 
 import jitpkg
 from tests.api.support import Counts
-from tests.tracer.test_messages import LOG, outcome
+from tests.tracer.test_messages import LOG, X, outcome
 
 Program = Callable[[Any], Any]
 
@@ -223,3 +224,30 @@ def test_tensors_are_not_remembered_while_tracing() -> None:
         return f
 
     check(make)
+
+
+def test_what_is_remembered_needs_nobody_who_listens() -> None:
+    """A handler of the program's own would see a message; there is none."""
+
+    class Listening(logging.Handler):
+        def emit(self, record):
+            raise AssertionError(record)
+
+    say = once()
+    LOG.disabled = True
+    say("early")
+    LOG.disabled = False
+    handler = Listening()
+    LOG.addHandler(handler)
+    try:
+
+        def f(x):
+            say("early")
+            return x + 1
+
+        assert torch.equal(jitpkg.compile(f, fullgraph=True)(X), X + 1)
+        hits = say.cache_info().hits
+        say("early")
+        assert say.cache_info().hits == hits + 1 == 2
+    finally:
+        LOG.removeHandler(handler)

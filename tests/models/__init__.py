@@ -1,0 +1,1 @@
+"""People's own kinds of models, tiny and with random weights."""
