@@ -50,6 +50,7 @@ class Varying:
         self._compile = compile_
         self._as_symbols = as_symbols
         self._made: tuple[_Compilation, ...] = ()
+        self._failed = False
         self._as_it_is = straight_line(type(gm).__name__, gm.graph)
 
     def compiled(self, examples: Sequence[Any]) -> Function:
@@ -61,9 +62,13 @@ class Varying:
         for made in self._made:
             if made.holds(inputs):
                 return made.function(*inputs)
-        if len(self._made) >= MOST:
+        if len(self._made) >= MOST or self._failed:
             return self._as_it_is(*inputs)
-        made = self._compilation(inputs)
+        try:
+            made = self._compilation(inputs)
+        except Exception:  # the backend can do with other sizes
+            self._failed = True
+            return self._as_it_is(*inputs)
         self._made = (made, *self._made)
         return made.function(*inputs)
 
@@ -83,10 +88,13 @@ class Varying:
         function = self._compile(gm, examples, fakes)
         test = fakes.test()
         fixed = [(k, _key(value)) for k, value in enumerate(inputs) if k not in kept]
+        ints = [k for k in kept if self._dims[k] is None]
 
         def holds(inputs: Sequence[Any]) -> bool:
-            return all(_key(inputs[k]) == key for k, key in fixed) and test(
-                *[inputs[k] for k in kept]
+            return (
+                all(_key(inputs[k]) == key for k, key in fixed)
+                and all(_may_be_symbol(inputs[k]) for k in ints)
+                and test(*[inputs[k] for k in kept])
             )
 
         return _Compilation(holds, _of_some(function, kept, len(inputs)))
@@ -110,7 +118,11 @@ def _of_some(function: Function, kept: Sequence[int], count: int) -> Function:
 
 
 def _may_be_symbol(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) or type(value) is int
+    return isinstance(value, torch.Tensor) or (type(value) is int and abs(value) < _LARGE)
+
+
+_LARGE = 2**31
+"""Kernels compute with ints of 64 bits: products of smaller ones do not overflow."""
 
 
 def _key(value: Any) -> tuple[Any, ...]:

@@ -131,6 +131,11 @@ class Fakes:
         return test_of(self.mode.shape_env, self.values, self.varies)
 
 
+def relied_on(mode: FakeTensorMode | None) -> int:
+    """How many things torch has relied on about the symbols of a mode, so far."""
+    return len(mode.shape_env.guards) if mode is not None and mode.shape_env is not None else 0
+
+
 def fakes(tensors: Sequence[torch.Tensor]) -> Fakes:
     """Real tensors without their data, for a backend: views, aliases and leaves as they are.
 

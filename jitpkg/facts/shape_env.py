@@ -157,12 +157,12 @@ def test_of(
 ) -> Callable[..., bool]:
     """A function of real inputs: whether all holds for them that torch has relied on.
 
-    Inputs without symbols are left out, as are places in memory: others test those.
+    Inputs without symbols are left out, as are places in memory: others test those. What relies
+    on more afterwards must not be used: see `fake.relied_on`.
     """
     assert env is not None
     names = [name_of(k) for k in range(len(values))]
     produced: list[str] = env.produce_guards(values, list(map(Named, names)), ignore_static=False)
-    env.freeze()
     tests = [
         test
         for test in produced

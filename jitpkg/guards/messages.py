@@ -13,7 +13,7 @@ import re
 import sys
 import warnings
 from dataclasses import dataclass
-from types import FunctionType
+from types import BuiltinMethodType, FunctionType
 from typing import Any
 
 _LOGGING = logging.addLevelName.__code__.co_filename
@@ -85,7 +85,8 @@ def _is_plain(handler: logging.Handler) -> bool:
         return True
     if type(handler) not in _STREAM_HANDLERS or handler.filters:
         return False
-    if _OWN_METHODS & vars(handler).keys():
+    own = {name for name in _OWN_METHODS & vars(handler).keys() if not _flushes(handler, name)}
+    if own:
         return False
     formatter = handler.formatter
     if formatter is not None:
@@ -96,6 +97,13 @@ def _is_plain(handler: logging.Handler) -> bool:
     if stream is None:
         return type(handler) is logging.FileHandler  # it opens its file then
     return _is_plain_stream(stream)
+
+
+def _flushes(handler: logging.Handler, name: str) -> bool:
+    """Whether a method of the handler's own is that of a stream of Python's."""
+    found = vars(handler)[name]
+    is_flush = name == "flush" and type(found) is BuiltinMethodType and found.__name__ == name
+    return is_flush and _is_plain_stream(found.__self__)
 
 
 _WRITE = io.TextIOWrapper.write

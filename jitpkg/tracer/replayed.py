@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 
@@ -24,6 +25,11 @@ def log(
         logger.name, level, file, line, message, args, exc_info, function, None, None
     )
     logger.handle(record)
+
+
+def call(function: Callable[..., object], *args: object) -> None:
+    """Of a function that writes messages and returns None."""
+    function(*args)
 
 
 def warn(

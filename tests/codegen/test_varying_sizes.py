@@ -12,6 +12,7 @@ from torch import nn
 
 import jitpkg
 from jitpkg.codegen import functional, varying
+from jitpkg.codegen.partial_backward import PartialBackward
 from jitpkg.testing import Comparison, call
 
 HOW = ["grad_fn", "version", "view", "idle strides"]
@@ -95,6 +96,32 @@ def test_numbers(n: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     assert made == [True]
 
 
+def test_large_numbers_are_no_symbols(monkeypatch: pytest.MonkeyPatch) -> None:
+    def f(x: torch.Tensor, n: int) -> Any:
+        return x * n, x + n * n
+
+    numbers = (3, 4, 5, 2**40, 6, 2**31, -(2**62), 2**64)
+    with compilations(monkeypatch) as made:
+        SAME.assert_same_calls(f, *(call(torch.ones(3, dtype=torch.double), n) for n in numbers))
+    assert 1 < len(made) < len(numbers)
+
+
+def test_a_backend_that_fails_for_a_later_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    through = functional._functional
+
+    def failing(backend: Any, compile_: Any, gm: Any, inputs: Any, fakes: Any) -> Any:
+        asked.append(len(inputs[0]))
+        if fakes.varies or len(inputs[0]) == 7:
+            raise NotImplementedError
+        return through(backend, compile_, gm, inputs, fakes)
+
+    monkeypatch.setattr(functional, "_functional", failing)
+    sizes = [4, 5, 6, 7, 8, 6, 5]
+    SAME.assert_same_calls(mlp, *(call(torch.ones(n, 3), torch.ones(3, 2)) for n in sizes))
+    assert asked == [4, 5, 5, 6, 7]
+
+
 def test_a_float_is_compiled_for_each_value(monkeypatch: pytest.MonkeyPatch) -> None:
     def f(x: torch.Tensor, rate: float) -> torch.Tensor:
         return x * rate
@@ -134,6 +161,41 @@ def test_other_dims_come_to_vary() -> None:
 
     sizes = [(3, 4), (5, 4), (6, 7), (5, 5), (7, 2), (2, 1), (8, 8)]
     SAME.assert_same_calls(f, *(call(torch.rand(a), torch.rand(b)) for a, b in sizes))
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_gradients_of_some_results(fails: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What nothing led to has none, for each size, also where no part can be compiled."""
+
+    def f(x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = x @ w
+        return y.relu(), x.sqrt(), torch.cat([y, x.exp()], 1).view(-1), w * 2
+
+    runs, failed = PartialBackward.runs, []
+
+    def whole_only(self: Any, aten: Any, compile_: Any) -> Any:
+        def compile_whole(part: Any) -> Any:
+            if part is aten:
+                return compile_(part)
+            failed.append(part)
+            raise NotImplementedError
+
+        return runs(self, aten, compile_whole)
+
+    if fails:
+        monkeypatch.setattr(PartialBackward, "runs", whole_only)
+    compiled = jitpkg.compile(f, backend="aot_eager")
+    for n in (4, 5, 7, 2):
+        for used in ((1,), (0,), (2, 3), (0, 1), (0, 1, 2, 3)):
+            x, w = torch.rand(n, 3, requires_grad=True), torch.rand(3, 2, requires_grad=True)
+            found = []
+            for function in (f, compiled):
+                x.grad = w.grad = None
+                results = function(x, w)
+                sum(results[k].sum() for k in used).backward()  # type: ignore[union-attr]
+                found.append([x.grad, w.grad])
+            torch.testing.assert_close(found[1], found[0])
+    assert bool(failed) == fails
 
 
 def test_layouts_and_offsets() -> None:
