@@ -19,8 +19,11 @@ COMPILED = "__jitpkg__"
 
 
 VARIES = "jitpkg_varies"
-"""The key in a graph module's `meta`: whether sizes or numbers among its inputs may differ from
-those of the example inputs."""
+"""The key in a graph module's `meta`: for each input the dims of which the size varies, or None for
+a number; nothing at all where each call has the sizes of the example inputs."""
+
+WARNS = "_jitpkg_warns"
+"""The attribute of a function in a graph that calls an op which warns."""
 
 DYNAMIC_DIMS = "_jitpkg_dynamic_dims"
 STATIC_DIMS = "_jitpkg_static_dims"

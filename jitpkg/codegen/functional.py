@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -24,12 +25,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from jitpkg import events, listing
 from jitpkg.codegen.partial_backward import PartialBackward
-from jitpkg.codegen.per_size import per_size
 from jitpkg.codegen.straight_line import straight_line
+from jitpkg.codegen.varying import Varying
 from jitpkg.errors import BackendError
 from jitpkg.facts import fake
 from jitpkg.facts.thread_state import snapshot
-from jitpkg.marks import VARIES
+from jitpkg.marks import VARIES, WARNS
 
 Function = Callable[..., Any]
 
@@ -53,6 +54,9 @@ class Compiled:
         """Look at a graph of ATen ops on its way to be compiled."""
         self.is_aten = True
         self.random += random_ops(aten)
+        metadata: Any = TracingContext.get().fw_metadata
+        if metadata is not None:
+            metadata.dynamic_outputs = False  # it would write an attribute on each result
 
 
 Compile = Callable[[fx.GraphModule, list[torch.Tensor], Compiled], Function]
@@ -69,20 +73,27 @@ def random_ops(aten: fx.GraphModule) -> int:
 
 def through_aot(backend: str, gm: fx.GraphModule, inputs: list[Any], compile_: Compile) -> Function:
     """A function of the graph's inputs: what `compile_` makes of it, wherever that is right."""
-    if gm.meta.get(VARIES):
-        return per_size(lambda gm, inputs: through_aot(backend, gm, inputs, compile_))(gm, inputs)
+    varying = gm.meta.get(VARIES)
+    if varying:
+        through = partial(_functional, backend, compile_)
+        return Varying(gm, varying, through).compiled(inputs)
+    return _functional(backend, compile_, gm, inputs, fake.fakes(inputs))
+
+
+def _functional(
+    backend: str, compile_: Compile, gm: fx.GraphModule, inputs: list[Any], fakes: fake.Fakes
+) -> Function:
     why = _obstacle(gm, inputs)
     if why is not None:
         return _as_it_is(backend, gm, why)
-    mode, fakes = fake.like(inputs)
-    context = TracingContext(mode)
+    context = TracingContext(fakes.mode)
     compiled = Compiled(random_before=_random_ops_of(gm, inputs))
     try:
         with _unnoticed(), tracing(context), _settings():
             before = listing.texts_of_fx()
-            function = compile_(_copy(gm), fakes, compiled)
+            function = compile_(_copy(gm), fakes.values, compiled)
     except Exception as error:
-        if compiled.is_aten:
+        if compiled.is_aten or fakes.varies:
             raise
         return _as_it_is(backend, gm, f"{type(error).__name__}: {error}")
     metadata: Any = context.fw_metadata
@@ -98,6 +109,7 @@ def through_aot(backend: str, gm: fx.GraphModule, inputs: list[Any], compile_: C
     if why is not None:
         return _as_it_is(backend, gm, why)
     metadata.bw_donated_idxs = []  # freed early, they would forbid backward(retain_graph=True)
+    metadata.dynamic_saved_tensors_idxs = {}  # the same attribute, on what is saved
     function = compiled.backward.watched(function, metadata)
     guarded = _Guarded(backend, gm, function, compiled, Conditions.of(metadata, inputs)).function()
     for file in listing.texts_of_fx() - before:
@@ -127,9 +139,11 @@ def _settings() -> Iterator[None]:
 def _obstacle(gm: fx.GraphModule, inputs: Sequence[Any]) -> str | None:
     if any(map(_writes_to_overlap, gm.graph.nodes)):
         return "a write to what may overlap with itself: eager code may refuse it"
+    if any(hasattr(node.target, WARNS) for node in gm.graph.nodes):
+        return "an op that warns: it would warn while it is compiled, and not when it runs"
     if any(map(_makes_leaf, gm.graph.nodes)):
         return "a leaf that is made to require grad: its gradient would get lost"
-    if not all(isinstance(x, torch.Tensor) for x in inputs):
+    if not all(isinstance(x, torch.Tensor | int) for x in inputs):
         return "an input that is no tensor"
     if torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
         return "hooks for saved tensors"
@@ -181,13 +195,15 @@ class _RandomOps(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return func(*args, **(kwargs or {}))
 
 
-def _random_ops_of(gm: fx.GraphModule, inputs: Sequence[torch.Tensor]) -> int:
+def _random_ops_of(gm: fx.GraphModule, inputs: Sequence[Any]) -> int:
     """How many random ops eager code does, whether or not anything uses the numbers."""
     if not any(map(_may_be_random, gm.graph.nodes)):
         return 0
-    mode, fakes = fake.like(inputs)
-    with _unnoticed(), mode, _RandomOps() as seen:
-        gm.forward(*fakes)
+    fakes = fake.fakes(_tensors(inputs))
+    tensors = iter(fakes.values)
+    given = [next(tensors) if isinstance(x, torch.Tensor) else x for x in inputs]
+    with _unnoticed(), fakes.mode, _RandomOps() as seen:
+        gm.forward(*given)
     count: int = seen.count
     return count
 
@@ -265,9 +281,13 @@ def _memory(x: torch.Tensor) -> int:
     return memory
 
 
-def _sharing(inputs: Sequence[torch.Tensor]) -> set[int]:
+def _tensors(inputs: Sequence[Any]) -> list[torch.Tensor]:
+    return [x for x in inputs if isinstance(x, torch.Tensor)]
+
+
+def _sharing(inputs: Sequence[Any]) -> set[int]:
     """The storages that more than one of the inputs lie in."""
-    counts = Counter(map(_memory, inputs))
+    counts = Counter(map(_memory, _tensors(inputs)))
     return {memory for memory, count in counts.items() if count > 1}
 
 

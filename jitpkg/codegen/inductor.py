@@ -9,11 +9,13 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._guards import TracingContext, detect_fake_mode, tracing
 from torch._inductor import config, list_mode_options
 from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 
 from jitpkg.codegen.functional import Compiled, through_aot
-from jitpkg.errors import InvalidArgument
+from jitpkg.errors import BackendError, InvalidArgument
+from jitpkg.facts import fake
 
 OURS: Mapping[str, Any] = {"fallback_random": True}
 """Options that differ from Inductor's own defaults: random numbers are those of eager code."""
@@ -47,9 +49,25 @@ class Inductor:
         compiled.writes_last = False
 
         def inner(aten: fx.GraphModule, inputs: Any, **settings: Any) -> Any:
-            if not settings.get("is_backward"):
-                compiled.note(aten)
+            if settings.get("is_backward"):
+                return backward(aten, inputs, settings)
+            compiled.note(aten)
             return compile_fx_inner(aten, inputs, **settings)
+
+        def backward(aten: fx.GraphModule, inputs: Any, settings: Any) -> Any:
+            mode = detect_fake_mode(inputs)
+
+            def kernels(part: fx.GraphModule) -> Any:
+                if part is aten:
+                    return compile_fx_inner(aten, inputs, **settings)
+                before = fake.relied_on(mode)
+                with tracing(TracingContext(mode)), config.patch(dict(self.options)):
+                    function = compile_fx_inner(part, inputs, **settings)
+                if fake.relied_on(mode) != before:
+                    raise BackendError("a part of a backward graph holds for fewer sizes")
+                return function
+
+            return compiled.backward.runs(aten, kernels)
 
         function: Any = compile_fx(
             gm, fakes, inner_compile=inner, config_patches=dict(self.options)

@@ -33,19 +33,19 @@ class PartialBackward:
         self._tangents = 0
 
     def runs(self, aten: fx.GraphModule, compile_: Callable[[fx.GraphModule], Run]) -> Run:
-        """A function that runs the backward graph, or a part of it."""
+        """A function that runs the backward graph, or a part of it, compiled when asked for."""
         placeholders = [node.name for node in aten.graph.nodes if node.op == "placeholder"]
         self._tangents = sum(name.startswith(_TANGENTS) for name in placeholders)
         asked = self._asked
-        known: dict[frozenset[int], Run] = {frozenset(): compile_(aten)}
         whole = _copied(aten)
+        known: dict[frozenset[int], Run] = {frozenset(): compile_(aten)}
 
         def run(arguments: list[Any]) -> Any:
             undefined: frozenset[int] = getattr(asked, "undefined", frozenset())
             asked.undefined = frozenset()
             part = known.get(undefined)
             if part is None:
-                part = known[undefined] = compile_(without(whole, undefined))
+                part = known[undefined] = _compiled(compile_, without(whole, undefined))
             return part(arguments)
 
         run._boxed_call = True  # type: ignore[attr-defined]
@@ -91,6 +91,15 @@ def _raise(_: object) -> None:
         "AOTAutograd's graphs have no second derivative, as for a gradient penalty or a Hessian:"
         ' compile what is differentiated twice with backend="eager"'
     )
+
+
+def _compiled(compile_: Callable[[fx.GraphModule], Run], aten: fx.GraphModule) -> Run:
+    """In the middle of a backward pass, where a compiler that fails must not be noticed."""
+    forward = _copied(aten).forward
+    try:
+        return compile_(aten)
+    except Exception:
+        return lambda arguments: forward(*arguments)
 
 
 def _differentiable(metadata: Any) -> list[int]:
@@ -177,11 +186,20 @@ def _zeros(graph: fx.Graph, before: fx.Node, like: fx.Node) -> fx.Node:
     with graph.inserting_before(before):
         zeros = graph.call_function(
             torch.ops.aten.full.default,
-            (list(value.shape), 0),
+            ([_length(graph, like, dim) for dim in range(value.dim())], 0),
             {"dtype": value.dtype, "device": value.device, "pin_memory": False},
         )
     zeros.meta["val"] = value
     return zeros
+
+
+def _length(graph: fx.Graph, like: fx.Node, dim: int) -> Any:
+    length = like.meta["val"].shape[dim]
+    if isinstance(length, torch.SymInt):
+        node = graph.call_function(torch.ops.aten.sym_size.int, (like, dim))
+        node.meta["val"] = length
+        return node
+    return length
 
 
 def _copied(gm: fx.GraphModule) -> fx.GraphModule:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 import torch
 
 from jitpkg.facts import meta
+from jitpkg.facts.heard import Heard, warns_in_kernel
 from jitpkg.facts.outcome import NoFacts, Outcome
 from jitpkg.facts.rows.common import Unsure
 from jitpkg.facts.tensor import TensorFacts
@@ -46,7 +48,10 @@ class Facts:
             NeedsNumbers: the answer is not known where sizes vary.
             NoFacts: there is no way to tell.
         """
-        outcome = self._outcome(name, call, args, kwargs, values)
+        with Heard() as heard:
+            outcome = self._outcome(name, call, args, kwargs, values)
+        if heard.any or warns_in_kernel(name, args, outcome):
+            outcome = replace(outcome, warns=True)
         if name not in _OVERLAPPING and any(
             _overlaps(outcome.arguments[k]) for k in outcome.mutated
         ):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -33,7 +33,7 @@ from jitpkg.facts.outcome import (
     WouldRaise,
     is_random,
 )
-from jitpkg.facts.shape_env import Bridge
+from jitpkg.facts.shape_env import Bridge, Named, context_of, name_of, symint, test_of
 from jitpkg.facts.tensor import TensorFacts, facts_of, why_not_plain
 
 
@@ -116,14 +116,53 @@ def _number(bridge: Bridge, leaf: Any) -> Any:
             return leaf
 
 
-def like(tensors: Sequence[torch.Tensor]) -> tuple[FakeTensorMode, list[torch.Tensor]]:
+@dataclass(frozen=True, slots=True)
+class Fakes:
+    """What stands for the inputs of a graph while it is compiled: tensors without their data."""
+
+    mode: FakeTensorMode
+    values: list[Any]
+    """Fake tensors, and SymInts for ints."""
+    varies: frozenset[int] = frozenset()
+    """Which of them have symbols."""
+
+    def test(self) -> Callable[..., bool]:
+        """A function of real inputs: whether what has been relied on holds for them, too."""
+        return test_of(self.mode.shape_env, self.values, self.varies)
+
+
+def relied_on(mode: FakeTensorMode | None) -> int:
+    """How many things torch has relied on about the symbols of a mode, so far."""
+    return len(mode.shape_env.guards) if mode is not None and mode.shape_env is not None else 0
+
+
+def fakes(tensors: Sequence[torch.Tensor]) -> Fakes:
     """Real tensors without their data, for a backend: views, aliases and leaves as they are.
 
     Sizes are plain numbers: an entry's guards hold them fixed.
     """
     mode = FakeTensorMode(shape_env=ShapeEnv())
     with mode:
-        return mode, [mode.from_tensor(tensor, static_shapes=True) for tensor in tensors]
+        made = [mode.from_tensor(tensor, static_shapes=True) for tensor in tensors]
+    return Fakes(mode, made)
+
+
+def varying(values: Sequence[Any], dims: Sequence[frozenset[int] | None]) -> Fakes:
+    """The same, with symbols for ints and for these dims of tensors."""
+    env = ShapeEnv(duck_shape=False)
+    mode = FakeTensorMode(shape_env=env)
+    made: list[Any] = []
+    with mode:
+        for k, (value, varying) in enumerate(zip(values, dims, strict=True)):
+            source = Named(name_of(k))
+            if not isinstance(value, torch.Tensor):
+                made.append(symint(env, value, source))
+                continue
+            context = context_of(value, varying or ())
+            made.append(mode.from_tensor(value, source=source, symbolic_context=context))
+    return Fakes(
+        mode, made, frozenset(k for k, varying in enumerate(dims) if varying != frozenset())
+    )
 
 
 _LOG = logging.getLogger("torch._subclasses.fake_tensor")

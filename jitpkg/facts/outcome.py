@@ -61,6 +61,8 @@ class Outcome:
     """Whether the call draws from a random stream."""
     relations: tuple[Relation, ...] = ()
     """Under which it is so, where sizes vary."""
+    warns: bool = False
+    """Whether the call warns."""
 
 
 def with_numbers(leaf: Any, number: Callable[[Size], Any]) -> Any:

@@ -1,4 +1,4 @@
-"""The bridge to torch's own symbolic integers, where FakeTensor is asked about sizes that vary.
+"""The bridge to torch's own symbolic integers: for FakeTensor, and for backends.
 
 One question has one `ShapeEnv`: our expressions become SymInts, and what comes back, sizes and the
 guards that torch has added, is read into ours. What has no counterpart raises `NeedsNumbers`.
@@ -6,21 +6,27 @@ guards that torch has added, is read into ours. What has no counterpart raises `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 import sympy  # type: ignore[import-untyped]
 import torch
 from torch._guards import Source
-from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
+from torch.fx.experimental.symbolic_shapes import (
+    SYMPY_INTERP,
+    DimDynamic,
+    ShapeEnv,
+    StatelessSymbolicContext,
+)
 from torch.utils._sympy import functions
 
 from jitpkg.facts.outcome import NeedsNumbers
 from jitpkg.facts.sizes import Comparison, Length, Relation, Size, Symbol, of, plain
 
 
-class _Named(Source):
+class Named(Source):
     """Where torch believes that a symbol comes from."""
 
     def __init__(self, name: str) -> None:
@@ -65,7 +71,7 @@ class Bridge:
     def _symbol(self, symbol: Symbol) -> Any:
         known = self._theirs.get(symbol)
         if known is None:
-            value, source = self._values[symbol.name], _Named(symbol.name)
+            value, source = self._values[symbol.name], Named(symbol.name)
             is_size = symbol.least is not None and symbol.least >= 2
             theirs = self.env.create_symbol(
                 value,
@@ -116,6 +122,66 @@ class Bridge:
             raise NeedsNumbers(str(expr))
         return make(*(self._size(arg) for arg in expr.args))
 
+
+# For a backend
+
+
+def name_of(k: int) -> str:
+    """How guards name an input."""
+    return f"t{k}"
+
+
+def context_of(tensor: torch.Tensor, dims: Collection[int]) -> StatelessSymbolicContext[Any, Any]:
+    """Says that only these dims have symbols."""
+    return StatelessSymbolicContext(
+        dynamic_sizes=[
+            DimDynamic.DYNAMIC if dim in dims else DimDynamic.STATIC for dim in range(tensor.dim())
+        ]
+    )
+
+
+def symint(env: ShapeEnv, value: int, source: Source) -> Any:
+    """A SymInt for any int, 0, 1 and negative ones too."""
+    symbol = env.create_symbol(
+        value,
+        source,
+        dynamic_dim=DimDynamic.DYNAMIC,
+        positive=None,
+        do_not_specialize_zero_one=True,
+    )
+    return env.create_symintnode(symbol, hint=value, source=source)
+
+
+def test_of(
+    env: ShapeEnv | None, values: Sequence[Any], varies: Collection[int]
+) -> Callable[..., bool]:
+    """A function of real inputs: whether all holds for them that torch has relied on.
+
+    Inputs without symbols are left out, as are places in memory: others test those. What relies
+    on more afterwards must not be used: see `fake.relied_on`.
+    """
+    assert env is not None
+    names = [name_of(k) for k in range(len(values))]
+    produced: list[str] = env.produce_guards(values, list(map(Named, names)), ignore_static=False)
+    tests = [
+        test
+        for test in produced
+        if any(int(k) in varies for k in _NAMES.findall(test)) and not _PLACE.fullmatch(test)
+    ]
+    source = f"lambda {', '.join(names)}: {' and '.join(f'({test})' for test in tests) or True}"
+    function: Callable[..., bool] = eval(source, dict(SYMPY_INTERP))
+
+    def test(*inputs: Any) -> bool:
+        try:
+            return bool(function(*inputs))
+        except (AttributeError, IndexError):  # it is no view, or has other dims
+            return False
+
+    return test
+
+
+_NAMES = re.compile(r"\bt(\d+)\b")
+_PLACE = re.compile(r"t\d+\.storage_offset\(\) == \d+")
 
 _OPERATIONS: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType(
     {

@@ -13,7 +13,7 @@ import re
 import sys
 import warnings
 from dataclasses import dataclass
-from types import FunctionType
+from types import BuiltinMethodType, FunctionType
 from typing import Any
 
 _LOGGING = logging.addLevelName.__code__.co_filename
@@ -85,7 +85,8 @@ def _is_plain(handler: logging.Handler) -> bool:
         return True
     if type(handler) not in _STREAM_HANDLERS or handler.filters:
         return False
-    if _OWN_METHODS & vars(handler).keys():
+    own = {name for name in _OWN_METHODS & vars(handler).keys() if not _flushes(handler, name)}
+    if own:
         return False
     formatter = handler.formatter
     if formatter is not None:
@@ -96,6 +97,13 @@ def _is_plain(handler: logging.Handler) -> bool:
     if stream is None:
         return type(handler) is logging.FileHandler  # it opens its file then
     return _is_plain_stream(stream)
+
+
+def _flushes(handler: logging.Handler, name: str) -> bool:
+    """Whether a method of the handler's own is that of a stream of Python's."""
+    found = vars(handler)[name]
+    is_flush = name == "flush" and type(found) is BuiltinMethodType and found.__name__ == name
+    return is_flush and _is_plain_stream(found.__self__)
 
 
 _WRITE = io.TextIOWrapper.write
@@ -115,18 +123,26 @@ def _is_plain_stream(stream: Any) -> bool:
 def warns_plainly(_: object, category: type[Warning], text: str, module: str, line: int) -> bool:
     """Whether a warning is ignored, or only becomes text in `sys.stderr`."""
     action = _action(category, text, module, line)
-    if action == "ignore":
-        return True
-    if action not in _SHOWN:
-        return False
+    return action == "ignore" or (action in _SHOWN and shows_plainly())
+
+
+def shows_plainly(_: object = None, *, recorded: bool = False) -> bool:
+    """Whether warnings that are shown only become text in `sys.stderr`; or are `recorded`."""
     names: dict[str, Any] = vars(warnings)
     if names["showwarning"] is not names["_showwarning_orig"]:
         return False
     if names["formatwarning"] is not names["_formatwarning_orig"]:
         return False
+    if recorded and isinstance(getattr(names["_showwarnmsg_impl"], "__self__", None), list):
+        return True
     if not all(_is_of(names[name], _WARNINGS) for name in _SHOWING):
         return False
     return sys.stderr is None or _is_plain_stream(sys.stderr)
+
+
+def warns_in_graph(_: object) -> bool:
+    """Whether the op that warns may be in a graph: nothing of the program's is called."""
+    return shows_plainly(recorded=True)
 
 
 _SHOWN = frozenset({"default", "always", "all", "module", "once"})

@@ -16,6 +16,7 @@ from jitpkg import events, listing
 from jitpkg.config import Options
 from jitpkg.errors import BackendError, GraphBreak
 from jitpkg.facts.answers import Facts
+from jitpkg.facts.sizes import Length
 from jitpkg.guards.explain import assumptions, shown
 from jitpkg.guards.kinds import Guard
 from jitpkg.guards.metadata import SizesAre
@@ -218,11 +219,22 @@ def _module(name: str, traced: Trace, outputs: Outputs) -> fx.GraphModule:
     _, tensors, _ = needed(traced.heap, [*outputs.values, *operands_of(traced)])
     traced.graph.output(tuple(traced.nodes(tensor) for tensor in tensors))
     module = fx.GraphModule(torch.nn.Module(), traced.graph, class_name=_class_name(name))
-    module.meta[VARIES] = any(isinstance(guard, SizesAre) for guard in traced.guards) or any(
-        not isinstance(i.example, torch.Tensor) for i in traced.inputs
-    )
+    module.meta[VARIES] = _varying(traced)
     listing.drop_with(module, type(module).forward.__code__.co_filename)
     return module
+
+
+def _varying(traced: Trace) -> tuple[frozenset[int] | None, ...]:
+    """See `VARIES`."""
+    found = (guard for guard in traced.guards if isinstance(guard, SizesAre))
+    sizes: dict[object, tuple[Length, ...]] = {guard.at: guard.facts.size for guard in found}
+    dims = tuple(
+        frozenset(k for k, n in enumerate(sizes.get(i.source, ())) if not isinstance(n, int))
+        if isinstance(i.example, torch.Tensor)
+        else None
+        for i in traced.inputs
+    )
+    return dims if sizes or None in dims else ()
 
 
 def _class_name(name: str) -> str:

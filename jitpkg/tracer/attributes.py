@@ -13,6 +13,7 @@ from jitpkg.guards.kinds import ABSENT, Has, TypeIs, static_lookup
 from jitpkg.guards.sources import Attr, Held, Item, SlotOf, Source
 from jitpkg.tracer import classes, constants, containers, exceptions, reasons, tensors
 from jitpkg.tracer.construction import FROM_ARGUMENTS, arguments_of
+from jitpkg.tracer.memoized import Memoized
 from jitpkg.tracer.values import (
     UNBOUND,
     Cell,
@@ -321,7 +322,7 @@ def _bound(vm: VM, found: Value, value: Value, cls: type) -> Value:
     match found:
         case Known(types.FunctionType()) | Function():
             return Method(found, value)
-        case Known(types.MethodDescriptorType() | types.WrapperDescriptorType()):
+        case Known(types.MethodDescriptorType() | types.WrapperDescriptorType() | Memoized()):
             return Method(found, value)
         case Known(types.ClassMethodDescriptorType()):
             return Method(found, vm.trusted(cls))

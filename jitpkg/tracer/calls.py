@@ -24,6 +24,7 @@ from jitpkg.tracer import (
     construction,
     libraries,
     marked,
+    memoized,
     namespaces,
     numbers,
     reasons,
@@ -118,6 +119,8 @@ def _call_known(vm: VM, function: Known, args: Args, kwargs: Kwargs, *, direct: 
             return vm.op(obj, args, kwargs)
         case types.BuiltinFunctionType():
             _refuse_builtin(vm, obj)
+        case memoized.Memoized():
+            return memoized.call(vm, function, args, kwargs)
     method = vm.method_of_class(function, "__call__")
     if method is None:
         vm.stop(reasons.RAISES, f"a call of a {type(obj).__qualname__}")

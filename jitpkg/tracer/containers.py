@@ -186,9 +186,9 @@ def key_of(vm: VM, value: Value) -> Key:
         case Tuple(items, cls) if cls is tuple:
             return tuple(key_of(vm, item) for item in items)
         case Known(obj):
-            if isinstance(obj, _IDENTITY_CLASSES) or _hashes_by_identity(vm, type(obj)):
+            if isinstance(obj, _IDENTITY_CLASSES) or hashes_by_identity(vm, type(obj)):
                 return _ByIdentity(id(obj))
-        case Object(cls) if _hashes_by_identity(vm, cls):
+        case Object(cls) if hashes_by_identity(vm, cls):
             if value.source is None:
                 return _ByIdentity(id(value))
             vm.guard(Is(value.source, value.obj))
@@ -214,7 +214,8 @@ class _ByIdentity(int):
 _IDENTITY_CLASSES = (type, FunctionType, MethodDescriptorType, WrapperDescriptorType)
 
 
-def _hashes_by_identity(vm: VM, cls: type) -> bool:
+def hashes_by_identity(vm: VM, cls: type) -> bool:
+    """Whether instances are told apart by identity as keys; guarded."""
     base = enum.Enum if issubclass(cls, enum.Enum) else object
     return classes.inherits(vm, cls, base, "__hash__", "__eq__")
 
@@ -293,7 +294,7 @@ def _existing_key(vm: VM, key: object) -> Value:
         return Tuple(tuple(_existing_key(vm, item) for item in key), tuple, Held(key))
     if type(key) in _CONSTANT_KEYS:
         return Constant(key, Held(key))
-    if isinstance(key, _IDENTITY_CLASSES) or _hashes_by_identity(vm, type(key)):
+    if isinstance(key, _IDENTITY_CLASSES) or hashes_by_identity(vm, type(key)):
         return vm.look(vm.wrap(key, Held(key)))
     vm.stop(reasons.UNSUPPORTED, f"a dict with a {type(key).__qualname__} as a key")
 

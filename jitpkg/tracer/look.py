@@ -60,6 +60,7 @@ KNOWN: tuple[type, ...] = (
     types.MemberDescriptorType,
     types.MethodWrapperType,
     types.CodeType,
+    type(functools.lru_cache(len)),
     property,
     staticmethod,
     classmethod,

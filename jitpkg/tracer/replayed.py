@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 
@@ -26,6 +27,11 @@ def log(
     logger.handle(record)
 
 
+def call(function: Callable[..., object], *args: object) -> None:
+    """Of a function that writes messages and returns None."""
+    function(*args)
+
+
 def warn(
     namespace: dict[str, Any], text: str, category: type[Warning], file: str, line: int
 ) -> None:
@@ -38,3 +44,7 @@ def module_name(namespace: dict[str, Any]) -> str:
     """As warnings know it."""
     name = namespace.get("__name__")
     return name if isinstance(name, str) else "<string>"
+
+
+MESSAGES = (log, warn)
+"""What a message's effect calls."""

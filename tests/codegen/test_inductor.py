@@ -109,3 +109,35 @@ def test_a_failing_compiler_leaves_the_program_running(monkeypatch: pytest.Monke
     f = inductor(lambda x: x.cos() * 3)
     with jitpkg.config.patch(strict=False), pytest.warns(UserWarning, match=r"no C\+\+ compiler"):
         torch.testing.assert_close(f(X), X.cos() * 3)
+
+
+def test_sizes_that_vary_are_one_compilation(works: None) -> None:
+    def f(x: torch.Tensor, w: torch.Tensor) -> Any:
+        return (x @ w).relu() * x.shape[0], x.sqrt()
+
+    compiled, graphs = inductor(f), []
+    with jitpkg.events.STREAM.listening(graphs.append):
+        for n in (4, 5, 8, 3, 9):
+            x = torch.rand(n, 3, requires_grad=True)
+            w = torch.rand(3, 2, requires_grad=True)
+            expected, found = f(x, w), compiled(x, w)
+            torch.testing.assert_close(found, expected)
+            both = [torch.autograd.grad(a.sum() + b.sum(), [x, w]) for a, b in (expected, found)]
+            torch.testing.assert_close(both[1], both[0])
+    assert sum(isinstance(event, jitpkg.events.GraphCompiled) for event in graphs) == 2
+
+
+def test_only_what_was_used_has_gradients(works: None) -> None:
+    def f(x: torch.Tensor, w: torch.Tensor) -> Any:
+        return (x @ w).relu(), x.sqrt()
+
+    compiled = inductor(f)
+    for n in (4, 5, 6):
+        for used in (1, 0):
+            found = []
+            x, w = torch.rand(n, 3, requires_grad=True), torch.rand(3, 2, requires_grad=True)
+            for function in (f, compiled):
+                x.grad = w.grad = None
+                function(x, w)[used].sum().backward()
+                found.append([x.grad, w.grad])
+            torch.testing.assert_close(found[1], found[0])

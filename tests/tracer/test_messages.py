@@ -4,14 +4,11 @@ Each program runs eagerly and compiled; output and records must be the same, fil
 of the call included.
 """
 
-import importlib.util
 import io
 import logging
 import sys
-import types
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -19,53 +16,15 @@ import torch
 
 import jitpkg
 from tests.api.support import Counts
+from tests.tracer.plain import LOG, plain_surroundings
 
-LOG = logging.getLogger("tests.messages")
 CHILD = logging.getLogger("tests.messages.child")
-FORMAT = "%(levelname)s %(name)s %(pathname)s:%(lineno)d %(funcName)s %(message)s"
 X = torch.tensor([1.0, 2.0])
-
-
-@contextmanager
-def plain_surroundings(action: str = "default") -> Iterator[io.StringIO]:
-    """A text stream in place of `sys.stderr`, which loggers write to, and Python's own warnings."""
-    out = io.StringIO()
-    handler = logging.StreamHandler(out)
-    handler.setFormatter(logging.Formatter(FORMAT))
-    LOG.addHandler(handler)
-    LOG.propagate = False
-    LOG.setLevel(logging.INFO)
-    before = sys.stderr
-    sys.stderr = out
-    globals().pop("__warningregistry__", None)
-    try:
-        with warnings.catch_warnings():
-            warnings.showwarning = warnings._showwarning_orig  # type: ignore[attr-defined]
-            warnings._showwarnmsg_impl = SHOW  # type: ignore[attr-defined]
-            warnings.simplefilter(action)  # type: ignore[arg-type]
-            yield out
-    finally:
-        sys.stderr = before
-        LOG.removeHandler(handler)
-        LOG.propagate = True
-        globals().pop("__warningregistry__", None)
-
-
-def _own_show() -> Any:
-    """Python's own, which pytest has put away."""
-    module = importlib.util.find_spec("warnings")
-    assert module is not None
-    code = module.loader.get_code("warnings")  # type: ignore[union-attr]
-    (found,) = (c for c in code.co_consts if getattr(c, "co_name", "") == "_showwarnmsg_impl")
-    return types.FunctionType(found, vars(warnings))
-
-
-SHOW = _own_show()
 
 
 def outcome(f: Callable[..., Any], calls: int, action: str) -> tuple[str, list[Any]]:
     results = []
-    with plain_surroundings(action) as out:
+    with plain_surroundings(globals(), action) as out:
         for k in range(calls):
             try:
                 results.append(f(X + k).tolist())
@@ -198,7 +157,7 @@ def test_other_records_are_breaks(call: Any) -> None:
         return y + 1
 
     backend = Counts()
-    with plain_surroundings() as out:
+    with plain_surroundings(globals()) as out:
         compiled = jitpkg.compile(f, backend=backend)
         for _ in range(2):
             assert torch.equal(compiled(X), X.sin() + 1)
@@ -231,7 +190,7 @@ def test_a_handler_that_may_see_tensors_sees_what_it_sees_in_eager_code(late: bo
         seen: list[Any] = []
         x = X.clone()
         watching = Watching(seen, x)
-        with plain_surroundings():
+        with plain_surroundings(globals()):
             try:
                 for k in range(4):
                     if k == (2 if late else 0):
@@ -277,7 +236,7 @@ def test_what_else_may_look_is_called_in_time(what: str, monkeypatch: Any) -> No
     def run(g: Any) -> list[Any]:
         seen.clear()
         x.copy_(X)
-        with plain_surroundings(), monkeypatch.context() as patch:
+        with plain_surroundings(globals()), monkeypatch.context() as patch:
             g(x)
             handler: Any = LOG.handlers[0]
             match what:
@@ -305,7 +264,7 @@ def test_levels_that_change_between_calls() -> None:
         return y + 1
 
     def run(g: Any) -> str:
-        with plain_surroundings() as out:
+        with plain_surroundings(globals()) as out:
             g(X)
             LOG.setLevel(logging.ERROR)
             g(X), g(X)
@@ -346,7 +305,7 @@ def test_a_logger_adapter_and_the_root_logger() -> None:
         logging.debug("by the root logger")
         return x + 1
 
-    with plain_surroundings():
+    with plain_surroundings(globals()):
         if not logging.root.handlers:
             pytest.skip("the root logger has no handler")
     check(f, 1, text="by an adapter")
@@ -360,7 +319,7 @@ def test_a_number_that_varies_is_no_reason_to_compile_again() -> None:
         return x + 1
 
     def run(g: Any) -> str:
-        with plain_surroundings() as out:
+        with plain_surroundings(globals()) as out:
             for n in range(2, 8):
                 g(torch.ones(n))
         return out.getvalue()
@@ -412,6 +371,14 @@ def test_warnings_for_the_caller_of_the_function(action: str) -> None:
     check(deprecated, 1, whole=False, action=action, text="results.append(f(X + k)")
 
 
+def test_a_function_that_reads_no_globals() -> None:
+    def f(x, warn=warnings.warn):
+        warn("careful")
+        return x + 1
+
+    check(f, 1, whole=False, text="careful")
+
+
 def test_a_warning_that_becomes_an_exception_is_handled() -> None:
     def f(x):
         try:
@@ -424,11 +391,11 @@ def test_a_warning_that_becomes_an_exception_is_handled() -> None:
         eager = outcome(f, 2, action)
         assert outcome(jitpkg.compile(f), 2, action) == eager
     compiled = jitpkg.compile(f)
-    with plain_surroundings():
+    with plain_surroundings(globals()):
         assert torch.equal(compiled(X), X + 1)
-    with plain_surroundings("error"):
+    with plain_surroundings(globals(), "error"):
         assert torch.equal(compiled(X), X - 1)
-    with plain_surroundings():
+    with plain_surroundings(globals()):
         assert torch.equal(compiled(X), X + 1)
 
 
@@ -443,7 +410,10 @@ def test_a_category_with_code_of_its_own_and_recorded_warnings(category: Any) ->
 
     def run(g: Any) -> list[Any]:
         found = []
-        with plain_surroundings("always"), warnings.catch_warnings(record=True) as recorded:
+        with (
+            plain_surroundings(globals(), "always"),
+            warnings.catch_warnings(record=True) as recorded,
+        ):
             caught[:] = []
             warnings._showwarnmsg_impl = caught.append  # type: ignore[attr-defined]
             found.extend(g(X).tolist() for _ in range(3))
@@ -466,7 +436,7 @@ def test_a_replaced_showwarning_is_called_in_time(monkeypatch: Any) -> None:
     def run(g: Any) -> list[Any]:
         seen.clear()
         x.copy_(X)
-        with plain_surroundings("always"):
+        with plain_surroundings(globals(), "always"):
             g(x)
             monkeypatch.setattr(warnings, "showwarning", lambda *args: seen.append(x.tolist()))
             g(x), g(x)
@@ -501,6 +471,6 @@ def test_explain_and_a_global_stream() -> None:
         LOG.info("told")
         return x + 1
 
-    with plain_surroundings():
+    with plain_surroundings(globals()):
         made = jitpkg.explain(f)(X)
     assert "unchanged: who sees a logger's records" in made.out_guards

@@ -114,7 +114,7 @@ def _is_changed(vm: VM, logger: logging.Logger) -> bool:
 def _others(vm: VM) -> Iterator[CallMethod]:
     """Effects that change objects."""
     for effect in vm.effects:
-        if not (isinstance(effect, CallMethod) and effect.method in (replayed.log, replayed.warn)):
+        if not (isinstance(effect, CallMethod) and effect.method in replayed.MESSAGES):
             yield effect  # type: ignore[misc]
 
 
@@ -180,7 +180,7 @@ def warn(
         _refuse_warning(vm)
     assert isinstance(text, str)
     frame = _caller(vm, _steps(vm, stacklevel))
-    if frame is None:
+    if frame is None or not frame.namespace:  # a hook hands over no globals where none is read
         _refuse_warning(vm)
     place = frame.location(frame.program.ops[frame.at - 1])
     asked = (cls, text, replayed.module_name(frame.namespace), place.line or 1)
