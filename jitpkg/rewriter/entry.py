@@ -321,12 +321,17 @@ def _write_graph(
     )
     held = text.hold(graph, "graph")
     failures = Failures(trace, module, graph, interface.parameters)
+    handed = _tuple(list(interface.parameters.values()))
+    if failures.streams is not None:
+        drawn = text.variable("drawn")
+        text.line(f"{drawn} = {text.hold(failures.streams.save, 'random_streams')}()")
+        handed = f"{handed}, {drawn}"
     text.line("try:")
     result = f"{_tuple(names)} = " if names else ""
     text.line(f"    {result}{held}({inputs})")
     text.line("except BaseException as error:")
     decide = text.hold(failures.decide, "on_failure")
-    text.line(f"    if {decide}(error, {_tuple(list(interface.parameters.values()))}):")
+    text.line(f"    if {decide}(error, {handed}):")
     text.line(f"        return {interface.here}, None, {_unchanged(interface)}")
     text.line("    raise")
     return module

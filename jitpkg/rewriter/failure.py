@@ -1,7 +1,8 @@
 """A graph that fails at run time.
 
 If nothing that anyone can see has happened before the op that failed, the original code runs and
-raises the exception itself. Otherwise the effects that come before the op are replayed, and the
+raises the exception itself. So it does where numbers were drawn, once the random streams are set
+back. Otherwise the effects that come before the op are replayed, and the
 exception goes on as if raised at the op's own line; the tracer has seen to it that no handler of
 the program comes into question then.
 """
@@ -12,9 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 from typing import Any, NoReturn
 
+import torch
 from torch import fx
 
 from jitpkg.errors import BackendError, Location
+from jitpkg.facts.random_streams import RandomStreams
 from jitpkg.facts.thread_state import snapshot
 from jitpkg.guards.sources import Source
 from jitpkg.guards.text import Text
@@ -38,12 +41,20 @@ class Failures:
         ops = [node for node in module.graph.nodes if node.op.startswith("call")]
         self._ops = tuple((node.name, trace.failures.get(node.name)) for node in ops)
         self._restore = snapshot()
+        self.streams = RandomStreams(trace.rewinds) if trace.rewinds else None
         self._codes = {type(module).forward.__code__, getattr(compiled, "__code__", None)}
         late = any(f is not None and f.effects and not f.may_restart for _, f in self._ops)
         self._replay = Replay(trace, parameters) if late else None
 
-    def decide(self, error: BaseException, arguments: Sequence[object]) -> bool:
+    def decide(
+        self,
+        error: BaseException,
+        arguments: Sequence[object],
+        drawn: Sequence[torch.Tensor] = (),
+    ) -> bool:
         """True to run the original code; otherwise raises `error` as the program would.
+
+        `drawn` is where the random streams were before the graph, if they may be set back.
 
         A `BackendError` says that a part of the graph's writes may have happened, in any order.
         """
@@ -53,18 +64,18 @@ class Failures:
         self._restore()
         if isinstance(error, BackendError):
             raise error
-        restart = self._may_always_restart if failure is None else failure.may_restart
-        if restart and isinstance(error, Exception):
-            return True
+        if isinstance(error, Exception):
+            failed = [f for _, f in self._ops if f is not None] if failure is None else [failure]
+            if all(each.may_restart for each in failed):
+                return True
+            if self.streams is not None and all(each.may_rewind for each in failed):
+                self.streams.restore(drawn)
+                return True
         if failure is None or failure.where.where is None:
             raise error
         if self._replay is not None:
             self._replay.run(failure, arguments, computed)
         raise_at(error, failure.where.where)
-
-    @property
-    def _may_always_restart(self) -> bool:
-        return all(failure is None or failure.may_restart for _, failure in self._ops)
 
     def _failure(self, computed: Mapping[str, Any]) -> Failure | None:
         """What is known of the op that failed: the first that has not been computed."""

@@ -25,6 +25,7 @@ from jitpkg.facts.outcome import (
     WouldRaise,
     with_numbers,
 )
+from jitpkg.facts.random_streams import can_be_set_back
 from jitpkg.facts.sizes import Length, Size
 from jitpkg.facts.tensor import TensorFacts, facts_of, why_not_plain
 from jitpkg.guards.kinds import ABSENT, Has, TypeIs
@@ -195,8 +196,11 @@ def op(
     fact_kwargs = {name: proxied.facts(value) for name, value in kwargs.items()}
     tensors = list(proxied.tensors)
 
+    rewindable = all(changed is _RANDOM_STREAM for changed in vm.mutations)
     if vm.mutations and vm.in_handler():
-        vm.stop(reasons.HANDLED_FAILURE, f"{name} behind a mutation")
+        if not rewindable or not all(map(can_be_set_back, vm.drawn)):
+            vm.stop(reasons.HANDLED_FAILURE, f"{name} behind a mutation")
+        vm.rewinds = True
     if isinstance(target, types.BuiltinFunctionType) and target.__module__ == "_operator":
         _check_operator(vm, target.__name__.strip("_"), args)
     call = _method_caller(target) if isinstance(target, str) else target
@@ -211,7 +215,7 @@ def op(
         shown = fact_args[1] if call is getattr else name
         target = warnings.in_its_place(vm, target, shown)
     where = vm.break_here(reasons.RAISES)
-    failure = Failure(len(vm.effects), vm.heap.mark(), not vm.mutations, where)
+    failure = Failure(len(vm.effects), vm.heap.mark(), not vm.mutations, rewindable, where)
     if isinstance(target, str):
         node = vm.graph.call_method(target, node_args, node_kwargs)
     else:
@@ -326,6 +330,9 @@ def _note_mutations(vm: VM, tensors: list[Tensor], outcome: Outcome) -> None:
             vm.mutations.append(owner)
     if outcome.random:
         vm.mutations.append(_RANDOM_STREAM)
+        made = (leaf for leaf in pytree.tree_leaves(outcome.result))
+        described = (*outcome.arguments, *(f for f in made if isinstance(f, TensorFacts)))
+        vm.drawn.update(facts.device for facts in described)
 
 
 _RANDOM_STREAM = Tensor(cast(fx.Node, None))

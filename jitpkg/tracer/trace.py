@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import CellType, CodeType
 
+import torch
 from torch import fx
 
 from jitpkg.code.dialect import translate
@@ -74,6 +75,8 @@ class Trace:
     op_count: int
     failures: Mapping[str, Failure]
     """For each node of the graph, what is to be done when it fails."""
+    rewinds: frozenset[torch.device]
+    """Devices whose random streams are set back where a node fails that may be rewound."""
     instructions: int
     """How many operations were traced, those of callees included."""
 
@@ -141,6 +144,7 @@ def trace(
         nodes=vm.node,
         op_count=vm.graph.op_count,
         failures=vm.failures,
+        rewinds=frozenset(vm.drawn) if vm.rewinds else frozenset(),
         instructions=vm.steps,
     )
 

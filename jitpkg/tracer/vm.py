@@ -68,6 +68,8 @@ class Failure:
     """The heap's mark before the node."""
     may_restart: bool
     """Nothing before the node was written to an input or drawn from a random stream."""
+    may_rewind: bool
+    """Nothing before the node was written to an input."""
     where: Break
 
 
@@ -95,6 +97,10 @@ class VM(ABC):
         self.effects: list[Effect] = []
         self.mutations: list[Tensor] = []
         """Existing tensors that the graph has written to, and random draws, in order."""
+        self.drawn: set[torch.device] = set()
+        """Whose random streams the graph draws from."""
+        self.rewinds = False
+        """Whether these streams are set back where a node fails before which only they moved."""
         self.sharing: set[Tensor] = set()
         """Tensors that share memory with another one, as far as the graph shows it."""
         self.roots: dict[Tensor, Tensor] = {}
