@@ -108,9 +108,9 @@ list of functions, too. The marks that `torch.compiler.disable`, `allow_in_graph
 it appears when the graph has run: it is of plain values (numbers, strings in ASCII, sizes, dtypes),
 and all that becomes of it is text in a file or standard stream, by the standard library's own
 handlers, formatters and functions. File, line and function are those of the call. Where a handler,
-a filter, a formatter or a stream of the program's own would see it, or a filter turns the warning into an
-exception, the call breaks the graph, and happens at its moment. What decides it is a guard, so a
-handler that comes later is noticed. A record of a level that is switched off costs a guard.
+a filter, a formatter or a stream of the program's own would see it, or a filter turns the warning
+into an exception, the call breaks the graph, and happens at its moment. What decides it is a guard,
+so a handler that comes later is noticed. A record of a level that is switched off costs a guard.
 
 An op that warns stays in the graph, and warns when it runs, with the program's file and line.
 
