@@ -9,7 +9,7 @@ from typing import Any, ParamSpec
 
 from jitpkg import api, events
 from jitpkg.errors import Break
-from jitpkg.messages import WIDTH, counted, place, quoted, wrapped
+from jitpkg.messages import WIDTH, counted, place, places, quoted, wrapped
 from jitpkg.tracer import reasons
 
 P = ParamSpec("P")
@@ -59,7 +59,7 @@ class Explanation:
         for title, lines in (
             ("Graphs", self._graph_lines()),
             ("Graph breaks", self._break_lines()),
-            ("Compiled again", self.recompiles),
+            ("Compiled again", self._recompile_lines()),
             ("Guards", self._guard_lines()),
             ("Times", self._time_lines()),
         ):
@@ -90,11 +90,16 @@ class Explanation:
             if k:
                 yield ""
             yield graph_break.title()
-            yield from (f"  {place(location)}" for location in graph_break.stack)
+            yield from (f"  {place(location)}" for location in places(graph_break))
             if graph_break.where is not None:
                 yield from (f"  {line}" for line in quoted(graph_break.where))
             yield from (f"  {line}" for line in wrapped("Why: ", graph_break.reason.why))
             yield from (f"  {line}" for line in wrapped("What to do: ", graph_break.reason.fix))
+
+    def _recompile_lines(self) -> Iterator[str]:
+        """Each reason once: several entries may have failed for the same one."""
+        for text in dict.fromkeys(self.recompiles):
+            yield from textwrap.wrap(text, WIDTH - 2, subsequent_indent="  ")
 
     def _guard_lines(self) -> Iterator[str]:
         yield from self.assumptions[:_SHOWN]

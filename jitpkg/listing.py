@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import linecache
 import weakref
+from collections.abc import Callable
 from types import FunctionType
+from typing import Any
 
 from torch import fx
 
@@ -25,13 +27,22 @@ def keep(function: FunctionType, source: str) -> None:
     weakref.finalize(function, linecache.cache.pop, file, None).atexit = False
 
 
-def drop_with(module: fx.GraphModule, file: str) -> None:
-    """Forget the text that FX keeps for a module, which it does for ever, when the module dies."""
-    weakref.finalize(module, _drop, file).atexit = False
+def drop_with(owner: fx.GraphModule | Callable[..., Any], file: str) -> None:
+    """Forget the text that FX keeps for a module, which it does for ever, when the owner dies."""
+    weakref.finalize(owner, _drop, file).atexit = False
+
+
+def texts_of_fx() -> set[str]:
+    """The files of all modules that FX keeps the text of."""
+    return set(_kept() or ())
+
+
+def _kept() -> dict[str, str] | None:
+    return getattr(getattr(fx.graph_module, "_loader", None), "eval_cache", None)
 
 
 def _drop(file: str) -> None:
     linecache.cache.pop(file, None)
-    texts = getattr(getattr(fx.graph_module, "_loader", None), "eval_cache", None)
+    texts = _kept()
     if texts is not None:
         texts.pop(file, None)

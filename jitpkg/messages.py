@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import linecache
+import os
 import sys
 import textwrap
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 
 from jitpkg.errors import Break, JitpkgWarning, Location
@@ -17,12 +19,22 @@ def break_message(graph_break: Break) -> str:
     """The four beats of a break, with the user's line and a caret."""
     reason = graph_break.reason
     lines = [graph_break.title()]
-    lines.extend(f"  {location}" for location in graph_break.stack)
+    lines.extend(f"  {location}" for location in places(graph_break))
     if graph_break.where is not None:
         lines.extend(quoted(graph_break.where))
     lines.extend(wrapped("Why: ", reason.why))
     lines.extend(wrapped("What to do: ", reason.fix))
     return "\n".join(lines)
+
+
+def places(graph_break: Break) -> Sequence[Location]:
+    """The stack, without the two steps that every call of a module takes in torch."""
+    last = graph_break.where
+    return [at for at in graph_break.stack if at is last or not _is_call_of_module(at)]
+
+
+def _is_call_of_module(location: Location) -> bool:
+    return location.file.endswith(_CALLS_OF_MODULES)
 
 
 def wrapped(label: str, text: str) -> list[str]:
@@ -41,12 +53,13 @@ def counted(number: int, noun: str) -> str:
 
 
 def place(location: Location) -> str:
-    """A place in one short line: files below the working directory by their relative path."""
+    """A place in one short line: files of packages, and below the working directory, by what is
+    their own of the path."""
     file = Path(location.file)
     try:
         shown = str(file.relative_to(Path.cwd()))
     except (ValueError, OSError):
-        shown = location.file
+        shown = location.file.rpartition(_PACKAGES)[2]
     return f"{shown}:{location.line}, in {location.function}"
 
 
@@ -69,8 +82,9 @@ def quoted(location: Location) -> list[str]:
     return lines
 
 
-_OWN = (str(Path(__file__).parent), "<jitpkg ")
+_PACKAGES = f"{os.sep}site-packages{os.sep}"
 _CALLS_OF_MODULES = str(Path("torch", "nn", "modules", "module.py"))
+_OWN = (str(Path(__file__).parent), "<jitpkg ")
 
 
 def warn(text: str) -> None:

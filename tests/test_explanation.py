@@ -143,3 +143,55 @@ def test_sentences_do_not_run_the_program() -> None:
         y, flags = f(x, key, made)
         torch.testing.assert_close(y, x + 1 if key in (1, 2) else x - 1)
         assert flags is Flags(made)
+
+
+def sentences(made: jitpkg.Explanation) -> list[str]:
+    return [text.partition(", because ")[2] for text in made.recompiles]
+
+
+def test_the_sentences_of_keys_settings_and_numbers() -> None:
+    def f(x, n=1, **kwargs):
+        return x * n if n > 3 else x + n + sum(kwargs.values())
+
+    explained = jitpkg.explain(f)
+    x = torch.ones(3)
+    explained(x, scale=2)
+    assert sentences(explained(x, size=2)) == [
+        "kwargs has the keys 'size'; built for the keys 'scale'",
+    ]
+    with torch.no_grad():
+        assert sentences(explained(x, scale=2)) == [
+            "a global setting of torch has changed: grad mode",
+            "kwargs has the keys 'scale'; built for the keys 'size'",
+        ]
+    other = jitpkg.explain(f)
+    other(x, 2), other(x, 3)
+    assert sentences(other(x, 7)) == ["n is 7; built for 2", "n is 7; built for n <= 3"]
+
+
+def test_a_reason_that_several_entries_have_is_told_once() -> None:
+    def f(x, n):
+        return x + 1 if n == "a" else x + 2
+
+    explained = jitpkg.explain(f)
+    for n in ("a", "b", "c"):
+        explained(torch.ones(3), n)
+    made = explained(torch.ones(3).double(), "c")
+    made.recompiles *= 2
+    assert len(made.recompiles) == 6
+    told = str(made).partition("Compiled again\n")[2].partition("\n\n")[0]
+    assert told.count("because") == 3
+
+
+class Printing(torch.nn.Module):
+    def forward(self, x):
+        print("here")
+        return x + 1
+
+
+def test_calls_of_modules_are_left_out_of_the_stack() -> None:
+    net = torch.nn.Sequential(Printing())
+    text = str(jitpkg.explain(net)(torch.ones(3)))
+    places = [line.strip() for line in text.splitlines() if re.search(r":\d+, in ", line)]
+    assert [place.rpartition(" ")[2] for place in places] == ["forward"] * 3
+    assert all("_call_impl" not in line for line in text.splitlines())

@@ -100,3 +100,35 @@ def test_closures_and_modules_leave_the_process_at_its_plateau(
     plateau, after, alive = json.loads(run.stdout)
     assert alive == [0, 0]
     assert after < 1.05 * plateau, f"{plateau} pages, then {after}"
+
+
+ROUNDS = """
+import gc, torch, jitpkg
+
+X = torch.ones(4, 2)
+
+
+def objects(count):
+    for _ in range(count):
+        jitpkg.jit(torch.nn.Linear(2, 2), backend="aot_eager")(X).sum().backward()
+    gc.collect()
+    return len(gc.get_objects())
+
+
+objects(30)
+before = objects(30)
+print(objects(30) - before)
+"""
+
+
+def test_what_autograd_has_compiled_leaves_no_objects() -> None:
+    """Neither settings in the context, nor texts of graphs. In pytest, its log would be counted."""
+    run = subprocess.run(
+        [sys.executable, "-c", ROUNDS],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    assert int(run.stdout) < 60

@@ -193,7 +193,7 @@ def test_the_sentence_names_the_size() -> None:
     (reasons,) = [e.reasons for e in heard if isinstance(e, jitpkg.events.Recompiled)]
     assert reasons == (
         "x has size 7 in dim 0; built for 4",
-        "x.shape[0] % 2 == 0 does not hold",
+        "x.shape[0] is 7; built for x.shape[0] % 2 == 0",
     )
 
 

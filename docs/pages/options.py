@@ -84,6 +84,36 @@ What follows is logged for this function, called first with `torch.ones(3)` and 
 
 {logs}
 
+## Marks in a program
+
+| mark | meaning |
+|---|---|
+| `jitpkg.disable(fn)` | `fn` is called as it is, and breaks the graph there. |
+| `jitpkg.disallow_in_graph(fn)` | The same, also for a function of torch, as `torch.sub`. |
+| `jitpkg.allow_in_graph(fn)` | A call of `fn` is one node of the graph: see below. |
+| `jitpkg.assume_constant_result(fn)` | `fn` is called while tracing: see below. |
+| `jitpkg.graph_break()` | The graph ends here. |
+| `jitpkg.mark_dynamic(x, dim)` | The size varies. |
+| `jitpkg.mark_static(x, dim)` | The size is taken as it is. |
+
+Nobody looks inside a function that is allowed in graphs: what it reads besides its arguments is not
+guarded, and what else it changes may change once more while it is traced. And nothing tests that a
+function whose result is assumed to be constant would still return it. The second to fourth take a
+list of functions, too. The marks that `torch.compiler.disable`, `allow_in_graph` and
+`assume_constant_result` leave are respected.
+
+## Log records and warnings of a program
+
+`print` breaks the graph. A record of `logging`, or a warning, does not where nobody can tell that
+it appears when the graph has run: it is of plain values (numbers, strings in ASCII, sizes, dtypes),
+and all that becomes of it is text in a file or standard stream, by the standard library's own
+handlers, formatters and functions. File, line and function are those of the call. Where a handler,
+a filter, a formatter or a stream of the program's own would see it, or a filter turns the warning
+into an exception, the call breaks the graph, and happens at its moment. What decides it is a guard,
+so a handler that comes later is noticed. A record of a level that is switched off costs a guard.
+
+An op that warns stays in the graph, and warns when it runs, with the program's file and line.
+
 ## Warnings
 
 There are three, each a `jitpkg.errors.JitpkgWarning` at the line of the program that led to it:

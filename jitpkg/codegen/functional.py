@@ -23,7 +23,7 @@ from torch._guards import TracingContext, tracing
 from torch.autograd import forward_ad
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from jitpkg import events
+from jitpkg import events, listing
 from jitpkg.codegen.partial_backward import PartialBackward
 from jitpkg.codegen.straight_line import straight_line
 from jitpkg.codegen.varying import Varying
@@ -89,7 +89,8 @@ def _functional(
     context = TracingContext(fakes.mode)
     compiled = Compiled(random_before=_random_ops_of(gm, inputs))
     try:
-        with _unnoticed(), tracing(context), functorch_config.patch(_SETTINGS):
+        with _unnoticed(), tracing(context), _settings():
+            before = listing.texts_of_fx()
             function = compile_(_copy(gm), fakes.values, compiled)
     except Exception as error:
         if compiled.is_aten or fakes.varies:
@@ -110,13 +111,29 @@ def _functional(
     metadata.bw_donated_idxs = []  # freed early, they would forbid backward(retain_graph=True)
     metadata.dynamic_saved_tensors_idxs = {}  # the same attribute, on what is saved
     function = compiled.backward.watched(function, metadata)
-    return _Guarded(backend, gm, function, compiled, Conditions.of(metadata, inputs)).function()
+    guarded = _Guarded(backend, gm, function, compiled, Conditions.of(metadata, inputs)).function()
+    for file in listing.texts_of_fx() - before:
+        listing.drop_with(guarded, file)
+    return guarded
 
 
 _SETTINGS: dict[str, Any] = {
     "donated_buffer": False,
     "force_non_lazy_backward_lowering": True,  # what cannot be compiled is known now
 }
+
+
+@contextmanager
+def _settings() -> Iterator[None]:
+    """AOTAutograd's settings. Each of its own patches is kept by the context for ever."""
+    before = {name: getattr(functorch_config, name) for name in _SETTINGS}
+    try:
+        for name, value in _SETTINGS.items():
+            setattr(functorch_config, name, value)
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(functorch_config, name, value)
 
 
 def _obstacle(gm: fx.GraphModule, inputs: Sequence[Any]) -> str | None:

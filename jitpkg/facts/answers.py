@@ -56,6 +56,8 @@ class Facts:
             _overlaps(outcome.arguments[k]) for k in outcome.mutated
         ):
             raise NoFacts("it writes to an expanded tensor, which kernels may refuse")
+        if name not in _CASTING and _narrows(outcome):
+            raise NoFacts("it writes to a tensor of a lesser kind, which kernels may refuse")
         return outcome
 
     def _outcome(
@@ -93,6 +95,20 @@ _OVERLAPPING = frozenset(
 
 def _overlaps(facts: TensorFacts) -> bool:
     return any(s == 0 and n not in (0, 1) for n, s in zip(facts.size, facts.stride, strict=True))
+
+
+_CASTING = frozenset({"copy_", "setitem", "__setitem__"})
+"""Ops that write floats to integers, or complex numbers to floats."""
+
+
+def _narrows(outcome: Outcome) -> bool:
+    """Whether something is written to that cannot hold what other arguments may."""
+    most = max((_kind(facts.dtype) for facts in outcome.arguments), default=0)
+    return any(_kind(outcome.arguments[k].dtype) < most for k in outcome.mutated)
+
+
+def _kind(dtype: torch.dtype) -> int:
+    return 2 if dtype.is_complex else int(dtype.is_floating_point)
 
 
 def _on_cpu(value: Any) -> bool:

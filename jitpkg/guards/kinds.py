@@ -140,7 +140,8 @@ class LengthIs:
 
     def why(self, now: object) -> str:
         count = _length(now, self.cls)
-        return f"{described(self.at)} has {count} items; built for {self.length}"
+        items = "item" if count == 1 else "items"
+        return f"{described(self.at)} has {count} {items}; built for {self.length}"
 
 
 def _length(now: object, cls: type | None) -> int:
@@ -165,8 +166,16 @@ class KeysAre:
         return f"{same}({names.of(self.at)}, {keys}, {names.hold(self.cls, self.cls.__name__)})"
 
     def why(self, now: object) -> str:
-        keys = tuple(object_name(k.obj) if isinstance(k, Held) else k for k in self.keys)
-        return f"the keys of {described(self.at)} differ from {brief(keys)}"
+        built = tuple(k.obj if isinstance(k, Held) else k for k in self.keys)
+        if not isinstance(now, dict):
+            return f"the keys of {described(self.at)} differ from {brief(built)}"
+        keys = tuple(special(self.cls, "__iter__")(now))
+        return f"{described(self.at)} has {_keys(keys)}; built for {_keys(built)}"
+
+
+def _keys(keys: tuple[object, ...]) -> str:
+    text = ", ".join(map(brief, keys))
+    return f"the keys {text}" if 0 < len(text) <= 60 else f"{len(keys) or 'no'} keys"
 
 
 def same_keys(now: dict[object, object], keys: tuple[object, ...], cls: type) -> bool:
@@ -479,6 +488,11 @@ class StateIs:
         return self.expression.format(**{n: names.hold(obj, n) for n, obj in self.held})
 
     def why(self, now: object) -> str:
+        for _, obj in self.held:
+            reason = getattr(getattr(obj, "__self__", None), "reason", None)
+            if reason is not None and (names := reason().split()):  # torch's own: it knows which
+                which = ", ".join(name.replace("_", " ") for name in names)
+                return f"a global setting of torch has changed: {which}"
         return f"{self.what} has changed"
 
 

@@ -148,7 +148,10 @@ class Holds:
                 return text if result else f"not {text}"
 
     def why(self, now: object) -> str:
-        return f"{self.test(_WORDS)} does not hold"
+        test = self.test(_WORDS)
+        if len(self.sources()) == 1 and isinstance(now, int | float):
+            return f"{described(self.at)} is {now}; built for {test}"
+        return f"{test} does not hold"
 
 
 class _Words:

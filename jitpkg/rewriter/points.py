@@ -42,7 +42,7 @@ _REBUILDABLE = frozenset({VALUE, NULL, MAYBE_NULL, LASTI})
 LOOK_AT_FRAMES = frozenset(
     """
     _getframe _getframemodulename currentframe extract_stack format_stack getouterframes
-    print_stack stacklevel walk_stack
+    print_stack stacklevel walk_stack warn
     """.split()
 )
 """Names in code that would notice the frame of a resume function."""
@@ -253,7 +253,12 @@ def _names(code: CodeType, names: frozenset[str]) -> bool:
     """Whether the code, or a function or comprehension in it, uses one of these names."""
     if not names.isdisjoint(code.co_names):
         return True
-    return any(isinstance(const, CodeType) and _names(const, names) for const in code.co_consts)
+    for const in code.co_consts:
+        if isinstance(const, tuple) and any(type(k) is str and k in names for k in const):
+            return True  # names of keyword arguments
+        if isinstance(const, CodeType) and _names(const, names):
+            return True
+    return False
 
 
 def _borrowed(stack: str) -> list[int]:

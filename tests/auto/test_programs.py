@@ -15,29 +15,37 @@ def needs(module: str) -> pytest.MarkDecorator:
     return pytest.mark.skipif(importlib.util.find_spec(module) is None, reason=f"no {module}")
 
 
+def compiled(folder: Path, *arguments: str) -> set[str]:
+    """The functions of which a graph is compiled."""
+    ended = run(folder, *HOOKED, *arguments, JITPKG_LOGS="graphs")
+    return set(re.findall(r"^\[jitpkg\.graphs\] (\S+)#\d+: graph", ended.err, re.MULTILINE))
+
+
 @pytest.mark.slow
 @needs("transformers")
 def test_fine_tuning_a_transformer(tmp_path: Path) -> None:
-    ended = same(tmp_path, str(SCRIPTS / "finetune_bert.py"), "--epochs", "1")
-    assert "epoch 0: train 0." in ended.out
+    script = str(SCRIPTS / "finetune_bert.py"), "--epochs", "1"
+    assert "epoch 0: train 0." in same(tmp_path, *script).out
+    assert compiled(tmp_path, *script) >= {"accuracy", "to_device", "Sentences.__getitem__"}
 
 
 @needs("sklearn")
 def test_a_pipeline_of_scikit_learn_that_ends_in_a_network(tmp_path: Path) -> None:
-    ended = same(tmp_path, str(SCRIPTS / "sklearn_pipeline.py"))
-    assert "weighted avg" in ended.out
+    script = str(SCRIPTS / "sklearn_pipeline.py")
+    assert "weighted avg" in same(tmp_path, script).out
+    assert "TorchClassifier.decision_function" in compiled(tmp_path, script)
 
 
 @pytest.mark.slow
 @needs("sklearn")
 def test_the_demo(tmp_path: Path) -> None:
     """It prints times, and counts what is compiled, which is more with the hook."""
-    plain, compiled = (
+    plain, hooked = (
         run(tmp_path, *hook, str(ROOT / "examples" / "digits.py"), "--quick")
         for hook in ((), HOOKED)
     )
-    assert plain.status == compiled.status == 0
-    assert results(plain.out) == results(compiled.out)
+    assert plain.status == hooked.status == 0
+    assert results(plain.out) == results(hooked.out)
     assert len(results(plain.out)) == 4
 
 
@@ -165,8 +173,8 @@ def test_the_tests_of_a_package(tmp_path: Path) -> None:
     assert hooked.err == plain.err
     assert "1 failed, 13 passed, 1 skipped, 1 xfailed" in plain.out
     assert "assert [1, 2, 3] == [1, 2, 4]" in plain.out
-    compiled = (tmp_path / "compiled.txt").read_text("utf-8").split()
-    assert set(compiled) >= {"Attention.forward", "smoothed", "far"}
+    noted = (tmp_path / "compiled.txt").read_text("utf-8").split()
+    assert set(noted) >= {"Attention.forward", "smoothed", "far"}
 
 
 def without_times(text: str) -> str:

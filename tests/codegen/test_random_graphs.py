@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
 from torch import Tensor
 
-from jitpkg.testing import Comparison
-from jitpkg.testing.strategies import aliasing_tensors, dtypes
+from jitpkg.testing import Comparison, call
+from jitpkg.testing.strategies import aliasing_tensors, dtypes, shapes, tensors
 
 Op = Callable[[Tensor, Tensor], Tensor]
 
@@ -87,7 +90,7 @@ chains = st.builds(
     st.lists(numbers, min_size=1, max_size=3).map(tuple),
 )
 
-HOW = ("version", "grad_fn", "view", "traceback")
+HOW = ("version", "grad_fn", "view", "traceback", "idle strides")
 """What only says how a result was computed."""
 
 
@@ -100,3 +103,41 @@ def test_chains(chain: Chain, inputs: list[Tensor]) -> None:
     Comparison(backend="aot_eager", relative=1e-4, absolute=1e-5, ignore=HOW).assert_same(
         chain.function(), *inputs
     )
+
+
+@st.composite
+def inputs_of_sizes(draw: DrawFn) -> list[list[Tensor]]:
+    """The inputs of four calls, which differ in their sizes and layouts."""
+    ranks = draw(st.lists(st.integers(0, 3), min_size=1, max_size=3))
+    needs = [draw(st.booleans()) for _ in ranks]
+    return [
+        [
+            draw(
+                tensors(
+                    dtype=torch.float64,
+                    shape=shapes(min_dims=rank, max_dims=rank, min_size=0 if k == 3 else 2),
+                    requires_grad=needed,
+                )
+            )
+            for rank, needed in zip(ranks, needs, strict=True)
+        ]
+        for k in range(4)
+    ]
+
+
+MANY = int(os.environ.get("JITPKG_TEST_EXAMPLES", "0"))
+
+
+@pytest.mark.timeout(120 + 5 * MANY)
+@settings(
+    max_examples=MANY or 12,
+    deadline=None,
+    derandomize=not MANY,
+    suppress_health_check=list(HealthCheck),
+)
+@given(chains, inputs_of_sizes(), st.booleans())
+def test_chains_of_sizes_that_vary(chain: Chain, inputs: list[list[Tensor]], dynamic: bool) -> None:
+    same = Comparison(
+        backend="aot_eager", relative=1e-4, absolute=1e-5, ignore=HOW, dynamic=dynamic or None
+    )
+    same.assert_same_calls(chain.function(), *(call(*given) for given in inputs))

@@ -101,6 +101,20 @@ def test_a_write_to_an_expanded_tensor_raises_at_its_own_line(dynamic: bool | No
     Comparison(dynamic=dynamic).assert_same(written, torch.zeros(1).expand(3))
 
 
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("write", ["add_", "mul_", "addcmul_", "copy_", "pow_"])
+def test_complex_numbers_written_to_others(write: str, backend: str) -> None:
+    """FakeTensor lets it pass, and functional graphs would discard the imaginary parts."""
+
+    def written(x: torch.Tensor, y: torch.Tensor) -> Any:
+        return getattr(x, write)(y, y) if write == "addcmul_" else getattr(x, write)(y)
+
+    same = Comparison(backend=backend, ignore=HOW_COMPUTED)
+    for x in (torch.tensor([2]), torch.tensor([0.5])):
+        same.assert_same(written, x, torch.tensor([1 + 1j]))
+        same.assert_same(written, x, torch.tensor([0.5]))
+
+
 def test_integers_that_require_grad() -> None:
     """They do once floats that do were written to a part of them."""
 

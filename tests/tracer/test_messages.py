@@ -454,6 +454,38 @@ def test_logger_warn_warns_and_logs() -> None:
         check(f, 1, text="DeprecationWarning")
 
 
+@pytest.mark.parametrize("keyword", [True, False])
+def test_a_call_that_discovers_a_break_has_no_frame_more(keyword: bool) -> None:
+    def positional(x):
+        y = x.sin()
+        print("here", file=sys.stderr)
+        warnings.warn("for my caller", UserWarning, 2)
+        return y + 1
+
+    def by_name(x):
+        y = x.sin()
+        print("here", file=sys.stderr)
+        LOG.info("for my caller", stacklevel=2)
+        return y + 1
+
+    check(by_name if keyword else positional, 2, action="always", text="for my caller")
+
+
+def messages(x):
+    LOG.info("one of %d", x.shape[0])
+    x = helper(x.sin())
+    warnings.warn("two", stacklevel=1)
+    LOG.debug("never")
+    return deprecated(x) + 1
+
+
+@pytest.mark.parametrize("k", [None, 1, 3, 5, 8, 13, 21, 34])
+def test_the_same_with_breaks_anywhere(k: int | None) -> None:
+    eager = outcome(messages, 3, "always")
+    with jitpkg.config.patch(break_anywhere=k is None, break_before=k):
+        assert outcome(jitpkg.compile(messages), 3, "always") == eager
+
+
 def test_verifying_says_nothing_twice() -> None:
     def f(x):
         LOG.info("told")

@@ -104,6 +104,13 @@ def test_what_is_shown_is_what_eager_code_shows(program: Any, action: str) -> No
     assert len(backend.graphs) == 1
 
 
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_the_same_with_a_break_before_every_instruction(program: Any) -> None:
+    eager = shown(program, "always")
+    with jitpkg.config.patch(break_anywhere=True):
+        assert shown(jitpkg.compile(program), "always") == eager
+
+
 def test_recorded_warnings() -> None:
     def run(g: Any) -> list[Any]:
         with warnings.catch_warnings(record=True) as recorded:
