@@ -299,9 +299,12 @@ def print_tracing(models: list[Model], rounds: int) -> None:
         found = traces(model, rounds)
         ours, theirs = found["jitpkg"], found["torch.compile"]
         missed = "!" if ours.seconds > TRACING_TARGET * theirs.seconds else " "
+        shown = ratio(ours.seconds, theirs.seconds)
+        if not theirs.graphs:  # it has left the model as it is
+            shown, missed = "-", " "
         print(
             f"{model.title:22}{MS * ours.seconds:9.0f}{MS * theirs.seconds:15.0f}"
-            f"{ratio(ours.seconds, theirs.seconds):>7}{missed}"
+            f"{shown:>7}{missed}"
             f"{ours.megabytes:7.1f}{theirs.megabytes:7.1f}{f'{ours.graphs} / {theirs.graphs}':>9}"
             f"{f'{ours.ops} / {theirs.ops}':>12}{ours.breaks:8}{ours.guards:8}{ours.entries:9}",
             flush=True,

@@ -9,6 +9,7 @@ import io
 import os
 import pdb
 import signal
+import subprocess
 import sys
 import threading
 import trace as line_trace
@@ -385,3 +386,35 @@ def test_shutdown_of_a_thread_pool_in_the_middle(C: Any) -> None:
     thread.start()
     thread.join(60)
     assert torch.equal(results[0], nested(X, ""))
+
+
+AFTER_TORCH_COMPILE = """
+import torch
+from torch import nn
+import jitpkg
+
+torch.compile(nn.Linear(2, 2), backend="eager")(torch.ones(1, 2))
+
+
+class Sliced(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(2, 2) for _ in range(3))
+
+    def forward(self, x):
+        for layer in self.layers[:2]:
+            x = layer(x)
+        return x
+
+
+module, x = Sliced(), torch.ones(1, 2)
+assert torch.equal(jitpkg.compile(module, fullgraph=True)(x), module(x))
+"""
+
+
+def test_modules_made_where_torch_compile_has_been_used() -> None:
+    """Its compiler notes each module that is made, in a function around `nn.Module.__init__`."""
+    done = subprocess.run(
+        [sys.executable, "-c", AFTER_TORCH_COMPILE], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

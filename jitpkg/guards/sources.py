@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import keyword
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from types import (
@@ -17,8 +18,26 @@ from types import (
     MethodDescriptorType,
     ModuleType,
 )
+from typing import TypeVar
 
 _NAMED = (type, FunctionType, BuiltinFunctionType, MethodDescriptorType)
+
+
+_T = TypeVar("_T")
+
+
+def _hashed_once(cls: type[_T]) -> type[_T]:
+    """Keep the hash: a path's takes in all that leads there, and a trace asks 20 times for each."""
+    compute: Callable[[_T], int] = cls.__hash__
+
+    def hash_(self: _T) -> int:
+        own: int | None = self.__dict__.get("hash")
+        if own is None:
+            own = self.__dict__["hash"] = compute(self)
+        return own
+
+    cls.__hash__ = hash_  # type: ignore[assignment, method-assign]
+    return cls
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +81,8 @@ class Held:
         return f"Held({object_name(self.obj)})"
 
 
-@dataclass(frozen=True, slots=True)
+@_hashed_once
+@dataclass(frozen=True)
 class Attr:
     """`base.name`, where looking it up runs no code of the user's."""
 
@@ -70,7 +90,8 @@ class Attr:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@_hashed_once
+@dataclass(frozen=True)
 class Item:
     """`base[key]` of an exact list, tuple, deque, dict or mapping proxy."""
 
@@ -79,7 +100,8 @@ class Item:
     """A constant, or a `Held` for a key that is found by identity."""
 
 
-@dataclass(frozen=True, slots=True)
+@_hashed_once
+@dataclass(frozen=True)
 class BaseItem:
     """The item of a list, tuple or dict subclass, read as by its builtin class."""
 
@@ -88,7 +110,8 @@ class BaseItem:
     cls: type
 
 
-@dataclass(frozen=True, slots=True)
+@_hashed_once
+@dataclass(frozen=True)
 class SlotOf:
     """What a member descriptor of a slot gives for `base`."""
 
@@ -96,21 +119,24 @@ class SlotOf:
     descriptor: Held
 
 
-@dataclass(frozen=True, slots=True)
+@_hashed_once
+@dataclass(frozen=True)
 class TypeOf:
     """`type(base)`."""
 
     base: Source
 
 
-@dataclass(frozen=True, slots=True)
+@_hashed_once
+@dataclass(frozen=True)
 class Referent:
     """What a weak reference refers to."""
 
     base: Source
 
 
-@dataclass(frozen=True, slots=True)
+@_hashed_once
+@dataclass(frozen=True)
 class Proxied:
     """The mapping that a mapping proxy shows."""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import builtins
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
@@ -207,7 +207,10 @@ def complete_guards(trace: Trace, interface: Interface) -> list[Guard]:
             lineages.setdefault(guard.cls, {}).update(guard.found)
         else:
             others.append(guard)
-    read = {at for guard in others if not isinstance(guard, Exists) for at in _steps(guard)}
+    read: set[Source] = set()
+    for guard in others:
+        if not isinstance(guard, Exists):
+            _add_steps(guard, read)
     dicts = {g.at for g in others if isinstance(g, TypeIs) and g.cls is dict}
     others = [g for g in others if not _is_tested_by_reading(g, read, dicts)]
     has_tensors = any(isinstance(guard, TensorIs) for guard in others)
@@ -226,12 +229,12 @@ def _is_tested_by_reading(guard: Guard, read: Set[Source], dicts: Set[Source]) -
             return False
 
 
-def _steps(guard: Guard) -> Iterator[Source]:
-    """Every path that a guard reads, and those that lead to it."""
+def _add_steps(guard: Guard, read: set[Source]) -> None:
+    """Add every path that a guard reads, and those that lead to it."""
     for source in sources_of(guard):
         at: Source | None = source
-        while at is not None:
-            yield at
+        while at is not None and at not in read:
+            read.add(at)
             at = base_of(at)
 
 

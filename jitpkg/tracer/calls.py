@@ -220,6 +220,12 @@ def _call_existing(
         return vm.op(name, args, kwargs)
     if function in torch_calls.real_methods():
         vm.stop(reasons.TENSOR_USE, f"Tensor.{function.__name__}")
+    wrapped = libraries.WRAPPERS.get(f"{function.__module__}.{function.__qualname__}")
+    if wrapped is not None and wrapped in function.__code__.co_freevars:
+        vm.guard(CodeIs(known.source, function.__code__, vm.original_code))
+        cells = _existing_closure(vm, known.source, function)
+        at = function.__code__.co_freevars.index(wrapped)
+        return call(vm, namespaces.cell_content(vm, cells[at]), args, kwargs)
     refusal = libraries.refusal(function)
     if refusal is not None:
         vm.stop(*refusal)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from types import FunctionType
+from collections.abc import Mapping
+from types import FunctionType, MappingProxyType
 
 from jitpkg.errors import Reason
 from jitpkg.marks import DISABLED, mark_of
@@ -58,6 +59,14 @@ TRACED = frozenset(
 
 REAL = frozenset({"torch.autograd.grad", "torch.autograd.backward"})
 """Functions that are called for real though their neighbours are traced."""
+
+WRAPPERS: Mapping[str, str] = MappingProxyType(
+    {"torch._dynamo.mutation_guard.install_generation_tagging_init.<locals>.patched_init": "init"}
+)
+"""Functions that only note a call for a library of their own, and the cell with what they call.
+
+Once torch's compiler has been used, `nn.Module.__init__` is one: it notes which modules are new.
+"""
 
 OWN = "jitpkg.tracer.polyfills"
 
