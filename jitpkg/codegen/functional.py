@@ -87,7 +87,10 @@ def _functional(
     if why is not None:
         return _as_it_is(backend, gm, why)
     context = TracingContext(fakes.mode)
-    compiled = Compiled(random_before=_random_ops_of(gm, inputs))
+    try:
+        compiled = Compiled(random_before=_random_ops_of(gm, inputs))
+    except Exception as error:  # eager code may refuse it, too
+        return _as_it_is(backend, gm, f"{type(error).__name__}: {error}")
     try:
         with _unnoticed(), tracing(context), _settings():
             before = listing.texts_of_fx()
