@@ -1,0 +1,1 @@
+"""Which definitions become one kernel, and in which loops it computes them."""

@@ -1,0 +1,62 @@
+"""A kernel: writes inside of loops. What a printer is given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jitpkg.codegen.ir.nodes import Axis, Buffer, Node, Reduce, Scan, Store
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Kernel:
+    """Writes, each done for every position of the axes that it depends on."""
+
+    name: str
+    axes: tuple[Axis, ...]
+    """The loop nest, outermost first. A value is computed at the innermost of its axes."""
+    stores: tuple[Store, ...]
+    inputs: tuple[Buffer, ...]
+    """Buffers that are read and not written, in the order of the kernel's parameters."""
+    outputs: tuple[Buffer, ...]
+    """Buffers that are written; parameters behind the inputs."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Compute:
+    """Values become known here, in this order. Loads are among them; folds are not."""
+
+    nodes: tuple[Node, ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Loop:
+    """Runs its body for each position of an axis."""
+
+    axis: Axis
+    body: tuple[Statement, ...]
+    folds: tuple[Reduce, ...] = ()
+    """Folds that this loop carries, each combining its `value` in every iteration; known behind the
+    outermost loop of the axes that they are over. A fold over two axes is carried by both loops."""
+    scans: tuple[Scan, ...] = ()
+    """Running folds that this loop carries; known in the body, from the iteration's value on."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Write:
+    store: Store
+
+
+Statement = Compute | Loop | Write
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Schedule:
+    """A kernel as a program of loops."""
+
+    kernel: Kernel
+    body: tuple[Statement, ...]
+    vector: Axis | None
+    """The axis whose positions are computed side by side: they lie consecutively in most of the
+    memory that is read and written. None where everything is one element."""
+    parallel: Axis | None
+    """The outermost axis, where its iterations do not depend on each other."""

@@ -1,0 +1,1 @@
+"""The kernel IR: tensors defined by their element at an index."""
