@@ -160,8 +160,8 @@ def call(f: Arithmetic, name: str, *args: str) -> str:
     part = vector(f.element, lanes)
     f.w.declare(f"declare {part} @{symbol}({', '.join([part] * len(args))}) #1")
     if f.lanes <= lanes:
-        wide = [_widened(f, arg, lanes) for arg in args]
-        found = f.w.op(f"call {part} @{symbol}({', '.join(f'{part} {a}' for a in wide)})")
+        whole = [_widened(f, arg, lanes) for arg in args]
+        found = f.w.op(f"call {part} @{symbol}({', '.join(f'{part} {a}' for a in whole)})")
         return _narrowed(f, found, lanes)
     parts = []
     for first in range(0, f.lanes, lanes):

@@ -28,7 +28,7 @@ def _values_of(kernel: Kernel) -> list[Node]:
 
 
 def _with_scans_inside(kernel: Kernel) -> Kernel:
-    """The axes of running folds innermost: a loop then carries one number, and not a row of them."""
+    """The axes of running folds innermost: a loop then carries one number, not a row of them."""
     along = {node.along for node in below(*_values_of(kernel)) if isinstance(node, Scan)}
     axes = tuple(sorted(kernel.axes, key=lambda axis: axis in along))
     return Kernel(kernel.name, axes, kernel.stores, kernel.inputs, kernel.outputs)
