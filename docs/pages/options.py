@@ -71,8 +71,8 @@ Switches take `1`, `true`, `yes`, `on` or `0`, `false`, `no`, `off`.
 
 ## What is kept on disk
 
-Kernels that were compiled to object code are kept for later processes of the same user, each under a
-hash of all that it was made from, so none is ever out of date. They are in the platform's cache
+Kernels that were compiled to object code are kept for later processes of the same user, each under
+a hash of all that it was made from, so none is ever out of date. They are in the platform's cache
 directory (on Linux `~/.cache/jitpkg`); `JITPKG_CACHE_DIR` names another one, and
 `JITPKG_CACHE_DIR=off` keeps none. It is read when the first kernel is compiled.
 
