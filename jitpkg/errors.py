@@ -24,6 +24,10 @@ class BackendError(JitpkgError, RuntimeError):
     """A backend failed: it could not compile a graph, or ran one halfway."""
 
 
+class NativeError(BackendError):
+    """Native code cannot be had: LLVM is not there, or it refused the code that it was given."""
+
+
 class IncorrectResult(JitpkgError, RuntimeError):
     """`verify_correctness` is on, and compiled code does not do what the program does."""
 

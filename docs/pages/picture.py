@@ -39,6 +39,7 @@ LAYERS: tuple[tuple[Room, ...], ...] = (
     (
         Room("code", ("what an instruction does;", "needs no torch")),
         Room("facts", ("what an op returns;", "the door to FakeTensor")),
+        Room("native", ("LLVM IR to a builtin;", "the door to llvmlite")),
     ),
     (Room("comparison", ("copies to start from, facts", "that can be seen, differences")),),
     (

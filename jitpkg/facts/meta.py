@@ -25,25 +25,25 @@ from jitpkg.facts.tensor import TensorFacts, facts_of, why_not_plain
 
 FUNCTIONS = frozenset(
     """
-    T abs abs_ absolute acos adaptive_avg_pool2d add add_ addcdiv addcdiv_ addcmul addcmul_
-    addmm all amax amin and_ any arange argmax argmin asin atan atan2 avg_pool2d batch_norm bmm
-    cat ceil chunk clamp clamp_ clamp_max clamp_max_ clamp_min clamp_min_ clone concat
-    concatenate contiguous conv1d conv2d copy_ cos cos_ cosh cross_entropy cumprod cumsum
-    detach diagonal diff div div_ divide dot double dropout einsum elu embedding empty
-    empty_like eq erf erfc exp exp2 exp_ expand expand_as expm1 fill_ flatten float floor
-    floordiv fmod frac full full_like gather ge gelu getitem greater greater_equal group_norm
-    gt half hardsigmoid hardswish hardtanh hardtanh_ histc huber_loss iadd imul index_select
-    int invert isinf isnan isub itruediv l1_loss layer_norm le leaky_relu lerp less less_equal
-    linear log log10 log1p log2 log_ log_softmax logical_and logical_not logical_or logical_xor
-    logit long lt mT masked_fill masked_fill_ matmul max max_pool2d maximum mean min minimum
-    mish mm movedim mse_loss mul mul_ multiply mv narrow ne neg neg_ negative new_empty
-    new_full new_ones new_zeros nll_loss not_equal ones ones_like or_ pad permute pow pow_ prod
-    rand rand_like ravel reciprocal reciprocal_ relu relu6 relu_ remainder repeat reshape
-    reshape_as rms_norm round rsqrt rsqrt_ rsub select setitem sigmoid sigmoid_ sign silu sin
-    sin_ sinh smooth_l1_loss softmax softmin softplus sort split split_with_sizes sqrt sqrt_
-    square squeeze stack std sub sub_ subtract sum swapaxes swapdims t tan tanh tanh_
-    tanhshrink to topk transpose true_divide truediv trunc type_as unbind unflatten unsqueeze
-    var view view_as where xor zero_ zeros zeros_like
+    T abs abs_ absolute acos adaptive_avg_pool2d add add_ addcdiv addcdiv_ addcmul addcmul_ addmm
+    all amax amin and_ any arange argmax argmin asin atan atan2 avg_pool2d batch_norm bmm cat ceil
+    chunk clamp clamp_ clamp_max clamp_max_ clamp_min clamp_min_ clone concat concatenate
+    contiguous conv1d conv2d copy_ cos cos_ cosh cross_entropy cumprod cumsum detach diagonal diff
+    div div_ divide dot double dropout einsum elu embedding empty empty_like eq erf erfc exp exp2
+    exp_ expand expand_as expm1 fill_ flatten float floor floordiv fmod frac full full_like gather
+    ge gelu getitem greater greater_equal group_norm gt half hardsigmoid hardswish hardtanh
+    hardtanh_ histc huber_loss iadd imul index_put index_put_ index_select int invert isinf isnan
+    isub itruediv l1_loss layer_norm le leaky_relu lerp less less_equal linear log log10 log1p
+    log2 log_ log_softmax logical_and logical_not logical_or logical_xor logit long lt mT
+    masked_fill masked_fill_ matmul max max_pool2d maximum mean min minimum mish mm movedim
+    mse_loss mul mul_ multiply mv narrow ne neg neg_ negative new_empty new_full new_ones
+    new_zeros nll_loss not_equal ones ones_like or_ pad permute pow pow_ prod rand rand_like ravel
+    reciprocal reciprocal_ relu relu6 relu_ remainder repeat reshape reshape_as rms_norm round
+    rsqrt rsqrt_ rsub select setitem sigmoid sigmoid_ sign silu sin sin_ sinh smooth_l1_loss
+    softmax softmin softplus sort split split_with_sizes sqrt sqrt_ square squeeze stack std sub
+    sub_ subtract sum swapaxes swapdims t tan tanh tanh_ tanhshrink to topk transpose tril triu
+    true_divide truediv trunc type_as unbind unflatten unsqueeze var view view_as where xor zero_
+    zeros zeros_like
     """.split()
 )
 """Functions and methods of tensors, by name."""
@@ -121,7 +121,7 @@ def of_call(
     decisions = Decisions(values)
     rows = _Rows(varies=bool(values))
     try:
-        args, kwargs = _elsewhere(args), _elsewhere(kwargs)
+        args, kwargs = elsewhere(args), elsewhere(kwargs)
         stand_ins = StandIns(args, kwargs, _META, decisions.symint)
         if whole is not None:
             result = stand_ins.call(rows.as_a_whole(whole))
@@ -130,7 +130,7 @@ def of_call(
                 result = stand_ins.call(call)
         outcome = stand_ins.outcome(
             pytree.tree_map(_number, result) if values else result,
-            _facts,
+            facts_of_stand_in,
             written=frozenset(rows.written),
             random=rows.random,
         )
@@ -141,18 +141,18 @@ def of_call(
     return replace(outcome, relations=tuple(decisions.relations)) if values else outcome
 
 
-def _elsewhere(value: Any) -> Any:
+def elsewhere(value: Any) -> Any:
     """Arguments that name the CPU, which is where everything is, for stand-ins that are not."""
     match value:
         case torch.device(type="cpu"):
             return _META
         case tuple() if type(value) is tuple:
-            return tuple(map(_elsewhere, value))
+            return tuple(map(elsewhere, value))
         case list():
-            return list(map(_elsewhere, value))
+            return list(map(elsewhere, value))
         case dict():
             return {
-                name: _META if name == "device" and each == "cpu" else _elsewhere(each)
+                name: _META if name == "device" and each == "cpu" else elsewhere(each)
                 for name, each in value.items()
             }
         case _:
@@ -176,7 +176,8 @@ def _is_usual_state() -> bool:
     return not torch._C._is_any_autocast_enabled()
 
 
-def _facts(made: torch.Tensor) -> TensorFacts:
+def facts_of_stand_in(made: torch.Tensor) -> TensorFacts:
+    """The facts of the tensor in main memory that one on the meta device stands for."""
     if why_not_plain(made) is not None or made.device != _META:
         raise Unsure
     facts = facts_of(made)

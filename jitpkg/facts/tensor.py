@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -38,6 +38,16 @@ class TensorFacts:
         where = "" if self.device.type == "cpu" else f" on {self.device}"
         strides = "" if self.stride == contiguous_stride(self.size) else f", stride {self.stride}"
         return f"{name}[{', '.join(map(str, self.size))}]{strides}{where}{grad}"
+
+
+def size_of(facts: TensorFacts) -> tuple[int, ...]:
+    """The sizes of a tensor of which none varies."""
+    return cast(tuple[int, ...], facts.size)
+
+
+def stride_of(facts: TensorFacts) -> tuple[int, ...]:
+    """The strides of a tensor of which none varies."""
+    return cast(tuple[int, ...], facts.stride)
 
 
 def contiguous_stride(size: tuple[Any, ...]) -> tuple[Any, ...]:

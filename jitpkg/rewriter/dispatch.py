@@ -31,6 +31,7 @@ from jitpkg.rewriter.originals import ORIGINALS
 from jitpkg.rewriter.points import Points
 from jitpkg.rewriter.produce import Produced, produce
 from jitpkg.tracer.history import History
+from jitpkg.tracer.libraries import looks_past_its_caller
 
 Result = tuple[int, Callable[..., Callable[..., Any]] | None, Any]
 
@@ -168,7 +169,9 @@ class Dispatcher:
         self.compiler = compiler
         self.name = name
         self.is_generator = is_generator(code)
-        self.keeps_frame = self.is_generator or self.points.looks_at_frames
+        self.keeps_frame = self.is_generator or (
+            self.points.looks_at_frames and not looks_past_its_caller(code)
+        )
         """Whether a call must stay in the frame that it began in, which may be older than the
         newest hooks: it cannot leave for a resume function, or would see that one's frame."""
         self.regions: dict[int, Region] = {}

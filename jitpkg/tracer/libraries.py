@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from types import FunctionType, MappingProxyType
+from types import CodeType, FunctionType, MappingProxyType
+
+import torch
 
 from jitpkg.errors import Reason
 from jitpkg.marks import DISABLED, mark_of
@@ -103,6 +105,14 @@ def refusal(function: FunctionType) -> tuple[Reason, str] | None:
 
 def _is_in(module: str, parts: tuple[str, ...]) -> bool:
     return any(module == part or module.startswith(f"{part}.") for part in parts)
+
+
+def looks_past_its_caller(code: CodeType) -> bool:
+    """Whether code that uses the names of frames needs no frame of its own for that.
+
+    A module's call warns about hooks that failed and are passed over: when it has called one.
+    """
+    return code is torch.nn.Module._call_impl.__code__
 
 
 def is_library(file: str) -> bool:

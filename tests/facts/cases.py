@@ -115,6 +115,8 @@ CASES = [
             ("unbind", (1,)),
             ("diagonal", ()),
             ("unflatten", (0, (-1, 1))),
+            ("tril", ()),
+            ("triu", (1,)),
             ("sum", (-1,)),
             ("sum", (-1, True)),
             ("mean", (1,)),
@@ -341,6 +343,13 @@ CASES = [
         for layout in ("matrix", "transposed", "cube")
         for key in (AT, (AT, AT), 0, slice(1, None), (slice(None), 1), MASK)
         for value in (0.0, facts("number"), facts("row"), facts("number", torch.float64))
+    ),
+    *(
+        case(name, facts(layout), indices, value)
+        for name in ("index_put", "index_put_")
+        for layout in ("matrix", "transposed", "columns", "cube")
+        for indices in ((AT,), (AT, AT), (None, AT), (MASK,))
+        for value in (facts("number"), facts("row"), facts("number", torch.float64))
     ),
     *(
         case("cat", [facts(a), facts(b)], dim, call=torch.cat)

@@ -59,11 +59,14 @@ class Builder:
         return made
 
     def axes(self, sizes: Sequence[Extent]) -> tuple[Axis, ...]:
-        """The axes of a tensor's dims: all tensors of a shape share them, so that elementwise ones
-        need no substitution. Folds must bind axes of their own."""
+        """The axes of a tensor's dims.
+
+        Tensors of one shape share them, and those that are broadcast to it: elementwise ops need
+        no substitution. Folds bind axes of their own.
+        """
         found = []
         for dim, size in enumerate(sizes):
-            key = (dim, size)
+            key = (len(sizes) - dim, size)
             if key not in self._of_dims:
                 self._of_dims[key] = self.axis(size)
             found.append(self._of_dims[key])
@@ -306,7 +309,8 @@ class Builder:
     ) -> Node:
         """`value` with nodes for axes, and with definitions in place of loads of their buffers.
 
-        The definitions' own values are taken as they are.
+        The definitions' own values are taken as they are. A fold over an axis that becomes a number
+        is over the others only.
 
         Raises:
             IllegalNode: a running fold would not be along an axis any more.
@@ -345,7 +349,8 @@ class Builder:
             case Checked(index=index, extent=extent):
                 return self.check(done[index], extent)
             case Reduce(op=op, value=value, over=over):
-                renamed = tuple(done.get(axis, axis) for axis in over)
+                renamed = [done.get(axis, axis) for axis in over]
+                renamed = [axis for axis in renamed if not isinstance(axis, Const)]
                 if not all(isinstance(axis, Axis) for axis in renamed):
                     raise IllegalNode("the axis of a fold is no axis any more")
                 return self.reduce(op, done[value], renamed)  # type: ignore[arg-type]
@@ -367,6 +372,8 @@ class Builder:
             value = self.substitute(value, dict(zip(definition.axes, index, strict=True)))
         if mask is None:
             return value
+        if isinstance(value, Load):
+            return self._masked(value, mask)
         return self.where(mask, self._masked(value, mask), self.const(0, value.dtype))
 
     def _masked(self, value: Node, mask: Node) -> Node:

@@ -88,10 +88,10 @@ class _Evaluation:
             if axis not in self._dims:
                 self._dims[axis] = len(self._dims)
         rank = len(self._dims)
-        value = value.reshape(*value.shape, *(1,) * (rank - value.dim()))
+        value = value.reshape((*value.shape, *(1,) * (rank - value.dim())))
         order = [self._dims[axis] for axis in axes]
         rest = [dim for dim in range(rank) if dim not in order]
-        moved = value.permute(*order, *rest)
+        moved = value.permute((*order, *rest))
         shown = moved.reshape(moved.shape[: len(axes)])
         return shown.expand([axis.extent for axis in axes])
 

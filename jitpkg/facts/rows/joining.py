@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from jitpkg.facts.layout import Operand, broadcast, strides
-from jitpkg.facts.rows.common import empty, is_usual, lies_in_order, rows, sure
+from jitpkg.facts.rows.common import empty, is_usual, lies_in_order, operand, rows, sure
 
 
 def cat(func: Any, args: Any, kwargs: Any) -> Any:
@@ -57,11 +57,13 @@ def index(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def written(func: Any, args: Any, kwargs: Any) -> Any:
-    """`index_put_`: a tensor is written to, by integers."""
+    """`index_put_`, by integers; `index_put` writes to a copy."""
     x, indices, value = args[:3]
     size = tuple(index(func, (x, indices), {}).shape)
     sure(value.dtype is x.dtype and broadcast([size, tuple(value.shape)]) == size)
-    return x
+    if func._schema.name.endswith("_"):
+        return x
+    return empty(x.shape, x.dtype, strides(tuple(x.shape), [operand(x)]))
 
 
 def stack(func: Any, args: Any, kwargs: Any) -> Any:
@@ -121,10 +123,18 @@ def repeated(func: Any, args: Any, kwargs: Any) -> Any:
     return empty([n * m for n, m in zip(lengths, counts, strict=True)], x.dtype)
 
 
+def triangle(func: Any, args: Any, kwargs: Any) -> Any:
+    """`tril` and `triu`."""
+    x = args[0]
+    sure(x.dim() >= 2)
+    return empty(x.shape, x.dtype)
+
+
 ROWS = rows(
+    (triangle, "tril triu"),
     (padded, "constant_pad_nd"),
     (repeated, "repeat"),
-    (written, "index_put_"),
+    (written, "index_put index_put_"),
     (cat, "cat"),
     (stack, "stack"),
     (index, "index"),

@@ -1,0 +1,217 @@
+"""Makes a functional graph of ATen ops of a graph of torch functions, for inference.
+
+The graph runs once on stand-ins (see `recorder`), 100 µs an op; nothing of torch's compiler is
+imported for the functions that `facts` has rows for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from operator import getitem
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from torch import fx
+from torch.autograd import forward_ad
+
+from jitpkg.codegen.aten.prepared import (
+    Constant,
+    Input,
+    Prepared,
+    Result,
+    Same,
+    Value,
+    ViewOf,
+    Write,
+)
+from jitpkg.codegen.aten.recorder import Declined, Recorder, Traced, overlaps
+from jitpkg.facts.heard import Heard
+from jitpkg.facts.single import FUNCTIONS, Singles, Unanswered, elsewhere
+from jitpkg.facts.tensor import facts_of, why_not_plain
+from jitpkg.marks import VARIES, WARNS
+
+
+def prepare(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Prepared | str:
+    """The graph for these inputs and all of the same facts; or why it cannot be prepared.
+
+    Grad mode and default dtype are the process's, now and whenever the graph is run.
+    """
+    why = _obstacle(gm, example_inputs)
+    if why is not None:
+        return why
+    with Heard() as heard, torch.inference_mode(False), torch.no_grad():
+        try:
+            prepared = _Preparation(gm, example_inputs).prepared()
+        except Declined as error:
+            return str(error)
+        except Unanswered as error:
+            return f"nothing is known of an op: {error}"
+    return "an op that warns" if heard.any else prepared
+
+
+def _obstacle(gm: fx.GraphModule, inputs: Sequence[Any]) -> str | None:
+    if any(dims != frozenset() for dims in gm.meta.get(VARIES) or ()):
+        return "sizes that vary"
+    for given in inputs:
+        if not isinstance(given, torch.Tensor):
+            return "an input that is no tensor"
+        why = why_not_plain(given)
+        if why is not None:
+            return why
+        if given.device.type != "cpu":
+            return f"a tensor on {given.device}"
+    if torch._C._is_any_autocast_enabled():
+        return "autocast"
+    if forward_ad._current_level >= 0:
+        return "forward-mode differentiation"
+    switches = [node for node in gm.graph.nodes if node.target is torch._C._set_grad_enabled]
+    enabled = torch.is_grad_enabled()
+    if any(node.args != (enabled,) for node in switches):
+        return "a change of grad mode"
+    if enabled and any(given.requires_grad for given in inputs):
+        return "a result that may require grad"
+    if any(hasattr(node.target, WARNS) for node in gm.graph.nodes):
+        return "an op that warns"
+    return None
+
+
+_LINEAR = torch.nn.functional.linear
+
+_WHOLE: Mapping[Callable[..., Any], Any] = MappingProxyType(
+    {_LINEAR: torch.ops.aten.linear.default}
+)
+"""Functions that stay one op: eager code runs it as such, and what it is made of costs more."""
+
+
+class _Preparation:
+    def __init__(self, gm: fx.GraphModule, inputs: Sequence[torch.Tensor]) -> None:
+        self._gm = gm
+        self._inputs = inputs
+        self._singles = Singles()
+        self._recorder = Recorder(self._singles)
+        self._given: list[Traced] = []
+        self._values: list[fx.Node] = []
+        self._slots: dict[int, int] = {}
+        self._made: dict[fx.Node, Any] = {}
+
+    def prepared(self) -> Prepared:
+        for node in self._gm.graph.nodes:
+            if node.op == "placeholder":
+                self._made[node] = self._placeholder(node)
+            elif node.op == "output":
+                returned = fx.map_arg(node.args[0], self._made.__getitem__)
+            else:
+                self._made[node] = self._call(node)
+        results = self._results(returned)
+        writes = self._writes()
+        self._recorder.graph.output(tuple(self._values))
+        graph = self._recorder.graph
+        return Prepared(type(self._gm).__name__, self._gm, graph, results, writes)
+
+    def _placeholder(self, node: fx.Node) -> torch.Tensor:
+        index = len(self._given)
+        traced = self._recorder.placeholder(node.name, index, facts_of(self._inputs[index]))
+        self._given.append(traced)
+        return traced.tensor
+
+    def _call(self, node: fx.Node) -> Any:
+        target: Any = node.target
+        args: Any
+        kwargs: Any
+        if target is torch._C._set_grad_enabled:
+            return None
+        args, kwargs = fx.map_arg((node.args, node.kwargs), self._made.__getitem__)
+        if target is getitem and not isinstance(args[0], torch.Tensor):
+            return args[0][args[1]]
+        if _makes_leaf(node):
+            raise Declined("a leaf that is made to require grad")
+        function, name = _function_of(node, args)
+        here = elsewhere(args), elsewhere(kwargs)
+        if name in FUNCTIONS:
+            try:
+                with self._recorder.undone_if_unanswered():
+                    if target in _WHOLE:
+                        return self._as_one_op(_WHOLE[target], function, *here)
+                    with self._recorder:
+                        return function(*here[0], **here[1])
+            except Unanswered:
+                pass
+            except Declined:
+                raise
+            except Exception as error:
+                raise Declined(f"{name} raises {type(error).__name__}: {error}") from error
+        return self._as_a_whole(name, function, args, kwargs)
+
+    def _as_one_op(self, op: Any, function: Any, args: Any, kwargs: Any) -> Any:
+        result = self._recorder.answered(lambda: function(*args, **kwargs))
+        return self._recorder.as_a_whole(op, args, kwargs, result, random=False)
+
+    def _as_a_whole(self, name: str, function: Any, args: Any, kwargs: Any) -> Any:
+        result, random = self._singles.of_function(name, function, args, kwargs)
+        return self._recorder.as_a_whole(function, args, kwargs, result, random=random)
+
+    # What comes out
+
+    def _results(self, returned: Sequence[Any]) -> tuple[Result, ...]:
+        results: list[Result] = []
+        first: dict[int, int] = {}
+        for k, value in enumerate(returned):
+            if isinstance(value, int | float | str | torch.Size | torch.dtype | None):
+                results.append(Constant(value))
+                continue
+            if not isinstance(value, torch.Tensor):
+                raise Declined(f"a result of the class {type(value).__name__}")
+            known = first.setdefault(id(value), k)
+            results.append(Same(known) if known != k else self._result(value))
+        return tuple(results)
+
+    def _result(self, tensor: torch.Tensor) -> Result:
+        traced = self._recorder.traced(tensor)
+        base, views = traced.base(), traced.views()
+        of: Input | Value
+        if base.memory.input is not None:
+            of = Input(base.memory.input)
+        else:
+            of = Value(self._slot(base))
+        return ViewOf(of, views) if views else of
+
+    def _slot(self, base: Traced) -> int:
+        """Where the graph returns the value of a tensor."""
+        if id(base) not in self._slots:
+            self._slots[id(base)] = len(self._values)
+            self._values.append(self._recorder.read(base))
+        return self._slots[id(base)]
+
+    def _writes(self) -> tuple[Write, ...]:
+        written = [k for k, given in enumerate(self._given) if given.memory.version]
+        memories = [_memory(x) for x in self._inputs]
+        for k in written:
+            if memories.count(memories[k]) > 1:
+                raise Declined("a write to inputs that share memory")
+            if overlaps(self._given[k].facts):
+                raise Declined("a write to what may overlap with itself")
+        return tuple(
+            Write(k, self._slot(self._given[k]), self._given[k].tensor._version) for k in written
+        )
+
+
+def _memory(x: torch.Tensor) -> int:
+    memory: int = x.untyped_storage()._cdata
+    return memory
+
+
+def _makes_leaf(node: fx.Node) -> bool:
+    return bool(node.kwargs.get("requires_grad")) or node.target == "requires_grad_"
+
+
+def _function_of(node: fx.Node, args: Sequence[Any]) -> tuple[Callable[..., Any], str]:
+    """What a node calls, and the name that `facts` knows it by: none for what is not torch's."""
+    target: Any = node.target
+    if node.op == "call_method":
+        return getattr(torch.Tensor, target), target
+    if target is getattr:
+        return target, args[1]
+    module = getattr(target, "__module__", None) or "torch"
+    known = module.split(".")[0] in ("torch", "_operator")
+    return target, getattr(target, "__name__", "") if known else ""

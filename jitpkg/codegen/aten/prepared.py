@@ -1,0 +1,85 @@
+"""A prepared graph: the functional graph, and what makes of its values what eager code returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch import fx
+
+from jitpkg.codegen.aten.views import View
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """An input itself."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A tensor that the functional graph returns; no other value or input shares its memory."""
+
+    index: int
+    """Among the graph's outputs."""
+
+
+@dataclass(frozen=True, slots=True)
+class ViewOf:
+    """A view, made by the ATen ops that eager code calls."""
+
+    base: Input | Value
+    views: tuple[View, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Same:
+    """The same object as another result."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A value that is no tensor."""
+
+    value: Any
+
+
+Result = Input | Value | ViewOf | Same | Constant
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A new value of an input, which is copied to it when all else is done."""
+
+    input: int
+    value: int
+    """Among the graph's outputs."""
+    bumps: int
+    """By how much the input's version grows; 0 for a write that leaves no trace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A graph of ATen ops that write to nothing, and its results.
+
+    `graph` has the placeholders of the original and returns a tuple. Each node is a call of an
+    `OpOverload`, of `operator.getitem` on the results of one, or of a torch function as a whole;
+    `node.meta["facts"]` are its result's `TensorFacts`, a tuple of them for several results, and
+    `node.meta["random"]` is there where it draws from a random stream.
+    """
+
+    name: str
+    original: fx.GraphModule
+    graph: fx.Graph
+    results: tuple[Result, ...]
+    writes: tuple[Write, ...]
+
+    @property
+    def values(self) -> tuple[fx.Node, ...]:
+        """The nodes whose values the graph returns."""
+        (output,) = self.graph.find_nodes(op="output")
+        returned: tuple[fx.Node, ...] = output.args[0]
+        return returned

@@ -1,0 +1,360 @@
+"""Runs a program on stand-ins and writes down its ATen ops as a functional graph.
+
+Each memory has a base, the tensor that it was made for, and views of it. A view is a node only
+when it is read. A write makes a new value of the base; views that are read afterwards are made of
+that again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from operator import getitem
+from typing import Any
+
+import torch
+from torch import fx
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from jitpkg.codegen.aten.views import VIEWS, NoInverse, View, as_one, makes_several, writing
+from jitpkg.codegen.aten.writes import draw, drawn, hidden_writes, without_writing
+from jitpkg.facts.layout import broadcast
+from jitpkg.facts.single import Singles, Unanswered, facts_of_stand_in, is_random, stand_in
+from jitpkg.facts.tensor import TensorFacts, size_of
+
+aten = torch.ops.aten
+Op = torch._ops.OpOverload
+
+
+class Declined(Exception):
+    """A program that cannot be written down as a functional graph."""
+
+
+@dataclass(eq=False, slots=True)
+class Memory:
+    """What tensors share."""
+
+    input: int | None
+    version: int = 0
+    """How often it has been written to."""
+
+
+@dataclass(eq=False, slots=True)
+class Traced:
+    """A tensor of the program."""
+
+    tensor: torch.Tensor
+    memory: Memory
+    facts: TensorFacts
+    parent: Traced | None = None
+    view: View | None = None
+    """What made it of `parent`."""
+    node: fx.Node | None = None
+    """What computes it as of `version` of its memory."""
+    version: int = 0
+
+    def base(self) -> Traced:
+        return self if self.parent is None else self.parent.base()
+
+    def views(self) -> tuple[View, ...]:
+        """From the base to this."""
+        if self.parent is None or self.view is None:
+            return ()
+        return (*self.parent.views(), self.view)
+
+
+@dataclass
+class _Log:
+    """What a call has done so far."""
+
+    nodes: list[fx.Node] = field(default_factory=list)
+    read: list[tuple[Traced, fx.Node | None, int]] = field(default_factory=list)
+    made: list[Traced] = field(default_factory=list)
+    wrote: bool = False
+
+
+class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """The mode under which a program runs on stand-ins."""
+
+    def __init__(self, singles: Singles) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.graph = fx.Graph()
+        self._singles = singles
+        self._traced: dict[int, Traced] = {}
+        self._log = _Log()
+        self._listens = True
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Otherwise torch imports its compiler, to keep it from tracing what follows."""
+        return False
+
+    # What the program consists of
+
+    def placeholder(self, name: str, index: int, facts: TensorFacts) -> Traced:
+        node = self.graph.placeholder(name)
+        node.meta["facts"] = facts
+        return self._register(Traced(stand_in(facts), Memory(index), facts, node=node))
+
+    def traced(self, tensor: torch.Tensor) -> Traced:
+        """
+        Raises:
+            Declined: the tensor is not one of the program.
+        """
+        found = self._traced.get(id(tensor))
+        if found is None:
+            raise Declined("a tensor that comes from elsewhere")
+        return found
+
+    @contextmanager
+    def undone_if_unanswered(self) -> Iterator[None]:
+        """What is recorded inside is forgotten if it ends with `Unanswered`.
+
+        Raises:
+            Declined: it cannot be forgotten.
+        """
+        self._log = _Log()
+        try:
+            yield
+        except Unanswered as error:
+            if self._log.wrote:
+                raise Declined(str(error)) from error
+            for traced, node, version in reversed(self._log.read):
+                traced.node, traced.version = node, version
+            for node in reversed(self._log.nodes):
+                self.graph.erase_node(node)
+            for traced in self._log.made:
+                del self._traced[id(traced.tensor)]
+            raise
+
+    def as_a_whole(
+        self, target: Callable[..., Any], args: Any, kwargs: Any, result: Any, *, random: bool
+    ) -> Any:
+        """Record one call of a function that returns `result`: stand-ins, or a tuple of them."""
+        node = self._call(target, args, kwargs)
+        if random:
+            node.meta["random"] = True
+        return self._new(node, result)
+
+    def answered(self, call: Callable[..., Any]) -> Any:
+        """What a call returns, of which nothing is recorded; it writes to nothing."""
+        self._listens = False
+        try:
+            with self:
+                return call()
+        finally:
+            self._listens = True
+
+    # Ops
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        kwargs = kwargs or {}
+        name = func._schema.name
+        if not self._listens:
+            if name in VIEWS:
+                return func(*args, **kwargs)
+            return self._singles.of_op(func, args, kwargs)
+        if name in VIEWS:
+            return self._view(func, args, kwargs)
+        hidden = hidden_writes(func, args)
+        if hidden is not None:
+            return self._hidden(func, args, kwargs, *hidden)
+        if func._schema.is_mutable:
+            return self._in_place(func, args, kwargs)
+        result = self._singles.of_op(func, args, kwargs)
+        return self._new(self._op(func, args, kwargs), result)
+
+    def _view(self, func: Op, args: Any, kwargs: Any) -> Any:
+        source = self.traced(args[0])
+        made = func(*args, **kwargs)
+        rest = tuple(args[1:])
+        if not makes_several(func):
+            self._seen(source, View(func, rest, kwargs), made)
+            return made
+        for item, each in enumerate(made):
+            self._seen(source, View(func, rest, kwargs, item), each)
+        return made
+
+    def _seen(self, source: Traced, view: View, made: torch.Tensor) -> None:
+        facts = facts_of_stand_in(made)
+        self._register(Traced(made, source.memory, facts, source, view))
+
+    def _in_place(self, func: Op, args: Any, kwargs: Any) -> Any:
+        target = self.traced(args[0])
+        if overlaps(target.facts):
+            raise Declined("a write to what may overlap with itself")
+        drawing = drawn(func, target.facts, args)
+        if drawing is not None:
+            node = self._emit(draw, drawing, kwargs, target.facts)
+            node.meta["random"] = True
+            self._write(target, node)
+            return args[0]
+        steps = without_writing(func, args, kwargs)
+        if steps is None:
+            raise Unanswered(f"{func} has no form that does not write")
+        op, args_of, kwargs_of, of_any_kind = steps
+        if op is aten.copy.default:
+            _check_copy(target.facts, args_of[1])
+            node = self._call(op, args_of, kwargs_of)
+            node.meta["facts"] = target.facts
+        else:
+            result = self._singles.of_op(op, args_of, kwargs_of)
+            if tuple(result.shape) != target.facts.size:
+                raise Declined("a write of another size: eager code refuses it")
+            if not of_any_kind and not torch.can_cast(result.dtype, target.facts.dtype):
+                raise Declined("a write of another kind of number: eager code refuses it")
+            node = self._op(op, args_of, kwargs_of)
+            node.meta["facts"] = facts_of_stand_in(result)
+        self._write(target, node)
+        return args[0]
+
+    def _hidden(self, func: Op, args: Any, kwargs: Any, op: Op, written: Sequence[int]) -> Any:
+        """An op with more results: new values of arguments that it writes to."""
+        result = self._singles.of_op(func, args, kwargs)
+        targets = [self.traced(args[k]) for k in written]
+        given = args[: len(op._schema.arguments)]
+        facts = (*map(facts_of_stand_in, result), *(target.facts for target in targets))
+        node = self._call(op, given, kwargs)
+        node.meta["facts"] = facts
+        new = [self._item(node, k, facts[k]) for k in range(len(facts))]
+        for k, target in enumerate(targets):
+            self._write(target, new[len(result) + k])
+        for made, item in zip(result, new, strict=False):
+            self._register(Traced(made, Memory(None), facts_of_stand_in(made), node=item))
+        return result
+
+    # Values
+
+    def read(self, traced: Traced) -> fx.Node:
+        """The node of a tensor's value as it is now."""
+        if traced.node is not None and traced.version == traced.memory.version:
+            return traced.node
+        assert traced.parent is not None and traced.view is not None
+        op, args, kwargs = as_one(traced.view, size_of(traced.parent.facts))
+        parent = self.read(traced.parent)
+        self._log.read.append((traced, traced.node, traced.version))
+        traced.node = self._emit(op, (parent, *args), kwargs, traced.facts)
+        traced.version = traced.memory.version
+        return traced.node
+
+    def _write(self, target: Traced, node: fx.Node) -> None:
+        """Let a node's value be that of a tensor."""
+        self._log.wrote = True
+        before = self.read(target)
+        if not _alike(node.meta["facts"], target.facts):
+            node = self._emit(aten.copy.default, (before, node), {}, target.facts)
+        if target.parent is None:
+            target.memory.version += 1
+        else:
+            assert target.view is not None
+            self._write(target.parent, self._through(target.parent, target.view, node))
+        target.node, target.version = node, target.memory.version
+
+    def _through(self, parent: Traced, view: View, node: fx.Node) -> fx.Node:
+        """The value of `parent` where its view has the value of `node`."""
+        try:
+            how = writing(view, size_of(parent.facts))
+        except NoInverse as error:
+            raise Declined(str(error)) from error
+        if how.op is None:
+            return node
+        if how.scatters:
+            arguments = (self.read(parent), node, *how.args)
+            return self._emit(how.op, arguments, {}, parent.facts)
+        try:
+            made = how.op(stand_in(node.meta["facts"]), *how.args)
+        except RuntimeError as error:
+            raise Declined(f"a write through {view.op}") from error
+        return self._emit(how.op, (node, *how.args), {}, facts_of_stand_in(made))
+
+    def _new(self, node: fx.Node, result: Any) -> Any:
+        """Register what a call has made."""
+        if isinstance(result, torch.Tensor):
+            facts = facts_of_stand_in(result)
+            node.meta["facts"] = facts
+            self._register(Traced(result, Memory(None), facts, node=node))
+            return result
+        if not isinstance(result, tuple | list) or not all(
+            isinstance(made, torch.Tensor) for made in result
+        ):
+            raise Unanswered(f"{node.target} returns more than tensors")
+        node.meta["facts"] = tuple(map(facts_of_stand_in, result))
+        for k, made in enumerate(result):
+            facts = node.meta["facts"][k]
+            item = self._item(node, k, facts)
+            self._register(Traced(made, Memory(None), facts, node=item))
+        return result
+
+    def _item(self, node: fx.Node, k: int, facts: TensorFacts) -> fx.Node:
+        return self._emit(getitem, (node, k), {}, facts)
+
+    def _op(self, func: Op, args: Any, kwargs: Any) -> fx.Node:
+        node = self._call(func, args, kwargs)
+        if is_random(func, args, kwargs):
+            node.meta["random"] = True
+        return node
+
+    def _call(self, target: Callable[..., Any], args: Any, kwargs: Any) -> fx.Node:
+        """A call with nodes in place of stand-ins."""
+        args = tuple(self._argument(arg) for arg in args)
+        kwargs = {name: self._argument(arg) for name, arg in kwargs.items()}
+        return self._emit(target, args, kwargs, None)
+
+    def _argument(self, arg: Any) -> Any:
+        match arg:
+            case torch.Tensor():
+                return self.read(self.traced(arg))
+            case list() | tuple():
+                items = [self._argument(item) for item in arg]
+                return items if isinstance(arg, list) else tuple(items)
+            case dict():
+                return {key: self._argument(value) for key, value in arg.items()}
+            case torch.device(type="meta"):
+                return torch.device("cpu")
+            case _:
+                return arg
+
+    def _emit(
+        self, target: Any, args: tuple[Any, ...], kwargs: Any, facts: TensorFacts | None
+    ) -> fx.Node:
+        node = self.graph.create_node("call_function", target, args, dict(kwargs))
+        node.meta["facts"] = facts
+        self._log.nodes.append(node)
+        return node
+
+    def _register(self, traced: Traced) -> Traced:
+        self._traced[id(traced.tensor)] = traced
+        self._log.made.append(traced)
+        return traced
+
+
+def overlaps(facts: TensorFacts) -> bool:
+    """Whether two elements may lie at one place."""
+    reach: Any = 1
+    for step, length in sorted(zip(facts.stride, facts.size, strict=True)):
+        if length == 1:
+            continue
+        if step < reach:
+            return 0 not in facts.size
+        reach = step * length
+    return False
+
+
+def _alike(a: TensorFacts, b: TensorFacts) -> bool:
+    return a.size == b.size and a.dtype is b.dtype and a.stride == b.stride
+
+
+def _check_copy(target: TensorFacts, source: Any) -> None:
+    if not isinstance(source, torch.Tensor):
+        raise Declined("a copy of what is no tensor")
+    if broadcast([size_of(target), tuple(source.shape)]) != target.size:
+        raise Declined("a copy of another size: eager code refuses it")
+    if source.dtype.is_complex and not target.dtype.is_complex:
+        raise Declined("a copy that warns")

@@ -1,0 +1,131 @@
+"""The Python function of a prepared graph: runs it, makes the views, and writes at the very end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import FunctionType
+from typing import Any
+
+import torch
+from torch.autograd.graph import increment_version
+
+from jitpkg import listing
+from jitpkg.codegen.aten.prepared import (
+    Constant,
+    Input,
+    Prepared,
+    Result,
+    Same,
+    Value,
+    ViewOf,
+    Write,
+)
+from jitpkg.codegen.aten.views import View
+from jitpkg.codegen.straight_line import straight_line
+
+Function = Callable[..., Any]
+
+
+def op_by_op(prepared: Prepared) -> Function:
+    """Run the ATen graph as it is."""
+    return runtime(prepared, straight_line(f"{prepared.name}.aten", prepared.graph))
+
+
+def runtime(prepared: Prepared, run: Function) -> Function:
+    """A function of the original graph's inputs that returns what it returns.
+
+    Args:
+        run: given the inputs, returns the values that the prepared graph returns.
+    """
+    if not prepared.writes and prepared.results == tuple(
+        Value(k) for k in range(len(prepared.values))
+    ):
+        return run
+    return _Source(prepared, run).function()
+
+
+class _Source:
+    def __init__(self, prepared: Prepared, run: Function) -> None:
+        self._prepared = prepared
+        self._run = run
+        self._held: dict[str, Any] = {}
+        self._lines: list[str] = []
+        self._inputs = [f"x{k}" for k in range(len(prepared.graph.find_nodes(op="placeholder")))]
+
+    def function(self) -> Function:
+        prepared, inputs = self._prepared, ", ".join(self._inputs)
+        if prepared.writes:
+            original = straight_line(prepared.name, prepared.original.graph)
+            self._check_memory(self._hold("original", original))
+        values = "".join(f"v{k}, " for k in range(len(prepared.values)))
+        call = f"{self._hold('run', self._run)}({inputs})"
+        self._lines.append(f"{values}= {call}" if values else call)
+        returned = [self._result(k, result) for k, result in enumerate(prepared.results)]
+        for write in prepared.writes:
+            self._write(write)
+        self._lines.append(f"return ({''.join(f'{name}, ' for name in returned)})")
+        body = "\n".join(f"    {line}" for line in self._lines)
+        parameters = ", ".join([*self._inputs, *(f"{name}={name}" for name in self._held)])
+        source = f"def graph({parameters}):\n{body}\n"
+        namespace = dict(self._held)
+        exec(compile(source, listing.file_name(f"{prepared.name}.results"), "exec"), namespace)
+        function: FunctionType = namespace["graph"]
+        listing.keep(function, source)
+        function.__qualname__ = function.__name__ = f"{prepared.name}.results"
+        return function
+
+    def _check_memory(self, original: str) -> None:
+        """Inputs that are written to have their memory to themselves, or it runs as it was."""
+        written = [self._inputs[write.input] for write in self._prepared.writes]
+        others = [name for name in self._inputs if name not in written]
+        if len(self._inputs) == 1:
+            return
+        test = f"{self._hold('share', _share)}(({', '.join(written)},), ({', '.join(others)},))"
+        if not others:
+            test = f"{self._hold('share', _share)}(({', '.join(written)},), ())"
+        self._lines.append(f"if {test}: return {original}({', '.join(self._inputs)})")
+
+    def _result(self, k: int, result: Result) -> str:
+        match result:
+            case Input(index):
+                return self._inputs[index]
+            case Value(index):
+                return f"v{index}"
+            case Same(index):
+                return self._result(index, self._prepared.results[index])
+            case Constant(value):
+                return self._hold(f"constant{k}", value)
+            case ViewOf(base, views):
+                name = self._result(k, base)
+                for view in views:
+                    self._lines.append(f"r{k} = {self._view(view, name)}")
+                    name = f"r{k}"
+                return name
+
+    def _view(self, view: View, name: str) -> str:
+        packet = view.op._schema.name.removeprefix("aten::")
+        op = self._hold(f"{packet}_{view.op._overloadname}", view.op)
+        pieces = [name, *(repr(arg) for arg in view.args)]
+        pieces.extend(f"{key}={value!r}" for key, value in view.kwargs.items())
+        item = "" if view.item is None else f"[{view.item}]"
+        return f"{op}({', '.join(pieces)}){item}"
+
+    def _write(self, write: Write) -> None:
+        name, value = self._inputs[write.input], f"v{write.value}"
+        if not write.bumps:
+            self._lines.append(f"{name}.data.copy_({value})")
+            return
+        self._lines.append(f"{name}.copy_({value})")
+        for _ in range(write.bumps - 1):
+            self._lines.append(f"{self._hold('increment_version', increment_version)}({name})")
+
+    def _hold(self, name: str, value: object) -> str:
+        self._held.setdefault(name, value)
+        return name
+
+
+def _share(written: Sequence[torch.Tensor], others: Sequence[torch.Tensor]) -> bool:
+    memories = [x.untyped_storage()._cdata for x in written]
+    if len(set(memories)) < len(memories):
+        return True
+    return any(x.untyped_storage()._cdata in memories for x in others)

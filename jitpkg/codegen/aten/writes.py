@@ -1,0 +1,102 @@
+"""Ops that write to their first argument, as ops that return a new value of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import torch
+
+from jitpkg.facts.layout import is_dense
+from jitpkg.facts.outcome import HIDDEN_WRITES
+from jitpkg.facts.tensor import TensorFacts, size_of, stride_of
+
+aten = torch.ops.aten
+Op = torch._ops.OpOverload
+
+Instead = tuple[Op, tuple[Any, ...], Mapping[str, Any], bool]
+"""An op, its arguments, and whether its result is written whatever kind of number it is."""
+
+
+def without_writing(func: Op, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Instead | None:
+    """What gives the value that an op writes to its first argument; None if nothing is known to."""
+    name = func._schema.name.removeprefix("aten::")
+    if "out" in kwargs or not _writes_only_to_first(func):
+        return None
+    if name == "copy_":
+        return aten.copy.default, tuple(args[:2]), {}, True
+    if name == "zero_":
+        return aten.full_like.default, (args[0], 0), {}, True
+    if name == "fill_":
+        if isinstance(args[1], torch.Tensor):
+            return aten.copy.default, (args[0], args[1]), {}, True
+        return aten.full_like.default, (args[0], args[1]), {}, True
+    if name not in _SAME_NAME:
+        return None
+    packet = getattr(aten, name[:-1], None)
+    overload: Op | None = getattr(packet, func._overloadname or "default", None)
+    if overload is None or overload._schema.is_mutable:
+        return None
+    return overload, tuple(args), dict(kwargs), False
+
+
+def _writes_only_to_first(func: Op) -> bool:
+    first, *rest = func._schema.arguments
+    return first.is_write and not any(argument.is_write for argument in rest)
+
+
+_SAME_NAME = frozenset(
+    """
+    add_ sub_ mul_ div_ pow_ abs_ neg_ relu_ exp_ log_ sin_ cos_ tanh_ sigmoid_ sqrt_ rsqrt_
+    reciprocal_ hardtanh_ clamp_ clamp_min_ clamp_max_ masked_fill_ addcmul_ addcdiv_ index_put_
+    leaky_relu_ elu_ hardswish_ hardsigmoid_ silu_ mish_ floor_ ceil_ round_ trunc_ lerp_
+    bitwise_and_ bitwise_or_ bitwise_xor_ bitwise_not_ logical_and_ logical_or_ logical_xor_
+    logical_not_ fmod_ remainder_ floor_divide_ lt_ le_ gt_ ge_ eq_ ne_ sign_ expm1_ log1p_ erf_
+    """.split()
+)
+"""`add_` writes what `add` returns, converted to the type of what it writes to."""
+
+
+def draw(
+    name: str,
+    size: Sequence[int],
+    stride: Sequence[int],
+    dtype: torch.dtype,
+    *args: Any,
+    **kwargs: Any,
+) -> torch.Tensor:
+    """Random numbers as the method of this name writes them to a tensor of this layout.
+
+    ATen's own functional forms draw in another order where the layout is not the usual one.
+    """
+    made: torch.Tensor = torch.empty_strided(size, stride, dtype=dtype)
+    getattr(made, name)(*args, **kwargs)
+    return made
+
+
+def drawn(func: Op, facts: TensorFacts, args: Sequence[Any]) -> tuple[Any, ...] | None:
+    """Arguments of `draw` for an op that fills a tensor with random numbers; None for others."""
+    name = func._schema.name.removeprefix("aten::")
+    if name not in _DRAWING or any(isinstance(arg, torch.Tensor) for arg in args[1:]):
+        return None
+    if not is_dense(size_of(facts), stride_of(facts)):
+        return None
+    return (name, facts.size, facts.stride, facts.dtype, *args[1:])
+
+
+_DRAWING = frozenset({"bernoulli_", "uniform_", "normal_", "exponential_", "random_"})
+
+
+def hidden_writes(func: Op, args: Sequence[Any]) -> tuple[Op, Sequence[int]] | None:
+    """For an op that writes to arguments although its schema does not say so: the op that returns
+    their new values behind its results, and which arguments these are."""
+    training = HIDDEN_WRITES.get(func._schema.name)
+    if training is None or not args[training] or args[3] is None:
+        return None
+    return _FUNCTIONAL_NORM[func._schema.name], (3, 4)
+
+
+_FUNCTIONAL_NORM: Mapping[str, Op] = MappingProxyType(
+    {"aten::native_batch_norm": aten._native_batch_norm_legit_functional.default}
+)

@@ -1,0 +1,409 @@
+"""Which definitions become one kernel.
+
+Definitions are pure, so to put one's value in place of a load of it is right everywhere. What is
+decided here is only what that costs: what is computed twice, and what need not go through memory.
+
+1. A view is always read through. What is cheap, or is read once, is computed where it is read.
+2. What is left (a *root*) joins the kernel of what it reads, or of what reads the same, if both run
+   over the same axes, and if the folds of all can be done row by row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from jitpkg.codegen.fusion.kernel import Kernel
+from jitpkg.codegen.ir import ops
+from jitpkg.codegen.ir.builder import Builder
+from jitpkg.codegen.ir.nodes import (
+    Apply,
+    Axis,
+    Buffer,
+    Definition,
+    Load,
+    Node,
+    Reduce,
+    Scan,
+    Store,
+    below,
+    loads,
+)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Opaque:
+    """A call that is not ours: it reads and fills memory."""
+
+    reads: tuple[Buffer, ...]
+    writes: tuple[Buffer, ...]
+    call: object
+    """What the caller knows it by."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Scattered:
+    """A tensor that is another one, with elements written to places that come out of data."""
+
+    buffer: Buffer
+    start: Definition
+    """What it is before the writes, of the same sizes."""
+    store: Store
+    """Into `buffer`."""
+    axes: tuple[Axis, ...]
+    """Over which the writes go."""
+
+
+Item = Definition | Scattered | Opaque
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Where fusion ends. Compile time and registers grow with a kernel's size."""
+
+    nodes: int = 400
+    """Values in one kernel."""
+    twice: int = 6
+    """Cost (see `ops.cost`) up to which a value with several readers is computed again for each."""
+    stores: int = 8
+
+
+@dataclass(eq=False, slots=True)
+class _Group:
+    """A kernel to be, or an opaque call."""
+
+    number: int
+    members: list[Definition] = field(default_factory=list)
+    opaque: Opaque | Scattered | None = None
+    before: int = 0
+    """The groups that must have run, as a set of bits."""
+    axes: frozenset[Axis] = frozenset()
+    size: int = 0
+    reads: set[Buffer] = field(default_factory=set)
+
+
+def fuse(
+    items: Sequence[Item], kept: Iterable[Buffer], builder: Builder, limits: Limits | None = None
+) -> list[Kernel | Opaque]:
+    """Kernels and calls, in an order in which they can run.
+
+    Args:
+        items: in the order in which they depend on each other.
+        kept: buffers that must be in memory at the end.
+    """
+    return _Fusion(items, kept, builder, limits or Limits()).run()
+
+
+class _Fusion:
+    def __init__(
+        self, items: Sequence[Item], kept: Iterable[Buffer], builder: Builder, limits: Limits
+    ) -> None:
+        self.items = items
+        self.builder = builder
+        self.limits = limits
+        self.needed = set(kept)
+        """What must lie in memory, whatever is fused."""
+        self.readers: dict[Buffer, int] = {}
+        self.inlined: dict[Buffer, Definition] = {}
+        """What is computed where it is read; values without loads of other inlined ones."""
+        self.sizes: dict[Buffer, int] = {}
+        self.groups: list[_Group] = []
+        self.maker: dict[Buffer, _Group] = {}
+        self.roots: dict[Buffer, Definition] = {}
+        for item in items:
+            for buffer in _reads(item):
+                self.readers[buffer] = self.readers.get(buffer, 0) + 1
+            if isinstance(item, Opaque):
+                self.needed.update(item.reads)
+
+    def run(self) -> list[Kernel | Opaque]:
+        for item in self.items:
+            match item:
+                case Definition():
+                    self._define(item)
+                case _:
+                    self._call(item)
+        return self._ordered()
+
+    # 1. What is computed where it is read
+
+    def _define(self, item: Definition) -> None:
+        buffer = item.buffer
+        if not self.readers.get(buffer) and buffer not in self.needed:
+            return  # nobody wants it
+        expanded = self._expanded(item)
+        if buffer not in self.needed and self._is_read_through(expanded):
+            self.inlined[buffer] = expanded
+            return
+        if isinstance(expanded.value, Load) and buffer not in self.needed:
+            self.inlined[buffer] = expanded
+            return
+        self._root(expanded)
+
+    def _expanded(self, item: Definition) -> Definition:
+        """With the values of inlined tensors, if that does not become too large."""
+        used = [load.buffer for load in loads(item.value) if load.buffer in self.inlined]
+        size = 1 + sum(self.sizes[buffer] for buffer in used) + len(below(item.value))
+        if size > self.limits.nodes:
+            size = self._cut(item, used)
+        value = self.builder.substitute(item.value, {}, self.inlined) if used else item.value
+        self.sizes[item.buffer] = size
+        return Definition(item.buffer, item.axes, value)
+
+    def _cut(self, item: Definition, used: Sequence[Buffer]) -> int:
+        """Put the largest of what is read into memory, until the rest is small."""
+        own = len(below(item.value))
+        left = sorted(set(used), key=lambda buffer: self.sizes[buffer])
+        while left and own + sum(self.sizes[buffer] for buffer in left) > self.limits.nodes:
+            buffer = left.pop()
+            definition = self.inlined.pop(buffer)
+            if isinstance(definition.value, Load):
+                self.inlined[buffer] = definition  # a view: to store it would gain nothing
+                break
+            self._root(definition)
+        return 1 + own + sum(self.sizes[buffer] for buffer in left)
+
+    def _is_read_through(self, item: Definition) -> bool:
+        nodes = below(item.value)
+        if any(isinstance(node, Scan) for node in nodes):
+            return False
+        if isinstance(item.value, Load) or not any(isinstance(node, Load) for node in nodes):
+            return True  # a view, or made of nothing
+        if any(isinstance(node, Reduce) for node in nodes):
+            return False
+        if self.readers[item.buffer] == 1:
+            return True
+        return _cost(nodes) <= self.limits.twice
+
+    # 2. Which roots share a kernel
+
+    def _root(self, item: Definition) -> None:
+        nodes = below(item.value)
+        reads = {node.buffer for node in nodes if isinstance(node, Load)}
+        size = len(nodes)
+        group = self._joinable(item, reads, size)
+        if group is None:
+            group = _Group(len(self.groups))
+            self.groups.append(group)
+        group.members.append(item)
+        group.size += size
+        group.axes |= _running(item)
+        group.reads |= reads
+        self._add_before(group, reads)
+        self.maker[item.buffer] = group
+        self.roots[item.buffer] = item
+
+    def _call(self, item: Opaque | Scattered) -> None:
+        group = _Group(len(self.groups), opaque=item)
+        self.groups.append(group)
+        reads = set(_reads(item))
+        if isinstance(item, Scattered):
+            item = self._scattered(item)
+            group.opaque = item
+            reads = set(_reads(item)) - {item.buffer}
+        self._add_before(group, reads)
+        for buffer in item.writes if isinstance(item, Opaque) else (item.buffer,):
+            self.maker[buffer] = group
+
+    def _scattered(self, item: Scattered) -> Scattered:
+        """With what it reads computed on the way, where that is small."""
+        values = self.builder.substituted((*item.store.index, item.store.value), {}, self.inlined)
+        store = Store(item.buffer, values[:-1], values[-1], item.store.combine)
+        start = self.builder.substitute(item.start.value, {}, self.inlined)
+        return Scattered(
+            item.buffer, Definition(item.buffer, item.start.axes, start), store, item.axes
+        )
+
+    def _add_before(self, group: _Group, reads: Iterable[Buffer]) -> None:
+        before = 0
+        for buffer in reads:
+            maker = self.maker.get(buffer)
+            if maker is not None and maker is not group:
+                before |= maker.before | 1 << maker.number
+        if before | group.before == group.before:
+            return
+        group.before |= before
+        bit = 1 << group.number
+        for other in self.groups:
+            if other.before & bit:
+                other.before |= group.before
+
+    def _joinable(self, item: Definition, reads: set[Buffer], size: int) -> _Group | None:
+        makers = {
+            group.number: group
+            for buffer in reads
+            if (group := self.maker.get(buffer)) is not None and group.opaque is None
+        }
+        for group in sorted(makers.values(), key=lambda group: -group.number):
+            if self._may_join(item, group, reads, size, vertical=True):
+                return group
+        for group in reversed(self.groups[-_NEAR:]):
+            shares = group.opaque is None and not reads.isdisjoint(group.reads)
+            if shares and self._may_join(item, group, reads, size, vertical=False):
+                return group
+        return None
+
+    def _may_join(
+        self, item: Definition, group: _Group, reads: set[Buffer], size: int, *, vertical: bool
+    ) -> bool:
+        if group.size + size > self.limits.nodes or len(group.members) >= self.limits.stores:
+            return False
+        bit = 1 << group.number
+        for buffer in reads:
+            maker = self.maker.get(buffer)
+            if maker is not None and maker is not group and maker.before & bit:
+                return False  # something between the two needs the group, and is needed
+        running = _running(item)
+        if vertical:
+            if not (running <= group.axes or running >= group.axes):
+                return False
+        elif running != group.axes:
+            return False
+        inside = {d.buffer: d for d in group.members if d.buffer in reads}
+        if not all(_is_aligned(load, item) for load in loads(item.value) if load.buffer in inside):
+            return False
+        value = self.builder.substitute(item.value, {}, inside) if inside else item.value
+        values = [value, *(member.value for member in group.members)]
+        return _is_row_by_row(values) and not any(
+            isinstance(node, Scan) for node in below(*values) if len(values) > 1
+        )
+
+    # 3. Kernels
+
+    def _ordered(self) -> list[Kernel | Opaque]:
+        found: list[Kernel | Opaque] = []
+        done = 0
+        left = list(self.groups)
+        while left:
+            ready = [group for group in left if group.before & ~done == 0]
+            group = ready[0]
+            left.remove(group)
+            done |= 1 << group.number
+            found.extend(self._made(group))
+        return found
+
+    def _made(self, group: _Group) -> list[Kernel | Opaque]:
+        match group.opaque:
+            case Opaque():
+                return [group.opaque]
+            case Scattered():
+                return _kernels_of_scatter(group.opaque, group.number)
+            case None:
+                return [self._kernel(group)]
+
+    def _kernel(self, group: _Group) -> Kernel:
+        inside: dict[Buffer, Definition] = {}
+        stores = []
+        for member in group.members:
+            value = self.builder.substitute(member.value, {}, inside)
+            member = Definition(member.buffer, member.axes, value)
+            inside[member.buffer] = member
+            if member.buffer in self.needed or self._is_read_outside(member.buffer, group):
+                stores.append(Store(member.buffer, member.axes, value))
+        return kernel_of(f"kernel{group.number}", stores)
+
+    def _is_read_outside(self, buffer: Buffer, group: _Group) -> bool:
+        return any(buffer in other.reads for other in self.groups if other is not group) or any(
+            buffer in _reads(other.opaque) for other in self.groups if other.opaque is not None
+        )
+
+
+_NEAR = 8
+"""How many of the last kernels are looked at for one that reads the same."""
+
+
+def kernel_of(name: str, stores: Sequence[Store]) -> Kernel:
+    """A kernel of these writes: loops over all their axes, those of folds outermost."""
+    values = [node for store in stores for node in (*store.index, store.value)]
+    rows: set[Axis] = set()
+    every: dict[Axis, None] = {}
+    for store in stores:
+        free = store.value.axes.union(*(at.axes for at in store.index))
+        every.update(dict.fromkeys(sorted(free, key=lambda axis: axis.serial)))
+    position = _positions(stores)
+    for node in below(*values):
+        if isinstance(node, Reduce) and node.axes != frozenset(every):
+            rows |= node.axes
+    order = sorted(every, key=lambda axis: (axis not in rows, position.get(axis, 0)))
+    outputs = tuple(dict.fromkeys(store.buffer for store in stores))
+    inputs = dict.fromkeys(load.buffer for load in loads(*values) if load.buffer not in outputs)
+    return Kernel(name, tuple(order), tuple(stores), tuple(inputs), outputs)
+
+
+def _positions(stores: Sequence[Store]) -> Mapping[Axis, int]:
+    """By strides of the largest tensor that is written: the axis with the longest comes first."""
+    largest = max(stores, key=lambda store: len(store.index), default=None)
+    if largest is None:
+        return {}
+    found: dict[Axis, int] = {}
+    for at, stride in zip(largest.index, largest.buffer.strides, strict=True):
+        if isinstance(at, Axis):
+            found[at] = -stride
+    return found
+
+
+def _kernels_of_scatter(item: Scattered, number: int) -> list[Kernel | Opaque]:
+    start = Store(item.buffer, item.start.axes, item.start.value)
+    first = kernel_of(f"kernel{number}_start", [start])
+    return [first, kernel_of(f"kernel{number}", [item.store])]
+
+
+def _reads(item: Item | None) -> tuple[Buffer, ...]:
+    match item:
+        case Definition(value=value):
+            return tuple(dict.fromkeys(load.buffer for load in loads(value)))
+        case Scattered(start=start, store=store):
+            found = loads(start.value, *store.index, store.value)
+            return tuple(dict.fromkeys(load.buffer for load in found))
+        case Opaque(reads=reads):
+            return tuple(dict.fromkeys(reads))
+        case _:
+            return ()
+
+
+def _running(item: Definition) -> frozenset[Axis]:
+    return frozenset(axis for axis in item.axes if axis.extent != 1)
+
+
+def _cost(nodes: Iterable[Node]) -> int:
+    return sum(
+        ops.cost(node.op) if isinstance(node, Apply) else 2 if isinstance(node, Load) else 0
+        for node in nodes
+    )
+
+
+def _is_aligned(load: Load, item: Definition) -> bool:
+    """Whether an element of a kernel's own tensor is read at the position where it is computed, or
+    all along a fold: then nothing is computed that is not wanted anyway."""
+    own = set(item.axes)
+    seen: set[Node] = set()
+    for at, size in zip(load.index, load.buffer.sizes, strict=True):
+        if size == 1:
+            continue
+        if not isinstance(at, Axis) or at.extent != size or at in seen:
+            return False
+        seen.add(at)
+        if at in own and _place(at, item.axes) != _place_in(load, at):
+            return False
+    return load.mask is None
+
+
+def _place(axis: Axis, axes: Sequence[Axis]) -> int:
+    return len(axes) - axes.index(axis)
+
+
+def _place_in(load: Load, axis: Axis) -> int:
+    return len(load.index) - load.index.index(axis)
+
+
+def _is_row_by_row(values: Sequence[Node]) -> bool:
+    """Whether each fold is computed once only: what it depends on are rows of all other folds, and
+    no fold is inside of another one that runs over what it depends on."""
+    nodes = below(*values)
+    folds = [node for node in nodes if isinstance(node, Reduce)]
+    bound = {axis for fold in folds for axis in fold.over}
+    if any(fold.axes & bound for fold in folds):
+        return False
+    rows = sorted({fold.axes for fold in folds}, key=len)
+    return all(small <= large for small, large in pairwise(rows))

@@ -1,0 +1,106 @@
+"""What one ATen op, or one function, returns for stand-ins: tensors on the meta device.
+
+For those who run a whole program on stand-ins. Rows answer; FakeTensor does for what has no row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from jitpkg.facts import meta
+from jitpkg.facts.outcome import DataDependent, NeedsNumbers, NoFacts, WouldRaise, is_random
+from jitpkg.facts.rows import ROWS
+from jitpkg.facts.rows.common import META, Raises, Unsure
+from jitpkg.facts.rows.functions import FUNCTION_ROWS
+from jitpkg.facts.tensor import TensorFacts, size_of, stride_of
+
+__all__ = ["FUNCTIONS", "Singles", "elsewhere", "facts_of_stand_in", "is_random", "stand_in"]
+
+FUNCTIONS = meta.FUNCTIONS
+"""Functions whose ATen ops depend on nothing but facts, by name."""
+
+elsewhere = meta.elsewhere
+facts_of_stand_in = meta.facts_of_stand_in
+
+
+class Unanswered(Exception):
+    """Nobody can say what an op returns, or it would raise."""
+
+
+def stand_in(facts: TensorFacts) -> torch.Tensor:
+    """A tensor without data, and without a history."""
+    return torch.empty_strided(size_of(facts), stride_of(facts), dtype=facts.dtype, device=META)
+
+
+class Singles:
+    """Answers for single calls. Not safe for threads: the caller holds a lock."""
+
+    def __init__(self) -> None:
+        self._fake: Any = None
+
+    def of_op(self, op: torch._ops.OpOverload, args: Any, kwargs: Any) -> Any:
+        """What an op returns that neither writes to anything nor makes views.
+
+        Raises:
+            Unanswered: nobody can say, or it would raise.
+        """
+        row = ROWS.get(op._schema.name)
+        try:
+            if row is None or "out" in kwargs:
+                raise Unsure
+            return row(op, args, kwargs)
+        except Raises as error:
+            raise Unanswered(str(error)) from None
+        except Exception:  # torch's own, too: a row may run an op on stand-ins
+            return self.by_fake_tensors(op, args, kwargs)
+
+    def of_function(self, name: str, call: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """What a function returns, as a whole, and whether it draws from a random stream.
+
+        Raises:
+            Unanswered: nobody can say, or it writes to something, or returns a view.
+        """
+        row = FUNCTION_ROWS.get(name)
+        if row is not None:
+            try:
+                made, shape = row(*args, **kwargs)
+                return shape(made.tensors), made.random
+            except Exception:  # whatever arguments it does not expect
+                pass
+        outcome = self._outcome(call, args, kwargs)
+        return _made(outcome.result), outcome.random
+
+    def by_fake_tensors(self, call: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        return _made(self._outcome(call, args, kwargs).result)
+
+    def _outcome(self, call: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        if self._fake is None:
+            from jitpkg.facts.fake import FakeFacts  # it imports torch's compiler: a second
+
+            self._fake = FakeFacts()
+        args, kwargs = pytree.tree_map_only(torch.Tensor, facts_of_stand_in, (args, kwargs))
+        args, kwargs = pytree.tree_map(_at_home, (args, kwargs))
+        try:
+            outcome = self._fake.of_call(call, args, kwargs, {})
+        except (DataDependent, NeedsNumbers, NoFacts, WouldRaise) as error:
+            raise Unanswered(f"{type(error).__name__}: {error}") from error
+        if outcome.mutated or any(shared is not None for shared in outcome.shares):
+            raise Unanswered("it writes to an argument, or returns a view of one")
+        return outcome
+
+
+def _at_home(leaf: Any) -> Any:
+    return torch.device("cpu") if isinstance(leaf, torch.device) and leaf == META else leaf
+
+
+def _made(result: Any) -> Any:
+    """Stand-ins in place of facts."""
+    return pytree.tree_map(
+        lambda leaf: stand_in(leaf) if isinstance(leaf, TensorFacts) else leaf,
+        result,
+        is_leaf=lambda leaf: isinstance(leaf, TensorFacts),
+    )

@@ -1,0 +1,99 @@
+"""From LLVM IR text to a CPython builtin that takes tensors.
+
+    signature = native.Signature(inputs=2, outputs=(native.Output(torch.float32, (4,), (1,)),))
+    text = native.joined(kernel, native.entry_point("add", signature))
+    add = native.builtin(native.load(native.compile_ir(text)), "add", "add", "a + b")
+
+Without llvmlite nothing here works, and `why_not()` says so.
+"""
+
+from __future__ import annotations
+
+from jitpkg.errors import NativeError
+from jitpkg.native import llvm, selftest
+from jitpkg.native.entry import Binding, entry_text
+from jitpkg.native.extents import Extent
+from jitpkg.native.functions import builtin
+from jitpkg.native.llvm import Library, compile_ir
+from jitpkg.native.signature import FAILURES, Failure, Output, Signature
+from jitpkg.native.symbols import has
+from jitpkg.native.text import joined
+
+__all__ = [
+    "FAILURES",
+    "Binding",
+    "Extent",
+    "Failure",
+    "Library",
+    "Output",
+    "Signature",
+    "binding",
+    "builtin",
+    "compile_ir",
+    "entry_point",
+    "has",
+    "host_cpu",
+    "host_features",
+    "joined",
+    "load",
+    "simd_width_bytes",
+    "target",
+    "why_not",
+]
+
+
+def why_not() -> str | None:
+    """Why native code cannot be had here; None where it can."""
+    return selftest.outcome().why_not
+
+
+def binding() -> Binding:
+    """How native code gets tensors here."""
+    return selftest.outcome().binding
+
+
+def entry_point(
+    name: str, signature: Signature, kernel: str = "kernel", *, binding: Binding | None = None
+) -> str:
+    """The IR of the function that Python calls, for the module that defines its kernel.
+
+    Raises:
+        InvalidArgument: a name cannot be a symbol, or torch's C interface lacks a dtype.
+    """
+    return entry_text(name, signature, kernel, binding or selftest.outcome().binding)
+
+
+def load(object_code: bytes) -> Library:
+    """Put object code into memory.
+
+    Raises:
+        NativeError: native code cannot be had, this is no object code, or it needs a symbol that
+            this process lacks.
+    """
+    found = selftest.outcome()
+    if found.why_not is not None:
+        raise NativeError(found.why_not)
+    return llvm.link(object_code, found.imports())
+
+
+def target() -> str:
+    """All that object code depends on, besides its text."""
+    return llvm.llvm().target
+
+
+def host_cpu() -> str:
+    """LLVM's name for the processor."""
+    return llvm.llvm().cpu
+
+
+def host_features() -> dict[str, bool]:
+    """LLVM's names for what the processor can do, and whether this one can."""
+    return dict(llvm.llvm().features)
+
+
+def simd_width_bytes() -> int:
+    """The widest vector that the processor works on at once."""
+    features = llvm.llvm().features
+    if features.get("avx512f"):
+        return 64
+    return 32 if features.get("avx2") else 16

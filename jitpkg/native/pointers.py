@@ -1,0 +1,100 @@
+"""The plain binding: Python reads the tensors, and passes the kernel their data pointers.
+
+It is used where native code cannot read tensors itself (`jitpkg.native.selftest`), and costs some
+microseconds a call.
+"""
+
+from __future__ import annotations
+
+import builtins
+import ctypes
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from jitpkg.native.entry import ADAPTER, SIGNATURE
+from jitpkg.native.extents import value
+from jitpkg.native.llvm import Library
+from jitpkg.native.signature import Output, Signature, from_text
+
+TENSORS = (torch.Tensor, torch.nn.Parameter)
+
+
+def binds(library: Library, symbol: str) -> bool:
+    """Whether an entry point was made for this binding."""
+    return library.find(symbol + ADAPTER) is not None
+
+
+def function(library: Library, symbol: str, name: str, doc: str) -> Callable[..., Any]:
+    """A Python function that calls an entry point."""
+    signature = from_text(ctypes.string_at(library.address(symbol + SIGNATURE)).decode())
+    make = ctypes.CFUNCTYPE if signature.releases_gil else ctypes.PYFUNCTYPE
+    adapter = make(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(
+        library.address(symbol + ADAPTER)
+    )
+
+    def launch(*args: Any) -> Any:
+        tensors, integers = _read(signature, name, args)
+        outputs = [_allocated(output, integers) for output in signature.outputs]
+        scratch = [_scratch(value(extent, integers)) for extent in signature.scratch]
+        addresses = [tensor.data_ptr() for tensor in [*tensors, *outputs, *scratch]]
+        pointers = (ctypes.c_void_p * len(addresses))(*addresses)
+        status = adapter(pointers, (ctypes.c_int64 * len(integers))(*integers))
+        if status:
+            raise _error(signature, name, status)
+        match outputs:
+            case []:
+                return None
+            case [output]:
+                return output
+            case _:
+                return tuple(outputs)
+
+    vars(launch)["library"] = library  # the code lives as long as what calls it
+    launch.__name__ = launch.__qualname__ = name
+    launch.__doc__ = doc
+    return launch
+
+
+def _read(
+    signature: Signature, name: str, args: tuple[Any, ...]
+) -> tuple[tuple[torch.Tensor, ...], list[int]]:
+    wanted = signature.inputs + signature.integers
+    if len(args) != wanted:
+        raise TypeError(f"{name}() takes {wanted} arguments, {len(args)} were given")
+    tensors = args[: signature.inputs]
+    for k, tensor in enumerate(tensors):
+        if type(tensor) not in TENSORS:
+            raise TypeError(f"argument {k} of {name}() must be a torch.Tensor, not {type(tensor)}")
+        if tensor.data_ptr() == 0 and tensor.numel():
+            raise RuntimeError(f"argument {k} of {name}() is a tensor without memory")
+    return tensors, [_integer(given) for given in args[signature.inputs :]]
+
+
+def _integer(given: Any) -> int:
+    number = operator.index(given)
+    if not -(2**63) <= number < 2**63:
+        raise OverflowError("int too big to convert")
+    return number
+
+
+def _allocated(output: Output, integers: list[int]) -> torch.Tensor:
+    sizes = [value(extent, integers) for extent in output.sizes]
+    strides = [value(extent, integers) for extent in output.strides]
+    return torch.empty_strided(sizes, strides, dtype=output.dtype, device="cpu")
+
+
+def _scratch(size: int) -> torch.Tensor:
+    if size < 0:
+        raise ValueError("scratch memory below 0")
+    return torch.empty(size, dtype=torch.uint8, device="cpu")
+
+
+def _error(signature: Signature, name: str, status: int) -> Exception:
+    if not 0 < status <= len(signature.failures):
+        return RuntimeError(f"{name}() failed with status {status}")
+    failure = signature.failures[status - 1]
+    error: Exception = getattr(builtins, failure.exception)(failure.message)
+    return error

@@ -1,0 +1,172 @@
+"""Random programs of definitions: fused, in normal form, they are what they were one by one."""
+
+import hypothesis.strategies as st
+import torch
+from hypothesis import given
+
+from jitpkg.codegen.fusion.groups import Limits, Opaque, fuse
+from jitpkg.codegen.fusion.kernel import Compute, Kernel, Loop, Statement, Write
+from jitpkg.codegen.fusion.loops import schedule
+from jitpkg.codegen.fusion.normal import Normaliser
+from jitpkg.codegen.ir import interpreter, legality
+from jitpkg.codegen.ir.builder import Builder
+from jitpkg.codegen.ir.nodes import (
+    Axis,
+    Buffer,
+    Const,
+    Definition,
+    Node,
+    contiguous,
+    operands,
+)
+from jitpkg.codegen.lowering.table import Lowering, Tensor
+
+F32 = torch.float32
+
+
+class Program:
+    """Definitions in order, by random choice."""
+
+    def __init__(self, draw: st.DataObject, sizes: tuple[int, ...]) -> None:
+        self.b = Builder()
+        self.k = Lowering(self.b)
+        self.draw = draw
+        self.inputs = [
+            Buffer("x", F32, sizes, contiguous(sizes)),
+            Buffer("t", F32, sizes, tuple(reversed(contiguous(tuple(reversed(sizes)))))),
+            Buffer("row", F32, sizes[-1:], (1,)),
+        ]
+        self.known: list[Buffer] = list(self.inputs)
+        self.items: list[Definition] = []
+
+    def pick(self) -> Tensor:
+        return self.k.of_buffer(self.draw.draw(st.sampled_from(self.known)))
+
+    def add(self, made: Tensor) -> None:
+        buffer = Buffer(f"v{len(self.items)}", made.dtype, made.sizes, contiguous(made.sizes))
+        definition = Definition(buffer, made.axes, made.value)
+        legality.check(definition)
+        self.items.append(definition)
+        self.known.append(buffer)
+
+    def step(self) -> None:
+        b, k = self.b, self.k
+        x = self.pick()
+        match self.draw.draw(
+            st.sampled_from(["tanh", "two", "sum", "max", "view", "shift", "many"])
+        ):
+            case "tanh":
+                self.add(k.elementwise(lambda v: b.apply("tanh", v), [x]))
+            case "two":
+                y = self.pick()
+                shapes = [x.sizes, y.sizes]
+                try:
+                    torch.broadcast_shapes(*shapes)
+                except RuntimeError:
+                    return
+                self.add(k.elementwise(lambda v, w: b.apply("sub", v, w), [x, y]))
+            case ("sum" | "max") as op if x.rank:
+                dims = self.draw.draw(
+                    st.sets(st.integers(0, x.rank - 1), min_size=1, max_size=x.rank)
+                )
+                keep = self.draw.draw(st.booleans())
+                if op == "max" and 0 in x.sizes:
+                    return
+                self.add(k.reduce(op, x, sorted(dims), keepdim=keep))
+            case "view" if x.rank == 2:
+                self.add(k.tensor(x.sizes[::-1], x.dtype, lambda i, j: x.at(j, i)))
+            case "shift" if x.rank >= 1 and x.sizes[-1] > 1:
+                size = x.sizes[-1]
+
+                def shifted(*index: Node) -> Node:
+                    at = b.apply("mod", b.apply("add", index[-1], b.index(1)), b.index(size))
+                    return x.at(*index[:-1], at)
+
+                self.add(k.tensor(x.sizes, x.dtype, shifted))
+            case "many" if x.rank == 2 and x.sizes[0] * x.sizes[1]:
+                flat = x.sizes[0] * x.sizes[1]
+                by = b.index(x.sizes[1])
+                self.add(
+                    k.tensor(
+                        (flat,),
+                        x.dtype,
+                        lambda i: x.at(b.apply("floordiv", i, by), b.apply("mod", i, by)),
+                    )
+                )
+            case _:
+                pass
+
+
+@given(
+    draw=st.data(),
+    sizes=st.sampled_from([(3, 4), (2, 3, 4), (1, 5), (4, 1), (0, 3), (7,)]),
+    steps=st.integers(1, 12),
+    nodes=st.sampled_from([6, 20, 400]),
+)
+def test_fused_is_the_same(
+    draw: st.DataObject, sizes: tuple[int, ...], steps: int, nodes: int
+) -> None:
+    program = Program(draw, sizes)
+    for _ in range(steps):
+        program.step()
+    if not program.items:
+        return
+    made = [item.buffer for item in program.items]
+    kept = {made[-1], *draw.draw(st.lists(st.sampled_from(made), max_size=3))}
+    asked = draw.draw(st.lists(st.sampled_from(made), max_size=2))
+    items = [*program.items, *(Opaque((buffer,), (), None) for buffer in asked)]
+
+    memory = {
+        buffer: torch.randn(buffer.sizes).as_strided(buffer.sizes, buffer.strides)
+        for buffer in program.inputs
+    }
+    whole = dict(memory)
+    for item in program.items:
+        whole[item.buffer] = interpreter.evaluate(item, whole)
+
+    steps_made = fuse(items, kept, program.b, Limits(nodes=nodes))
+    for step in steps_made:
+        if isinstance(step, Opaque):
+            for buffer in step.reads:
+                torch.testing.assert_close(memory[buffer], whole[buffer])
+            continue
+        assert all(buffer in memory for buffer in step.inputs)
+        for buffer in step.outputs:
+            memory[buffer] = torch.full(buffer.sizes, float("nan"))
+        run_normal(step, program.b, memory)
+    for buffer in kept:
+        torch.testing.assert_close(memory[buffer], whole[buffer])
+
+
+def run_normal(kernel: Kernel, b: Builder, memory: dict[Buffer, torch.Tensor]) -> None:
+    normal = Normaliser(b).normal(kernel)
+    for store in normal.kernel.stores:
+        legality.check_store(store, normal.kernel.axes)
+    flat = {}
+    given = (*normal.inputs, *normal.outputs)
+    lines = (*normal.kernel.inputs, *normal.kernel.outputs)
+    for buffer, line in zip(given, lines, strict=True):
+        flat[line] = memory[buffer].as_strided(line.sizes, (1,))
+    interpreter.run_stores(normal.kernel.stores, normal.kernel.axes, flat)
+    check_schedule(schedule(normal.kernel, b).body, frozenset())
+
+
+def check_schedule(body: tuple[Statement, ...], known: frozenset[Node]) -> frozenset[Node]:
+    """Everything is computed before it is used."""
+    for statement in body:
+        match statement:
+            case Compute(nodes=nodes):
+                for node in nodes:
+                    for used in operands(node):
+                        assert used in known or isinstance(used, Const), (node, used)
+                    known |= {node}
+            case Loop(axis=axis, body=inner, folds=folds, scans=scans):
+                inside = check_schedule(inner, known | {axis} | frozenset(scans))
+                for fold in folds:
+                    if fold.over[-1] is axis:
+                        assert fold.value in inside or isinstance(fold.value, Const)
+                known |= {fold for fold in folds if fold.over[0] is axis}
+            case Write(store=store):
+                for node in (*store.index, store.value):
+                    assert node in known or isinstance(node, Const | Axis)
+    return known
