@@ -203,7 +203,9 @@ def _logit_backward(k: Lowering, grad: Tensor, x: Tensor, eps: float | None = No
     outside = math.nan if eps is None else 0.0
 
     def element(g: Expr, v: Expr) -> Expr:
-        return ((v < low) | (v > high)).where(outside, g / (v * (1 - v)))
+        at_end = v.eq(0) | v.eq(1)
+        slope = at_end.where(g * math.inf, g / (v * (1 - v)))
+        return ((v < low) | (v > high)).where(outside, slope)
 
     return k.pointwise(element, [grad, x])
 

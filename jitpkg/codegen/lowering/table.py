@@ -160,6 +160,10 @@ class Lowering:
         """The same of expressions."""
         return self.tensor(sizes, dtype, lambda *at: element(*(self.expr(i) for i in at)).node)
 
+    def nothing(self, sizes: Sequence[int], dtype: torch.dtype) -> Tensor:
+        """A tensor without elements."""
+        return self.define(sizes, dtype, lambda *_: self.number(0, dtype))
+
     def viewed(
         self, x: Tensor, sizes: Sequence[int], where: Callable[..., Sequence[Any]]
     ) -> Tensor:
@@ -257,7 +261,7 @@ class Lowering:
 
     def cast(self, x: Tensor, dtype: torch.dtype) -> Tensor:
         require(dtype in ops.EVERY, f"{dtype} is left to ATen")
-        return x if x.dtype is dtype else self.tensor(x.sizes, dtype, lambda *at: x.at(*at))
+        return x if x.dtype is dtype else self.tensor(x.sizes, dtype, x.at)
 
     def wide(self, x: Tensor) -> Tensor:
         """In the dtype in which arithmetic on it is done."""

@@ -32,7 +32,7 @@ def view(k: Lowering, x: Tensor, sizes: Sequence[int], *_: Any) -> Tensor:
     if sizes == x.sizes:
         return x
     if product(sizes) == 0:
-        return k.viewed(x, sizes, lambda *at: [0] * x.rank)
+        return k.nothing(sizes, x.dtype)
     groups = _groups(x.sizes, sizes)
 
     def index(*at: Expr) -> list[Expr]:
@@ -286,7 +286,7 @@ def _repeat(k: Lowering, x: Tensor, repeats: Sequence[int]) -> Tensor:
     sizes = [1] * missing + list(x.sizes)
     total = [n * times for n, times in zip(sizes, repeats, strict=True)]
     if product(total) == 0:
-        return k.viewed(x, total, lambda *at: [0] * x.rank)
+        return k.nothing(total, x.dtype)
     return k.viewed(
         x, total, lambda *at: [p % n for p, n in zip(at[missing:], x.sizes, strict=True)]
     )
@@ -302,7 +302,7 @@ ROWS: Mapping[str, Any] = named(
         "expand expand_copy": expand,
         "permute permute_copy": permute,
         "transpose.int transpose_copy.int swapaxes swapdims": _transpose,
-        "t t_copy numpy_T": _t,
+        "t t_copy": _t,
         "select.int select_copy.int": select,
         "slice slice_copy": slice_,
         "narrow narrow_copy": _narrow,
