@@ -29,7 +29,7 @@ _HOMES = {
     "Explanation": "jitpkg.explanation",
     "set_logs": "jitpkg.logs",
 }
-_MODULES = ("config", "errors", "events")
+_MODULES = ("cache", "config", "errors", "events")
 
 __all__ = [  # noqa: PLE0604
     "allow_in_graph",

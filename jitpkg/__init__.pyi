@@ -1,5 +1,6 @@
 """The public names, with their types; `__init__.py` loads each when it is first used."""
 
+from jitpkg import cache as cache
 from jitpkg import config as config
 from jitpkg import errors as errors
 from jitpkg import events as events
@@ -25,6 +26,7 @@ __all__ = [
     "Explanation",
     "allow_in_graph",
     "assume_constant_result",
+    "cache",
     "compile",
     "config",
     "disable",
