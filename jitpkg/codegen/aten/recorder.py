@@ -80,6 +80,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self, singles: Singles) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.graph = fx.Graph()
+        self.placeholders: list[fx.Node] = []
         self._singles = singles
         self._traced: dict[int, Traced] = {}
         self._log = _Log()
@@ -95,6 +96,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def placeholder(self, name: str, index: int, facts: TensorFacts) -> Traced:
         node = self.graph.placeholder(name)
         node.meta["facts"] = facts
+        self.placeholders.append(node)
         return self._register(Traced(stand_in(facts), Memory(index), facts, node=node))
 
     def traced(self, tensor: torch.Tensor) -> Traced:

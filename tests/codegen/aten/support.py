@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import fx
 
+from jitpkg.codegen.aten.passes.rewrites import Rewrite
 from jitpkg.codegen.aten.prepare import prepare
 from jitpkg.codegen.aten.prepared import Prepared
 from jitpkg.codegen.aten.runtime import op_by_op
+from jitpkg.codegen.aten.simplify import simplify
 from jitpkg.codegen.straight_line import straight_line
 from jitpkg.testing import Comparison
 
@@ -25,6 +27,8 @@ class OpByOp:
 
     prepared: list[Prepared] = field(default_factory=list)
     declined: list[str] = field(default_factory=list)
+    simplifies: bool = True
+    rewrites: Sequence[Rewrite] = ()
 
     def __call__(self, gm: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
         found = prepare(gm, inputs)
@@ -32,18 +36,23 @@ class OpByOp:
             self.declined.append(found)
             return straight_line("declined", gm.graph)
         check(found)
+        if self.simplifies:
+            simplify(found, self.rewrites)
+            check(found)
         self.prepared.append(found)
         return op_by_op(found)
 
     def assert_same(self, fn: Callable[..., Any], *args: Any) -> None:
-        Comparison(backend=self, ignore=HOW, backward=False).assert_same(fn, *args)
+        off = 1e-5 if self.rewrites else 0.0
+        Comparison(
+            backend=self, ignore=HOW, backward=False, relative=off, absolute=off
+        ).assert_same(fn, *args)
 
-    def ops(self) -> list[str]:
-        """The names of all ops of all graphs."""
+    def names(self) -> list[str]:
+        """The names of the ops of the last graph, without overloads."""
         return [
-            str(node.target)
-            for prepared in self.prepared
-            for node in prepared.graph.nodes
+            getattr(node.target, "__name__", "").split(".")[0]
+            for node in self.prepared[-1].graph.nodes
             if node.op == "call_function"
         ]
 
