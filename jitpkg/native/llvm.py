@@ -217,8 +217,9 @@ def link(object_code: bytes, imports: Mapping[str, int], needs: object = None) -
     """
     using = llvm()
     builder = using.binding.JITLibraryBuilder().add_object_img(object_code)
+    sleef = b"Sleef_" in object_code  # a quick look for many names
     for name, address in imports.items():
-        if name.encode() in object_code:
+        if (sleef or not name.startswith("Sleef_")) and name.encode() in object_code:
             builder.import_symbol(name, address)
     with _LOCK:
         linker, name = using.linkers.next()

@@ -64,6 +64,21 @@ SYMBOLS = (
     Symbol("_Py_NoneStruct", "python", "no result"),
 )
 
+_SLEEF_FUNCTIONS = (
+    *("exp_u10", "exp2_u10", "expm1_u10", "log_u10", "log2_u10", "log10_u10", "log1p_u10"),
+    *("sin_u10", "cos_u10", "tan_u10", "asin_u10", "acos_u10", "atan_u10", "atan2_u10"),
+    *("sinh_u10", "cosh_u10", "tanh_u10", "asinh_u10", "acosh_u10", "atanh_u10"),
+    *("erf_u10", "erfc_u15", "pow_u10", "hypot_u05", "fmod"),
+)
+
+SLEEF = tuple(
+    Symbol(f"Sleef_{name.replace('_', f'{lanes}_') if '_' in name else name + lanes}", "torch", why)
+    for name in _SLEEF_FUNCTIONS
+    for lanes in ("f4", "f8", "f16", "d2", "d4", "d8")
+    for why in ("functions of vectors",)
+)
+"""Those of the Sleef library, which is a part of torch's. A machine has those of its vectors."""
+
 TYPES: Mapping[str, type] = MappingProxyType(
     {"jitpkg_Tensor": torch.Tensor, "jitpkg_Parameter": torch.nn.Parameter}
 )
@@ -79,7 +94,7 @@ def has(symbol: str) -> bool:
 def addresses() -> Mapping[str, int]:
     """Every symbol that is there, and where."""
     found = {name: id(cls) for name, cls in TYPES.items()}
-    for symbol in SYMBOLS:
+    for symbol in (*SYMBOLS, *SLEEF):
         address = _address(symbol)
         if address is not None:
             found[symbol.name] = address
