@@ -206,7 +206,8 @@ def _divided(stores: tuple[Store, ...], axes: tuple[Axis, ...]) -> Iterator[tupl
     for node in nodes:
         match node:
             case Apply(op="floordiv" | "mod", args=(Axis() as axis, Const(value=by))):
-                if axis in axes and axis not in along and 1 < by < axis.extent and axis.extent % int(by) == 0:
+                even = 1 < by < axis.extent and axis.extent % int(by) == 0
+                if axis in axes and axis not in along and even:
                     yield axis, int(by)
 
 
