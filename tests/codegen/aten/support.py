@@ -12,6 +12,7 @@ from torch import fx
 from jitpkg.codegen.aten.prepare import prepare
 from jitpkg.codegen.aten.prepared import Prepared
 from jitpkg.codegen.aten.runtime import op_by_op
+from jitpkg.codegen.aten.simplify import simplify
 from jitpkg.codegen.straight_line import straight_line
 from jitpkg.testing import Comparison
 
@@ -25,6 +26,7 @@ class OpByOp:
 
     prepared: list[Prepared] = field(default_factory=list)
     declined: list[str] = field(default_factory=list)
+    simplifies: bool = True
 
     def __call__(self, gm: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
         found = prepare(gm, inputs)
@@ -32,18 +34,20 @@ class OpByOp:
             self.declined.append(found)
             return straight_line("declined", gm.graph)
         check(found)
+        if self.simplifies:
+            simplify(found)
+            check(found)
         self.prepared.append(found)
         return op_by_op(found)
 
     def assert_same(self, fn: Callable[..., Any], *args: Any) -> None:
         Comparison(backend=self, ignore=HOW, backward=False).assert_same(fn, *args)
 
-    def ops(self) -> list[str]:
-        """The names of all ops of all graphs."""
+    def names(self) -> list[str]:
+        """The names of the ops of the last graph, without overloads."""
         return [
-            str(node.target)
-            for prepared in self.prepared
-            for node in prepared.graph.nodes
+            getattr(node.target, "__name__", "").split(".")[0]
+            for node in self.prepared[-1].graph.nodes
             if node.op == "call_function"
         ]
 

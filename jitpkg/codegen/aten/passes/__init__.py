@@ -1,0 +1,1 @@
+"""Passes over a prepared graph; each leaves a graph that computes the same, bit for bit."""

@@ -1,0 +1,50 @@
+"""Common subexpressions: a call that was made before with the same arguments is not made again."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from operator import getitem
+from typing import Any
+
+import torch
+from torch import fx
+
+from jitpkg.codegen.aten.purity import is_random, name_of
+
+
+def share_common(graph: fx.Graph) -> int:
+    """Replace later calls by the first one; returns how many.
+
+    An op that may raise raises in its first call already.
+    """
+    seen: dict[Hashable, fx.Node] = {}
+    shared = 0
+    for node in graph.nodes:
+        if node.op != "call_function" or is_random(node):
+            continue
+        if node.target is not getitem and not name_of(node):
+            continue
+        key = (node.target, _key(node.args), _key(node.kwargs))
+        first = seen.setdefault(key, node)
+        if first is not node:
+            node.replace_all_uses_with(first)
+            graph.erase_node(node)
+            shared += 1
+    return shared
+
+
+def _key(value: Any) -> Hashable:
+    """Equal for arguments that are the same: 1 is not True, and -0.0 is not 0.0."""
+    match value:
+        case fx.Node():
+            return value
+        case float():
+            return float, value.hex()
+        case tuple() | list():
+            return tuple, tuple(map(_key, value))
+        case dict():
+            return dict, tuple((name, _key(each)) for name, each in value.items())
+        case complex() | torch.Tensor() | slice():
+            return id(value)
+        case _:
+            return type(value), value

@@ -1,0 +1,73 @@
+"""What a node does besides returning a value: which may be left out, and which may be shared."""
+
+from __future__ import annotations
+
+from operator import getitem
+from typing import Any
+
+import torch
+from torch import fx
+
+from jitpkg.codegen.aten.views import VIEWS
+
+Op = torch._ops.OpOverload
+
+
+def is_random(node: fx.Node) -> bool:
+    """Whether it draws from a random stream: then it stays, and stays in its place."""
+    return bool(node.meta.get("random"))
+
+
+def name_of(node: fx.Node) -> str:
+    """The name of the ATen op that a node calls, without namespace and overload; or nothing."""
+    target: Any = node.target
+    if not isinstance(target, Op) or target.namespace != "aten":
+        return ""
+    return target._schema.name.removeprefix("aten::")
+
+
+def is_view(node: fx.Node) -> bool:
+    """Whether its result shows the memory of its first argument."""
+    return isinstance(node.target, Op) and node.target._schema.name in VIEWS
+
+
+def may_raise(node: fx.Node) -> bool:
+    """Whether it may raise for what its arguments hold: then it stays even if nothing uses it."""
+    if node.target is getitem or is_view(node):
+        return False
+    name = name_of(node)
+    if name in _NEVER_RAISE:
+        return False
+    facts = node.meta["facts"]
+    return name not in _RAISE_ON_INTEGERS or isinstance(facts, tuple) or not _is_float(facts.dtype)
+
+
+def is_pure(node: fx.Node) -> bool:
+    """Whether a node may be left out if nothing uses it, and be shared with one like it."""
+    return node.op == "call_function" and not is_random(node) and not may_raise(node)
+
+
+def _is_float(dtype: torch.dtype) -> bool:
+    return dtype.is_floating_point or dtype.is_complex
+
+
+_RAISE_ON_INTEGERS = frozenset("floor_divide remainder fmod div pow".split())
+"""Which divide by zero, or take negative powers."""
+
+_NEVER_RAISE = frozenset(
+    """
+    abs acos add addcdiv addcmul addmm all amax amin any arange argmax argmin asin atan atan2
+    avg_pool2d bitwise_and bitwise_not bitwise_or bitwise_xor bmm cat ceil clamp clamp_max
+    clamp_min clone constant_pad_nd convolution copy cos cosh cumprod cumsum diagonal_scatter dot
+    elu empty empty_like eq erf erfc exp exp2 expm1 floor frac full full_like ge gelu gt
+    hardsigmoid hardswish hardtanh histc huber_loss isinf isnan le leaky_relu lerp linear log
+    log10 log1p log2 logical_and logical_not logical_or logical_xor logit lt masked_fill max
+    max_pool2d_with_indices maximum mean min minimum mish mm mse_loss mul mv native_batch_norm
+    native_group_norm native_layer_norm ne neg new_empty new_full new_ones new_zeros ones
+    ones_like prod reciprocal relu repeat round rsqrt rsub scalar_tensor select_scatter sigmoid
+    sign silu sin sinh slice_scatter smooth_l1_loss softplus sort sqrt stack std sub sum tan tanh
+    topk tril triu trunc var where zeros zeros_like _adaptive_avg_pool2d _log_softmax _softmax
+    _to_copy
+    """.split()
+)
+"""Ops that return for all tensors of the same facts if they return for some."""

@@ -1,0 +1,23 @@
+"""The passes over a prepared graph, in order."""
+
+from __future__ import annotations
+
+from jitpkg.codegen.aten.passes.common import share_common
+from jitpkg.codegen.aten.passes.constants import fold_constants
+from jitpkg.codegen.aten.passes.dead_code import drop_dead_code
+from jitpkg.codegen.aten.passes.no_ops import drop_no_ops
+from jitpkg.codegen.aten.passes.unshared import unshare
+from jitpkg.codegen.aten.passes.view_chains import merge_view_chains
+from jitpkg.codegen.aten.prepared import Prepared
+
+
+def simplify(prepared: Prepared) -> None:
+    """Change a graph to one that computes the same with fewer ops, bit for bit."""
+    graph = prepared.graph
+    drop_dead_code(graph)
+    fold_constants(graph)
+    merge_view_chains(graph)
+    drop_no_ops(graph)
+    share_common(graph)
+    drop_dead_code(graph)
+    unshare(prepared)
