@@ -25,11 +25,13 @@ _HOMES = {
     "reset": "jitpkg.api",
     "list_backends": "jitpkg.api",
     "register_backend": "jitpkg.api",
+    "list_mode_options": "jitpkg.codegen.options",
+    "list_options": "jitpkg.codegen.options",
     "explain": "jitpkg.explanation",
     "Explanation": "jitpkg.explanation",
     "set_logs": "jitpkg.logs",
 }
-_MODULES = ("config", "errors", "events")
+_MODULES = ("cache", "config", "errors", "events")
 
 __all__ = [  # noqa: PLE0604
     "allow_in_graph",

@@ -1,6 +1,7 @@
-"""The command line: `python -m jitpkg run script.py …` runs a program with its functions compiled.
+"""The command line: `python -m jitpkg run script.py …` runs a program with its functions compiled;
+`python -m jitpkg cache` shows what is kept on disk.
 
-The program finds everything as if Python itself ran it: `sys.argv`, `sys.path`, `__main__`, exit
+A program finds everything as if Python itself ran it: `sys.argv`, `sys.path`, `__main__`, exit
 status, and tracebacks that begin in the program.
 """
 
@@ -10,17 +11,20 @@ import argparse
 import atexit
 import builtins
 import io
+import json
 import os
 import pkgutil
 import runpy
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from importlib.machinery import SourceFileLoader, SourcelessFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
 
-from jitpkg import auto
+from jitpkg import auto, cache
+from jitpkg.messages import counted
 
 _MAIN = "__main__"
 
@@ -30,7 +34,8 @@ _OPTIONS = ("--include", "--exclude", "--backend")
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; does not return where a program ends by an exception."""
-    own, program = _split(sys.argv[1:] if arguments is None else list(arguments))
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    own, program = _split(given) if given[:1] == ["run"] else (given, [])
     parser = argparse.ArgumentParser(
         prog="python -m jitpkg", description="A just-in-time compiler for PyTorch programs."
     )
@@ -44,7 +49,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     run.add_argument("--include", metavar="PATTERNS", help="only these modules; JITPKG_INCLUDE")
     run.add_argument("--exclude", metavar="PATTERNS", help="not these modules; JITPKG_EXCLUDE")
     run.add_argument("--backend", metavar="NAME", default="eager", help="of all functions")
+    kept = commands.add_parser(
+        "cache",
+        help="show or remove the compiled kernels that are kept on disk",
+        description="Show the compiled kernels that are kept on disk, or remove them.",
+    )
+    kept.add_argument("action", nargs="?", choices=("info", "clear"), default="info")
+    kept.add_argument("--json", action="store_true", help="print it as JSON")
     options = parser.parse_args(own)
+    if options.command == "cache":
+        _cache(options.action, as_json=options.json)
+        return
     is_module = program[:1] == ["-m"]
     if is_module:
         del program[0]
@@ -62,6 +77,51 @@ def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
     while at < len(arguments) and arguments[at].startswith("-") and arguments[at] != "-m":
         at += 2 if arguments[at] in _OPTIONS else 1
     return arguments[:at], arguments[at:]
+
+
+def _cache(action: str, *, as_json: bool) -> None:
+    found = cache.info()
+    if action == "clear":
+        try:
+            removed = cache.clear()
+        except OSError as error:
+            sys.exit(f"The cache cannot be cleared: {error}")
+        print(json.dumps({"removed": removed}) if as_json else _removed(removed, found))
+    elif as_json:
+        print(json.dumps({name: _plain(getattr(found, name)) for name in cache.Info.__slots__}))
+    else:
+        print("\n".join(f"{name:9}  {text}" for name, text in _lines(found)))
+
+
+def _removed(number: int, found: cache.Info) -> str:
+    return f"{counted(number, 'file')} removed from {found.directory}"
+
+
+def _plain(value: object) -> object:
+    match value:
+        case datetime():
+            return value.isoformat(timespec="seconds")
+        case Path():
+            return str(value)
+        case _:
+            return value
+
+
+def _lines(found: cache.Info) -> Iterator[tuple[str, str]]:
+    """What `info` shows, line by line."""
+    yield "directory", str(found.directory)
+    if found.trouble is not None:
+        yield "not used", found.trouble
+        return
+    yield "files", str(found.files)
+    yield "size", f"{_size(found.bytes)} of at most {_size(found.limit)}"
+    if found.oldest is not None and found.newest is not None:
+        last, first = (when.astimezone() for when in (found.newest, found.oldest))
+        yield "last used", f"{last:%Y-%m-%d %H:%M}; the oldest {first:%Y-%m-%d %H:%M}"
+
+
+def _size(number: int) -> str:
+    return f"{number / 2**20:.1f} MiB" if number >= 2**20 else f"{number / 2**10:.0f} KiB"
 
 
 class _Program:

@@ -1,5 +1,13 @@
-"""What holds for every test: a mistake of jitpkg's own is an error, not a warning."""
+"""What holds for every test: a mistake of jitpkg's own is an error, not a warning, and nothing is
+kept in the user's own cache."""
 
+import atexit
 import os
+import shutil
+import tempfile
 
 os.environ.setdefault("JITPKG_STRICT", "1")
+
+if "JITPKG_CACHE_DIR" not in os.environ:
+    os.environ["JITPKG_CACHE_DIR"] = tempfile.mkdtemp(prefix="jitpkg-tests-")
+    atexit.register(shutil.rmtree, os.environ["JITPKG_CACHE_DIR"], ignore_errors=True)

@@ -19,6 +19,7 @@ LONGEST_FILE = 600
 DOORS = {
     "bytecode": ("jitpkg.rewriter",),
     "llvmlite": ("jitpkg.native",),
+    "platformdirs": ("jitpkg.codegen.cache",),
     "torch._dynamo": (),
     "torch._inductor": ("jitpkg.codegen",),
     "torch._subclasses": ("jitpkg.facts",),

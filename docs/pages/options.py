@@ -10,7 +10,7 @@ import textwrap
 import torch
 
 import jitpkg
-from jitpkg.api import MODES
+from jitpkg.codegen.options import MODES
 from jitpkg.config import Options
 from jitpkg.logs import TOPICS
 from pages.text import attribute_docstrings, logged, scrubbed
@@ -69,6 +69,25 @@ with jitpkg.config.patch(recompile_limit=2):
 
 Switches take `1`, `true`, `yes`, `on` or `0`, `false`, `no`, `off`.
 
+## What is kept on disk
+
+Kernels that were compiled to object code are kept for later processes of the same user, each under
+a hash of all that it was made from, so none is ever out of date. They are in the platform's cache
+directory (on Linux `~/.cache/jitpkg`); `JITPKG_CACHE_DIR` names another one, and
+`JITPKG_CACHE_DIR=off` keeps none. It is read when the first kernel is compiled.
+
+```
+python -m jitpkg cache           # where they are, how many, and what they take; --json for programs
+python -m jitpkg cache clear     # remove them, and no other file
+```
+
+`jitpkg.cache.info()` and `jitpkg.cache.clear()` do the same.
+
+They take 512 MiB at most; the least recently used go first. Object code is run, so a directory that
+belongs to another user, or that others may write into, is not used; one that is made has mode 0700.
+A file that a crash cut off, or a disk changed, counts as absent. Where nothing can be written, a
+warning says so once, and kernels are kept in memory.
+
 ## Logs
 
 Logs go through Python's `logging`: topic `graphs` to the logger `jitpkg.graphs`, and so on, each
@@ -116,15 +135,17 @@ An op that warns stays in the graph, and warns when it runs, with the program's 
 
 ## Warnings
 
-There are three, each a `jitpkg.errors.JitpkgWarning` at the line of the program that led to it:
+There are four, each a `jitpkg.errors.JitpkgWarning` at the line of the program that led to it:
 
 - a function has reached `recompile_limit`; the warning says which guard failed last. Entries that
   exist stay in use, and other calls run the original code.
 - a backend failed; the original code runs.
+- the cache on disk cannot be used; kernels are kept in memory.
 - `jitpkg` itself failed; the original code runs, and we would like to hear of it. With
   `JITPKG_STRICT=1` it raises instead.
 
-With `suppress_errors` off the last two raise, with `verbose` on they show the whole traceback.
+With `suppress_errors` off, the failures of a backend and of `jitpkg` raise; with `verbose` on, they
+show the whole traceback.
 
 ## Verifying
 

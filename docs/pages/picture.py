@@ -22,13 +22,16 @@ class Room:
 
 
 LAYERS: tuple[tuple[Room, ...], ...] = (
-    (Room("cli", ("python -m jitpkg run",)),),
+    (Room("cli", ("python -m jitpkg",)),),
     (
         Room("auto", ("compiles modules that", "are imported later")),
         Room("testing", ("compiled compared with eager;", "strategies")),
         Room("explanation", ("what compiling made", "of a function")),
     ),
-    (Room("api", ("jit, compile, reset: the one place", "that knows all rooms")),),
+    (
+        Room("api", ("jit, compile, reset: the one place", "that knows all rooms")),
+        Room("cache", ("what is kept on disk",)),
+    ),
     (
         Room("logs", ("events, written", "to logging")),
         Room("rewriter", ("how the function changes:", "hooks, dispatch, entries")),

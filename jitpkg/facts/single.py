@@ -93,6 +93,21 @@ class Singles:
         return outcome
 
 
+def of_whole_function(name: str, args: Any, kwargs: Any) -> Any:
+    """What a function returns that has a row as a whole, and draws no random numbers.
+
+    Raises:
+        Unanswered: the row does not say.
+    """
+    try:
+        made, shape = FUNCTION_ROWS[name](*args, **kwargs)
+    except Exception as error:  # whatever arguments it does not expect
+        raise Unanswered(name) from error
+    if made.random:
+        raise Unanswered(name)
+    return shape(made.tensors)
+
+
 def _at_home(leaf: Any) -> Any:
     return torch.device("cpu") if isinstance(leaf, torch.device) and leaf == META else leaf
 

@@ -9,6 +9,7 @@ from typing import Literal, assert_never
 from jitpkg.errors import InvalidArgument
 from jitpkg.native import runtime
 from jitpkg.native.extents import Extent, instructions
+from jitpkg.native.llvm import CALLS
 from jitpkg.native.signature import Output, Signature
 from jitpkg.native.symbols import dtype_code
 from jitpkg.native.text import array, string
@@ -16,11 +17,8 @@ from jitpkg.native.text import array, string
 Binding = Literal["tensors", "pointers"]
 """How native code gets tensors: it reads the Python objects, or Python passes data pointers."""
 
-ON_STACK = 4096
-"""Scratch memory up to so many bytes, where the number is known, is on the stack."""
-
 ADAPTER = ".adapter"
-SIGNATURE = ".signature"
+ABOUT = ".about"
 """Ends of the symbols that stand for an entry point under the binding "pointers"."""
 
 
@@ -49,7 +47,7 @@ def _reading_tensors(name: str, signature: Signature, kernel: str) -> Iterator[s
     steps = [
         *(_allocation(name, k, inputs + k, output) for k, output in enumerate(signature.outputs)),
         *(
-            _scratch(k, inputs + len(signature.outputs) + k, extent)
+            _scratch(name, k, inputs + len(signature.outputs) + k, extent)
             for k, extent in enumerate(signature.scratch)
         ),
     ]
@@ -59,7 +57,7 @@ def _reading_tensors(name: str, signature: Signature, kernel: str) -> Iterator[s
     yield from _arrays(signature)
     yield (
         f"  %read = call i32 @jitpkg_read(ptr %args, i64 %count, i64 {inputs}, i64 {integers},"
-        f' ptr %pointers, ptr %integers, ptr @"{name}.name")'
+        f' ptr %pointers, ptr %integers, ptr @"{name}{ABOUT}")'
     )
     yield "  %was_read = icmp eq i32 %read, 0"
     yield "  br i1 %was_read, label %step0, label %unread"
@@ -74,19 +72,16 @@ def _reading_tensors(name: str, signature: Signature, kernel: str) -> Iterator[s
         yield f"  %step{k}.done = icmp eq i32 %step{k}.status, 0"
         yield f"  br i1 %step{k}.done, label %step{k + 1}, label %finish"
         yield f"step{k + 1}:"
-    if signature.releases_gil:
-        yield "  %thread = call ptr @PyEval_SaveThread()"
-    yield from _kernel_call(signature, kernel)
-    if signature.releases_gil:
-        yield "  call void @PyEval_RestoreThread(ptr %thread)"
-    yield "  br label %finish"
+    yield from _guarded_call(signature, kernel, f"step{len(steps)}")
     yield "finish:"
     failed = "".join(f", [ -1, %step{k} ]" for k in range(len(steps)))
-    yield f"  %status = phi i32 [ %done, %step{len(steps)} ]{failed}"
+    yield f"  %status = phi i32 [ %done, %called ]{failed}"
+    for k in range(len(signature.scratch)):
+        yield from _load("ptr", f"%block{k}", "%blocks", k)
+        yield f"  call void @PyMem_RawFree(ptr %block{k})"
     yield (
         f"  %result = call ptr @jitpkg_finish(i32 %status, i64 {len(signature.outputs)},"
-        f" ptr %handles, i64 {len(signature.scratch)}, ptr %blocks,"
-        f' i32 {len(signature.failures)}, ptr @"{name}.failures", ptr @"{name}.name")'
+        f' ptr %handles, ptr @"{name}{ABOUT}")'
     )
     yield "  ret ptr %result"
     yield "}"
@@ -94,7 +89,7 @@ def _reading_tensors(name: str, signature: Signature, kernel: str) -> Iterator[s
 
 def _taking_pointers(name: str, signature: Signature, kernel: str) -> Iterator[str]:
     """A C function for `jitpkg.native.pointers`, and the signature for it to read."""
-    yield string(name + SIGNATURE, signature.text())
+    yield string(name + ABOUT, f"{name} {signature.text()}")
     yield f'define i32 @"{name}{ADAPTER}"(ptr %pointers, ptr %integers) {{'
     for k in range(signature.integers):
         yield from _load("i64", f"%i{k}", "%integers", k)
@@ -104,14 +99,7 @@ def _taking_pointers(name: str, signature: Signature, kernel: str) -> Iterator[s
 
 
 def _constants(name: str, signature: Signature) -> Iterator[str]:
-    yield string(f"{name}.name", name)
-    rows = []
-    for k, failure in enumerate(signature.failures):
-        yield string(f"{name}.failure{k}", failure.message)
-        rows.append(f'{{ ptr @PyExc_{failure.exception}, ptr @"{name}.failure{k}" }}')
-    for exception in sorted({failure.exception for failure in signature.failures}):
-        yield f"@PyExc_{exception} = external global ptr"
-    yield f'@"{name}.failures" = constant {array("{ ptr, ptr }", rows)}'
+    yield string(name + ABOUT, f"{name} {signature.text()}")
     for k, output in enumerate(signature.outputs):
         for what, extents in (("sizes", output.sizes), ("strides", output.strides)):
             if _known(extents):
@@ -154,15 +142,46 @@ def _allocation(name: str, k: int, position: int, output: Output) -> Step:
             lines += [*computed, *_store("i64", operand, f"%{what}", dim, str(k))]
     handle, pointer = f"%handle{k}.at", f"%pointer{position}.at"
     lines += [_at("ptr", handle, "%handles", k), _at("ptr", pointer, "%pointers", position)]
-    call = f"i64 {len(output.sizes)}, {', '.join(arrays)}, i32 {code}, ptr {handle}, ptr {pointer}"
-    return lines, f"@jitpkg_allocate({call})"
+    of = f"i64 {len(output.sizes)}, {', '.join(arrays)}, i32 {code}, ptr {handle}, ptr {pointer}"
+    return lines, f'@jitpkg_allocate({of}, ptr @"{name}{ABOUT}")'
 
 
-def _scratch(k: int, position: int, extent: Extent) -> Step:
+def _scratch(name: str, k: int, position: int, extent: Extent) -> Step:
     lines, operand = instructions(extent, f"scratch{k}")
     block, pointer = f"%block{k}.at", f"%pointer{position}.at"
     lines += [_at("ptr", block, "%blocks", k), _at("ptr", pointer, "%pointers", position)]
-    return lines, f"@jitpkg_scratch(i64 {operand}, ptr {block}, ptr {pointer})"
+    return (
+        lines,
+        f'@jitpkg_scratch(i64 {operand}, ptr {block}, ptr {pointer}, ptr @"{name}{ABOUT}")',
+    )
+
+
+def _guarded_call(signature: Signature, kernel: str, begin: str) -> Iterator[str]:
+    """The call of the kernel, with or without the GIL: from a block on, to the block `called`."""
+    release = signature.releases_gil
+    if isinstance(release, str):
+        lines, work = instructions(release, "work")
+        yield from lines
+        yield f"  %is_long = icmp sgt i64 {work}, 0"
+        yield "  br i1 %is_long, label %release, label %call"
+        yield "release:"
+    if release:
+        yield "  %released = call ptr @PyEval_SaveThread()"
+    if isinstance(release, str):
+        yield "  br label %call"
+        yield "call:"
+        yield f"  %thread = phi ptr [ null, %{begin} ], [ %released, %release ]"
+    yield from _kernel_call(signature, kernel)
+    if isinstance(release, str):
+        yield "  %was_long = icmp ne ptr %thread, null"
+        yield "  br i1 %was_long, label %restore, label %called"
+        yield "restore:"
+    if release:
+        thread = "%thread" if isinstance(release, str) else "%released"
+        yield f"  call void @PyEval_RestoreThread(ptr {thread})"
+    yield "  br label %called"
+    yield "called:"
+    yield "  br label %finish"
 
 
 def _kernel_call(signature: Signature, kernel: str) -> Iterator[str]:
@@ -171,6 +190,7 @@ def _kernel_call(signature: Signature, kernel: str) -> Iterator[str]:
         yield from _load("ptr", f"%p{k}", "%pointers", k)
     arguments = [f"ptr %p{k}" for k in range(pointers)]
     arguments += [f"i64 %i{k}" for k in range(signature.integers)]
+    yield f"; {CALLS}{kernel}: i32 ({', '.join(argument.split()[0] for argument in arguments)})"
     yield f'  %done = call i32 @"{kernel}"({", ".join(arguments)})'
 
 

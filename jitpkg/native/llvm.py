@@ -5,6 +5,7 @@ The one importer of `llvmlite`, at the first use.
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 from collections.abc import Callable, Mapping
@@ -28,7 +29,22 @@ LINKED_TOGETHER = 32
 MARK = "jitpkg_object"
 """A symbol of every object: asking for it makes LLVM link the object at once."""
 
-_LOCK = threading.RLock()
+CALLS = "calls @"
+"""Begins a comment, as in `; calls @kernel: i32 (ptr, i64)`: LLVM does not compare a call's types
+with the function's, which would crash."""
+
+
+def process_lock() -> threading.RLock:
+    """A lock that no other thread holds when the process forks: the child could never get it."""
+    lock = threading.RLock()
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(
+            before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release
+        )
+    return lock
+
+
+_LOCK = process_lock()
 """Held while LLVM starts, compiles or links."""
 
 
@@ -87,19 +103,23 @@ def _start(binding: ModuleType, version: str) -> Llvm:
     binding.initialize_native_asmprinter()
     kind = binding.Target.from_default_triple()
     cpu = binding.get_host_cpu_name()
-    features = binding.get_host_cpu_features()
+    try:
+        features = dict(binding.get_host_cpu_features())
+    except RuntimeError:  # LLVM cannot find out on every kind of machine
+        features = {}
+    switches = ",".join(f"{'+' if there else '-'}{name}" for name, there in features.items())
 
     def machine() -> Any:
         return kind.create_target_machine(
             cpu=cpu,
-            features=features.flatten(),
+            features=switches,
             opt=CODEGEN_LEVEL,
             codemodel="jitdefault",
             jit=True,
         )
 
     linkers = _Linkers(binding, machine)
-    return Llvm(binding, version, kind.triple, cpu, dict(features), machine(), linkers)
+    return Llvm(binding, version, kind.triple, cpu, features, machine(), linkers)
 
 
 def compile_ir(text: str) -> bytes:
@@ -126,9 +146,17 @@ def compile_ir(text: str) -> bytes:
         except RuntimeError as error:
             line = _mentioned(str(error), text)
             raise NativeError(_refused("verify", str(error), text, line)) from None
+        for call in re.finditer(rf"^; {CALLS}(\S+): (.*)$", text, re.MULTILINE):
+            _check_call(module, call[1], call[2])
         module.triple = using.triple
         module.data_layout = str(using.machine.target_data)
         return bytes(using.machine.emit_object(module))
+
+
+def _check_call(module: Any, name: str, wanted: str) -> None:
+    found = str(module.get_function(name).global_value_type)
+    if found != wanted:
+        raise NativeError(f"{name!r} is {found}, and is called as {wanted}")
 
 
 def _refused(verb: str, error: str, text: str, line: int) -> str:
@@ -150,9 +178,10 @@ def _mentioned(error: str, text: str) -> int:
 class Library:
     """Object code, in memory for as long as this lives."""
 
-    def __init__(self, linker: Any, name: str, tracker: Any) -> None:
+    def __init__(self, linker: Any, name: str, tracker: Any, needs: object) -> None:
         self._linker = linker
         self._name = name
+        self._needs = needs
         # Any tracker that is let go of frees the code, those of lookups too.
         self._trackers = {MARK: tracker}
 
@@ -178,23 +207,37 @@ class Library:
         return found
 
 
-def link(object_code: bytes, imports: Mapping[str, int]) -> Library:
+def link(object_code: bytes, imports: Mapping[str, int], needs: object = None) -> Library:
     """Put object code into memory; `imports` says where what it does not define is.
+
+    `needs` lives as long as the code.
 
     Raises:
         NativeError: LLVM is not there, this is no object code, or a symbol is missing.
     """
     using = llvm()
     builder = using.binding.JITLibraryBuilder().add_object_img(object_code)
+    sleef = b"Sleef_" in object_code  # a quick look for many names
     for name, address in imports.items():
-        if name.encode() in object_code:
+        if (sleef or not name.startswith("Sleef_")) and name.encode() in object_code:
             builder.import_symbol(name, address)
     with _LOCK:
         linker, name = using.linkers.next()
         try:
-            return Library(linker, name, builder.export_symbol(MARK).link(linker, name))
+            return Library(linker, name, builder.export_symbol(MARK).link(linker, name), needs)
         except RuntimeError as error:
-            raise NativeError(f"LLVM cannot link this code: {error}") from None
+            missing = _missing(object_code, str(error), imports)
+            raise NativeError(f"LLVM cannot link this code: {error}{missing}") from None
+
+
+def _missing(object_code: bytes, error: str, imports: Mapping[str, int]) -> str:
+    """Names in object code that it does not define, by what the linker says, nor gets."""
+    if "symbols" not in error:
+        return ""
+    known = {*imports, *re.findall(r"[\w.$#]+", error)}
+    names = re.findall(rb"(?<=\0)[A-Za-z_][\w.$#]*(?=\0)", object_code)
+    lacking = sorted({name.decode() for name in names} - known)
+    return f"; it may lack {', '.join(lacking)}" if lacking else ""
 
 
 class _Linkers:

@@ -6,7 +6,6 @@ microseconds a call.
 
 from __future__ import annotations
 
-import builtins
 import ctypes
 import operator
 from collections.abc import Callable
@@ -14,12 +13,11 @@ from typing import Any
 
 import torch
 
-from jitpkg.native.entry import ADAPTER, SIGNATURE
+from jitpkg.native.entry import ABOUT, ADAPTER
 from jitpkg.native.extents import value
 from jitpkg.native.llvm import Library
-from jitpkg.native.signature import Output, Signature, from_text
-
-TENSORS = (torch.Tensor, torch.nn.Parameter)
+from jitpkg.native.refusals import TENSORS, Kind, described, explain
+from jitpkg.native.signature import Output, Signature
 
 
 def binds(library: Library, symbol: str) -> bool:
@@ -29,21 +27,23 @@ def binds(library: Library, symbol: str) -> bool:
 
 def function(library: Library, symbol: str, name: str, doc: str) -> Callable[..., Any]:
     """A Python function that calls an entry point."""
-    signature = from_text(ctypes.string_at(library.address(symbol + SIGNATURE)).decode())
-    make = ctypes.CFUNCTYPE if signature.releases_gil else ctypes.PYFUNCTYPE
-    adapter = make(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(
-        library.address(symbol + ADAPTER)
-    )
+    about = ctypes.string_at(library.address(symbol + ABOUT)).decode()
+    _, signature = described(about)
+    kinds = ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p
+    address = library.address(symbol + ADAPTER)
+    holding, releasing = ctypes.PYFUNCTYPE(*kinds)(address), ctypes.CFUNCTYPE(*kinds)(address)
 
     def launch(*args: Any) -> Any:
-        tensors, integers = _read(signature, name, args)
+        tensors, integers = _read(about, signature, args)
         outputs = [_allocated(output, integers) for output in signature.outputs]
-        scratch = [_scratch(value(extent, integers)) for extent in signature.scratch]
+        scratch = [_scratch(about, value(extent, integers)) for extent in signature.scratch]
         addresses = [tensor.data_ptr() for tensor in [*tensors, *outputs, *scratch]]
         pointers = (ctypes.c_void_p * len(addresses))(*addresses)
-        status = adapter(pointers, (ctypes.c_int64 * len(integers))(*integers))
+        release = value(signature.releases_gil, integers) > 0
+        call = releasing if release else holding
+        status = call(pointers, (ctypes.c_int64 * len(integers))(*integers))
         if status:
-            raise _error(signature, name, status)
+            raise explain(Kind.STATUS, about, status, None)
         match outputs:
             case []:
                 return None
@@ -59,17 +59,16 @@ def function(library: Library, symbol: str, name: str, doc: str) -> Callable[...
 
 
 def _read(
-    signature: Signature, name: str, args: tuple[Any, ...]
+    about: str, signature: Signature, args: tuple[Any, ...]
 ) -> tuple[tuple[torch.Tensor, ...], list[int]]:
-    wanted = signature.inputs + signature.integers
-    if len(args) != wanted:
-        raise TypeError(f"{name}() takes {wanted} arguments, {len(args)} were given")
+    if len(args) != signature.inputs + signature.integers:
+        raise explain(Kind.COUNT, about, len(args), None)
     tensors = args[: signature.inputs]
     for k, tensor in enumerate(tensors):
         if type(tensor) not in TENSORS:
-            raise TypeError(f"argument {k} of {name}() must be a torch.Tensor, not {type(tensor)}")
+            raise explain(Kind.TYPE, about, k, tensor)
         if tensor.data_ptr() == 0 and tensor.numel():
-            raise RuntimeError(f"argument {k} of {name}() is a tensor without memory")
+            raise explain(Kind.MEMORY, about, k, tensor)
     return tensors, [_integer(given) for given in args[signature.inputs :]]
 
 
@@ -86,15 +85,7 @@ def _allocated(output: Output, integers: list[int]) -> torch.Tensor:
     return torch.empty_strided(sizes, strides, dtype=output.dtype, device="cpu")
 
 
-def _scratch(size: int) -> torch.Tensor:
+def _scratch(about: str, size: int) -> torch.Tensor:
     if size < 0:
-        raise ValueError("scratch memory below 0")
+        raise explain(Kind.SCRATCH, about, size, None)
     return torch.empty(size, dtype=torch.uint8, device="cpu")
-
-
-def _error(signature: Signature, name: str, status: int) -> Exception:
-    if not 0 < status <= len(signature.failures):
-        return RuntimeError(f"{name}() failed with status {status}")
-    failure = signature.failures[status - 1]
-    error: Exception = getattr(builtins, failure.exception)(failure.message)
-    return error

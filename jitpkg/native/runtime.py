@@ -5,50 +5,38 @@ It is compiled once per process, with the self-test.
 
 from __future__ import annotations
 
-from jitpkg.native import symbols
+from string import Template
+
+from jitpkg.native.refusals import Kind
 from jitpkg.native.text import string
 
 DECLARATIONS = (
     "declare i32 @jitpkg_read(ptr, i64, i64, i64, ptr, ptr, ptr)",
-    "declare i32 @jitpkg_allocate(i64, ptr, ptr, i32, ptr, ptr)",
-    "declare i32 @jitpkg_scratch(i64, ptr, ptr)",
-    "declare ptr @jitpkg_finish(i32, i64, ptr, i64, ptr, i32, ptr, ptr)",
+    "declare i32 @jitpkg_allocate(i64, ptr, ptr, i32, ptr, ptr, ptr)",
+    "declare i32 @jitpkg_scratch(i64, ptr, ptr, ptr)",
+    "declare ptr @jitpkg_finish(i32, i64, ptr, ptr)",
+    "declare void @PyMem_RawFree(ptr)",
     "declare ptr @PyEval_SaveThread()",
     "declare void @PyEval_RestoreThread(ptr)",
 )
 """What entry points call, as they declare it. A status of 0 is success; else an error is set."""
 
-
 EXPORTS = ("jitpkg_read", "jitpkg_allocate", "jitpkg_scratch", "jitpkg_finish")
-
-MESSAGES = {
-    "text.count": "%s() takes %zd arguments, %zd were given",
-    "text.type": "argument %zd of %s() must be a torch.Tensor, not %R",
-    "text.argument": "argument %zd of %s(): %s",
-    "text.memory": "argument %zd of %s() is a tensor without memory",
-    "text.scratch": "scratch memory below 0",
-    "text.status": "%s() failed with status %d",
-    "text.what": "torch refused; it has written why to stderr",
-}
-"""The words of errors, for `PyErr_Format`."""
 
 
 def text() -> str:
     """The module."""
-    told = symbols.has("torch_exception_get_what_without_backtrace")
-    messages = [string(name, message) for name, message in MESSAGES.items()]
-    return "\n".join([*messages, _TEXT, _TOLD if told else _UNTOLD])
+    kinds = {kind.name: kind.value for kind in Kind}
+    return f"{string('jitpkg_format', 'isnO')}\n{_TEXT.substitute(kinds)}"
 
 
 # Layout of CPython's and torch's objects, which the self-test checks: the type at 8, and at 16,
 # in a tensor, the `at::Tensor` whose address is its handle in torch's C interface.
-_TEXT = r"""
+_TEXT = Template("""
 @jitpkg_Tensor = external global i8
 @jitpkg_Parameter = external global i8
 @_Py_NoneStruct = external global i8
-@PyExc_RuntimeError = external global ptr
-@PyExc_TypeError = external global ptr
-@PyExc_ValueError = external global ptr
+@jitpkg_explain = external global i8
 
 declare i32 @aoti_torch_get_data_ptr(ptr, ptr)
 declare i32 @aoti_torch_get_numel(ptr, ptr)
@@ -57,122 +45,115 @@ declare i32 @aoti_torch_delete_tensor_object(ptr)
 declare ptr @THPVariable_Wrap(ptr)
 declare i64 @PyLong_AsLongLong(ptr)
 declare ptr @PyErr_Occurred()
-declare ptr @PyErr_NoMemory()
-declare void @PyErr_SetString(ptr, ptr)
-declare ptr @PyErr_Format(ptr, ptr, ...)
+declare void @PyErr_SetObject(ptr, ptr)
+declare ptr @PyObject_CallFunction(ptr, ptr, ...)
 declare ptr @PyTuple_New(i64)
 declare i32 @PyTuple_SetItem(ptr, i64, ptr)
 declare void @Py_IncRef(ptr)
 declare void @Py_DecRef(ptr)
 declare ptr @PyMem_RawMalloc(i64)
-declare void @PyMem_RawFree(ptr)
 
+; Raises what Python says that the exception is.
+define internal void @jitpkg_raise(i32 %kind, ptr %about, i64 %number, ptr %given) {
+start:
+  %error = call ptr (ptr, ptr, ...) @PyObject_CallFunction(
+      ptr @jitpkg_explain, ptr @jitpkg_format, i32 %kind, ptr %about, i64 %number, ptr %given)
+  %none = icmp eq ptr %error, null
+  br i1 %none, label %done, label %set
+
+set:
+  %class.at = getelementptr i8, ptr %error, i64 8
+  %class = load ptr, ptr %class.at
+  call void @PyErr_SetObject(ptr %class, ptr %error)
+  call void @Py_DecRef(ptr %error)
+  br label %done
+
+done:
+  ret void
+}
 
 ; The data pointers of tensors, then integers, from the arguments of a call.
 define i32 @jitpkg_read(ptr %args, i64 %count, i64 %tensors, i64 %integers, ptr %pointers,
-    ptr %numbers, ptr %name) {
+    ptr %numbers, ptr %about) {
 start:
   %elements = alloca i64
   %wanted = add i64 %tensors, %integers
   %counted = icmp eq i64 %count, %wanted
-  br i1 %counted, label %tensor, label %miscounted
+  br i1 %counted, label %argument, label %wrong
 
-miscounted:
-  %type_error.0 = load ptr, ptr @PyExc_TypeError
-  call ptr (ptr, ptr, ...) @PyErr_Format(
-      ptr %type_error.0, ptr @text.count, ptr %name, i64 %wanted, i64 %count)
-  ret i32 -1
+argument:
+  %k = phi i64 [ 0, %start ], [ %next, %pointed ], [ %next, %empty ], [ %next, %converted ]
+  %next = add i64 %k, 1
+  %object.at = getelementptr ptr, ptr %args, i64 %k
+  %more = icmp slt i64 %k, %count
+  br i1 %more, label %which, label %done
+
+done:
+  ret i32 0
+
+which:
+  %object = load ptr, ptr %object.at
+  %is_first = icmp slt i64 %k, %tensors
+  br i1 %is_first, label %tensor, label %integer
 
 tensor:
-  %k = phi i64 [ 0, %start ], [ %k.next, %kept ]
-  %more = icmp slt i64 %k, %tensors
-  br i1 %more, label %look, label %integer
-
-look:
-  %object.at = getelementptr ptr, ptr %args, i64 %k
-  %object = load ptr, ptr %object.at
   %type.at = getelementptr i8, ptr %object, i64 8
   %type = load ptr, ptr %type.at
   %is_tensor = icmp eq ptr %type, @jitpkg_Tensor
   %is_parameter = icmp eq ptr %type, @jitpkg_Parameter
   %right = or i1 %is_tensor, %is_parameter
-  br i1 %right, label %point, label %mistyped
-
-mistyped:
-  %type_error.1 = load ptr, ptr @PyExc_TypeError
-  call ptr (ptr, ptr, ...) @PyErr_Format(
-      ptr %type_error.1, ptr @text.type, i64 %k, ptr %name, ptr %type)
-  ret i32 -1
+  br i1 %right, label %point, label %wrong
 
 point:
   %handle = getelementptr i8, ptr %object, i64 16
   %pointer.at = getelementptr ptr, ptr %pointers, i64 %k
   %status = call i32 @aoti_torch_get_data_ptr(ptr %handle, ptr %pointer.at)
   %had = icmp eq i32 %status, 0
-  br i1 %had, label %pointed, label %refused
-
-refused:
-  %runtime_error.0 = load ptr, ptr @PyExc_RuntimeError
-  %what = call ptr @jitpkg_what()
-  call ptr (ptr, ptr, ...) @PyErr_Format(
-      ptr %runtime_error.0, ptr @text.argument, i64 %k, ptr %name, ptr %what)
-  ret i32 -1
+  br i1 %had, label %pointed, label %wrong
 
 pointed:
   %pointer = load ptr, ptr %pointer.at
   %null = icmp eq ptr %pointer, null
-  br i1 %null, label %empty, label %kept
+  br i1 %null, label %empty, label %argument
 
 empty:
   store i64 1, ptr %elements
   call i32 @aoti_torch_get_numel(ptr %handle, ptr %elements)
   %numel = load i64, ptr %elements
   %none = icmp eq i64 %numel, 0
-  br i1 %none, label %kept, label %bare
-
-bare:
-  %runtime_error.1 = load ptr, ptr @PyExc_RuntimeError
-  call ptr (ptr, ptr, ...) @PyErr_Format(ptr %runtime_error.1, ptr @text.memory, i64 %k, ptr %name)
-  ret i32 -1
-
-kept:
-  %k.next = add i64 %k, 1
-  br label %tensor
+  br i1 %none, label %argument, label %wrong
 
 integer:
-  %j = phi i64 [ 0, %tensor ], [ %j.next, %stored ]
-  %more.j = icmp slt i64 %j, %integers
-  br i1 %more.j, label %convert, label %done
-
-convert:
-  %position = add i64 %tensors, %j
-  %integer.at = getelementptr ptr, ptr %args, i64 %position
-  %integer.object = load ptr, ptr %integer.at
-  %number = call i64 @PyLong_AsLongLong(ptr %integer.object)
+  %number = call i64 @PyLong_AsLongLong(ptr %object)
   %suspect = icmp eq i64 %number, -1
-  br i1 %suspect, label %ask, label %stored
+  br i1 %suspect, label %ask, label %converted
 
 ask:
   %error = call ptr @PyErr_Occurred()
   %clear = icmp eq ptr %error, null
-  br i1 %clear, label %stored, label %unconverted
+  br i1 %clear, label %converted, label %raised
 
-unconverted:
-  ret i32 -1
-
-stored:
+converted:
+  %j = sub i64 %k, %tensors
   %number.at = getelementptr i64, ptr %numbers, i64 %j
   store i64 %number, ptr %number.at
-  %j.next = add i64 %j, 1
-  br label %integer
+  br label %argument
 
-done:
-  ret i32 0
+wrong:
+  %kind = phi i32 [ $COUNT, %start ], [ $TYPE, %tensor ], [ $REFUSED, %point ], [ $MEMORY, %empty ]
+  %which_one = phi i64 [ %count, %start ], [ %k, %tensor ], [ %k, %point ], [ %k, %empty ]
+  %given = phi ptr [ @_Py_NoneStruct, %start ], [ %object, %tensor ], [ %object, %point ],
+      [ %object, %empty ]
+  call void @jitpkg_raise(i32 %kind, ptr %about, i64 %which_one, ptr %given)
+  br label %raised
+
+raised:
+  ret i32 -1
 }
 
 ; A new tensor on the CPU: its handle, and where its elements are.
 define i32 @jitpkg_allocate(i64 %dims, ptr %sizes, ptr %strides, i32 %dtype, ptr %handle.at,
-    ptr %pointer.at) {
+    ptr %pointer.at, ptr %about) {
 start:
   %made = call i32 @aoti_torch_empty_strided(i64 %dims, ptr %sizes, ptr %strides, i32 %dtype,
       i32 0, i32 0, ptr %handle.at)
@@ -189,31 +170,22 @@ done:
   ret i32 0
 
 refused:
-  %runtime_error = load ptr, ptr @PyExc_RuntimeError
-  %what = call ptr @jitpkg_what()
-  call void @PyErr_SetString(ptr %runtime_error, ptr %what)
+  call void @jitpkg_raise(i32 $ALLOCATION, ptr %about, i64 0, ptr @_Py_NoneStruct)
   ret i32 -1
 }
 
 ; Memory that is aligned to 64 bytes, and the block to free.
-define i32 @jitpkg_scratch(i64 %bytes, ptr %block.at, ptr %pointer.at) {
+define i32 @jitpkg_scratch(i64 %bytes, ptr %block.at, ptr %pointer.at, ptr %about) {
 start:
   %negative = icmp slt i64 %bytes, 0
-  br i1 %negative, label %wrong, label %take
-
-wrong:
-  %value_error = load ptr, ptr @PyExc_ValueError
-  call void @PyErr_SetString(ptr %value_error, ptr @text.scratch)
-  ret i32 -1
-
-take:
-  %size = add i64 %bytes, 64
+  %more = add i64 %bytes, 64
+  %size = select i1 %negative, i64 -1, i64 %more
   %block = call ptr @PyMem_RawMalloc(i64 %size)
   %null = icmp eq ptr %block, null
   br i1 %null, label %full, label %align
 
 full:
-  call ptr @PyErr_NoMemory()
+  call void @jitpkg_raise(i32 $SCRATCH, ptr %about, i64 %bytes, ptr @_Py_NoneStruct)
   ret i32 -1
 
 align:
@@ -226,25 +198,9 @@ align:
   ret i32 0
 }
 
-; Frees what a call has taken, and returns its results or raises. Handles and blocks may be null.
-define ptr @jitpkg_finish(i32 %status, i64 %outputs, ptr %handles, i64 %scratch, ptr %blocks,
-    i32 %failures, ptr %failure, ptr %name) {
+; The results of a call, or an error; lets go of the handles, which may be null after an error.
+define ptr @jitpkg_finish(i32 %status, i64 %outputs, ptr %handles, ptr %about) {
 start:
-  br label %block
-
-block:
-  %b = phi i64 [ 0, %start ], [ %b.next, %free ]
-  %b.more = icmp slt i64 %b, %scratch
-  br i1 %b.more, label %free, label %freed
-
-free:
-  %block.at = getelementptr ptr, ptr %blocks, i64 %b
-  %taken = load ptr, ptr %block.at
-  call void @PyMem_RawFree(ptr %taken)
-  %b.next = add i64 %b, 1
-  br label %block
-
-freed:
   %fine = icmp eq i32 %status, 0
   br i1 %fine, label %results, label %failed
 
@@ -265,98 +221,58 @@ one:
   ret ptr %result
 
 several:
-  %tuple = call ptr @PyTuple_New(i64 %outputs)
-  %no_tuple = icmp eq ptr %tuple, null
-  br i1 %no_tuple, label %drop, label %item
+  %made = call ptr @PyTuple_New(i64 %outputs)
+  br label %item
+
+failed:
+  %error = call ptr @PyErr_Occurred()
+  %untold = icmp eq ptr %error, null
+  br i1 %untold, label %tell, label %item
+
+tell:
+  %wide = sext i32 %status to i64
+  call void @jitpkg_raise(i32 $STATUS, ptr %about, i64 %wide, ptr @_Py_NoneStruct)
+  br label %item
 
 item:
-  %k = phi i64 [ 0, %several ], [ %k.next, %set ]
-  %k.more = icmp slt i64 %k, %outputs
-  br i1 %k.more, label %wrap, label %complete
+  %tuple = phi ptr [ %made, %several ], [ null, %failed ], [ null, %tell ], [ %kept, %next ]
+  %k = phi i64 [ 0, %several ], [ 0, %failed ], [ 0, %tell ], [ %k.next, %next ]
+  %more = icmp slt i64 %k, %outputs
+  br i1 %more, label %look, label %done
 
-complete:
+done:
   ret ptr %tuple
 
-wrap:
+look:
   %handle.at = getelementptr ptr, ptr %handles, i64 %k
   %handle = load ptr, ptr %handle.at
-  %tensor = call ptr @THPVariable_Wrap(ptr %handle)
-  call i32 @aoti_torch_delete_tensor_object(ptr %handle)
-  store ptr null, ptr %handle.at
-  %no_tensor = icmp eq ptr %tensor, null
-  br i1 %no_tensor, label %undo, label %set
+  %dropping = icmp eq ptr %tuple, null
+  br i1 %dropping, label %drop, label %wrap
 
-set:
-  call i32 @PyTuple_SetItem(ptr %tuple, i64 %k, ptr %tensor)
-  %k.next = add i64 %k, 1
-  br label %item
+wrap:
+  %tensor = call ptr @THPVariable_Wrap(ptr %handle)
+  %lost = icmp eq ptr %tensor, null
+  br i1 %lost, label %undo, label %set
 
 undo:
   call void @Py_DecRef(ptr %tuple)
   br label %drop
 
-failed:
-  %error = call ptr @PyErr_Occurred()
-  %untold = icmp eq ptr %error, null
-  br i1 %untold, label %tell, label %drop
-
-tell:
-  %row = sub i32 %status, 1
-  %in_table = icmp ult i32 %row, %failures
-  br i1 %in_table, label %table, label %unknown
-
-table:
-  %class.at.at = getelementptr {ptr, ptr}, ptr %failure, i32 %row, i32 0
-  %class.at = load ptr, ptr %class.at.at
-  %class = load ptr, ptr %class.at
-  %words.at = getelementptr {ptr, ptr}, ptr %failure, i32 %row, i32 1
-  %words = load ptr, ptr %words.at
-  call void @PyErr_SetString(ptr %class, ptr %words)
-  br label %drop
-
-unknown:
-  %runtime_error = load ptr, ptr @PyExc_RuntimeError
-  call ptr (ptr, ptr, ...) @PyErr_Format(
-      ptr %runtime_error, ptr @text.status, ptr %name, i32 %status)
+set:
+  call i32 @PyTuple_SetItem(ptr %tuple, i64 %k, ptr %tensor)
   br label %drop
 
 drop:
-  br label %dropping
-
-dropping:
-  %d = phi i64 [ 0, %drop ], [ %d.next, %next ]
-  %d.more = icmp slt i64 %d, %outputs
-  br i1 %d.more, label %delete, label %raised
+  %kept = phi ptr [ %tuple, %set ], [ null, %look ], [ null, %undo ]
+  %gone = icmp eq ptr %handle, null
+  br i1 %gone, label %next, label %delete
 
 delete:
-  %left.at = getelementptr ptr, ptr %handles, i64 %d
-  %left = load ptr, ptr %left.at
-  %gone = icmp eq ptr %left, null
-  br i1 %gone, label %next, label %let_go
-
-let_go:
-  call i32 @aoti_torch_delete_tensor_object(ptr %left)
+  call i32 @aoti_torch_delete_tensor_object(ptr %handle)
   br label %next
 
 next:
-  %d.next = add i64 %d, 1
-  br label %dropping
-
-raised:
-  ret ptr null
+  %k.next = add i64 %k, 1
+  br label %item
 }
-"""
-
-_TOLD = """
-declare ptr @torch_exception_get_what_without_backtrace()
-define internal ptr @jitpkg_what() {
-  %what = call ptr @torch_exception_get_what_without_backtrace()
-  ret ptr %what
-}
-"""
-
-_UNTOLD = """
-define internal ptr @jitpkg_what() {
-  ret ptr @text.what
-}
-"""
+""")

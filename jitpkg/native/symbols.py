@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 
@@ -33,40 +36,48 @@ SYMBOLS = (
     Symbol("memcpy", "process", "LLVM makes calls of it from plain copies"),
     Symbol("memset", "process", "LLVM makes calls of it from plain stores"),
     Symbol("memmove", "process", "LLVM makes calls of it from plain copies"),
+    Symbol("fmod", "process", "LLVM makes calls of it from `frem`"),
+    Symbol("fmodf", "process", "LLVM makes calls of it from `frem`"),
     Symbol("aoti_torch_get_data_ptr", "torch", "where a tensor's elements are"),
     Symbol("aoti_torch_get_numel", "torch", "whether a tensor may be without memory"),
     Symbol("aoti_torch_empty_strided", "torch", "memory for results"),
     Symbol("aoti_torch_delete_tensor_object", "torch", "lets go of what the former made"),
-    Symbol("torch_exception_get_what_without_backtrace", "torch", "why torch refused (from 2.13)"),
     Symbol(
         "THPVariable_Wrap",
         "torch",
         "the Python object of a result",
         ("_Z16THPVariable_WrapRKN2at10TensorBaseE",),
     ),
-    Symbol("PyErr_Format", "python", "errors"),
-    Symbol("PyErr_NoMemory", "python", "errors"),
     Symbol("PyErr_Occurred", "python", "errors"),
-    Symbol("PyErr_SetString", "python", "errors"),
+    Symbol("PyErr_SetObject", "python", "errors"),
     Symbol("PyEval_RestoreThread", "python", "takes the GIL again"),
     Symbol("PyEval_SaveThread", "python", "releases the GIL"),
-    Symbol("PyExc_FloatingPointError", "python", "errors that a kernel may report"),
-    Symbol("PyExc_IndexError", "python", "errors that a kernel may report"),
-    Symbol("PyExc_MemoryError", "python", "errors that a kernel may report"),
-    Symbol("PyExc_OverflowError", "python", "errors that a kernel may report"),
-    Symbol("PyExc_RuntimeError", "python", "errors that a kernel may report"),
-    Symbol("PyExc_TypeError", "python", "wrong arguments"),
-    Symbol("PyExc_ValueError", "python", "errors that a kernel may report"),
-    Symbol("PyExc_ZeroDivisionError", "python", "errors that a kernel may report"),
+    Symbol("PyGILState_Check", "python", "the self-test asks whether the GIL was released"),
     Symbol("PyLong_AsLongLong", "python", "integer arguments"),
     Symbol("PyMem_RawFree", "python", "scratch memory"),
     Symbol("PyMem_RawMalloc", "python", "scratch memory, seen by tracemalloc"),
+    Symbol("PyObject_CallFunction", "python", "errors, which Python makes"),
     Symbol("PyTuple_New", "python", "several results"),
     Symbol("PyTuple_SetItem", "python", "several results"),
     Symbol("Py_DecRef", "python", "drops results when the last one fails"),
     Symbol("Py_IncRef", "python", "None, before it became immortal"),
     Symbol("_Py_NoneStruct", "python", "no result"),
 )
+
+_SLEEF_FUNCTIONS = (
+    *("exp_u10", "exp2_u10", "expm1_u10", "log_u10", "log2_u10", "log10_u10", "log1p_u10"),
+    *("sin_u10", "cos_u10", "tan_u10", "asin_u10", "acos_u10", "atan_u10", "atan2_u10"),
+    *("sinh_u10", "cosh_u10", "tanh_u10", "asinh_u10", "acosh_u10", "atanh_u10"),
+    *("erf_u10", "erfc_u15", "pow_u10", "hypot_u05", "fmod"),
+)
+
+SLEEF = tuple(
+    Symbol(f"Sleef_{name.replace('_', f'{lanes}_') if '_' in name else name + lanes}", "torch", why)
+    for name in _SLEEF_FUNCTIONS
+    for lanes in ("f4", "f8", "f16", "d2", "d4", "d8")
+    for why in ("functions of vectors",)
+)
+"""Those of the Sleef library, which is a part of torch's. A machine has those of its vectors."""
 
 TYPES: Mapping[str, type] = MappingProxyType(
     {"jitpkg_Tensor": torch.Tensor, "jitpkg_Parameter": torch.nn.Parameter}
@@ -83,7 +94,7 @@ def has(symbol: str) -> bool:
 def addresses() -> Mapping[str, int]:
     """Every symbol that is there, and where."""
     found = {name: id(cls) for name, cls in TYPES.items()}
-    for symbol in SYMBOLS:
+    for symbol in (*SYMBOLS, *SLEEF):
         address = _address(symbol)
         if address is not None:
             found[symbol.name] = address
@@ -91,38 +102,51 @@ def addresses() -> Mapping[str, int]:
 
 
 def _address(symbol: Symbol) -> int | None:
-    library = _library(symbol.home)
     for name in symbol.spellings or (symbol.name,):
-        try:
-            function = getattr(library, name)
-        except AttributeError:
-            continue
-        return ctypes.cast(function, ctypes.c_void_p).value
+        function = _function(symbol.home, name)
+        if function is not None:
+            return ctypes.cast(function, ctypes.c_void_p).value
     return None
 
 
+def _function(home: Home, name: str) -> Any:
+    return next((getattr(lib, name) for lib in _libraries(home) if hasattr(lib, name)), None)
+
+
 @cache
-def _library(home: Home) -> ctypes.CDLL | None:
+def _libraries(home: Home) -> tuple[ctypes.CDLL, ...]:
     match home:
         case "python":
-            return ctypes.pythonapi
+            return (ctypes.pythonapi,)
         case "torch":
-            # The extension module: its dependencies, where all of torch is, are searched too.
-            path = getattr(torch._C, "__file__", None)
-            return ctypes.CDLL(path) if path else None
+            # The extension module first: where possible, what it depends on is searched too.
+            folder = Path(torch.__file__).parent / "lib"
+            others = [*folder.glob("*torch_cpu.*"), *folder.glob("*torch_python.*")]
+            return _opened([getattr(torch._C, "__file__", None), *map(str, others)])
         case "process":
-            try:
-                return ctypes.CDLL(None)
-            except (OSError, TypeError):
-                return None
+            return _opened([None if os.name == "posix" else "msvcrt"])
+
+
+def _opened(paths: Iterable[str | None]) -> tuple[ctypes.CDLL, ...]:
+    found = []
+    for path in paths:
+        with suppress(OSError):
+            found.append(ctypes.CDLL(path))
+    return tuple(found)
 
 
 @cache
 def dtype_code(dtype: torch.dtype) -> int | None:
     """The number of a dtype in torch's C interface, where it has one."""
-    name = str(dtype).removeprefix("torch.")
-    try:
-        code = getattr(_library("torch"), f"aoti_torch_dtype_{name}")
-    except AttributeError:
+    tell = _function("torch", f"aoti_torch_dtype_{str(dtype).removeprefix('torch.')}")
+    return None if tell is None else int(tell())
+
+
+def last_error() -> str | None:
+    """What torch's C interface refused last in this thread, where it tells: from 2.13."""
+    tell = _function("torch", "torch_exception_get_what_without_backtrace")
+    if tell is None:
         return None
-    return int(code())
+    tell.restype = ctypes.c_char_p
+    told: bytes | None = tell()
+    return told.decode(errors="replace") if told else None

@@ -88,7 +88,9 @@ def test_wrong_arguments_are_type_errors(binding: Binding, given: tuple[object, 
 @both_bindings
 def test_an_error_says_which_argument(binding: Binding) -> None:
     function = built(summing(2), Signature(2, 1, (vector("i0"),)), binding, "f")
-    with pytest.raises(TypeError, match=r"argument 1 of f\(\) must be a torch.Tensor, not <class"):
+    with pytest.raises(
+        TypeError, match=r"argument 1 of f\(\) must be a torch.Tensor, not builtins.int"
+    ):
         function(torch.ones(1), 3, 1)
     with pytest.raises(TypeError, match=r"f\(\) takes 3 arguments, 1 were given"):
         function(torch.ones(1))
@@ -148,7 +150,7 @@ def test_what_cannot_be_allocated_raises_and_leaks_nothing(binding: Binding) -> 
     function = built(summing(1, 1, 1), Signature(1, 1, (vector(4),), ("i0",)), binding)
     with pytest.raises((MemoryError, RuntimeError)):
         function(torch.ones(4), 1 << 60)
-    with pytest.raises(ValueError, match="below 0"):
+    with pytest.raises(MemoryError, match="-8 bytes"):
         function(torch.ones(4), -8)
 
 
@@ -185,12 +187,12 @@ def test_nothing_keeps_arguments_or_results(binding: Binding) -> None:
     results = function(a, b, 3)
     first, second = results
     del results
-    assert sys.getrefcount(first) == sys.getrefcount(second) == 2
+    assert sys.getrefcount(first) == sys.getrefcount(second) == before[0]
     assert (sys.getrefcount(a), sys.getrefcount(b)) == before
     assert gc.is_tracked(first)
-    first.names = "an attribute"  # the Python object of a tensor stays the same
+    first.label = "an attribute"  # the Python object of a tensor stays the same
     view = first[:1]
-    assert view._base is first and view._base.names == "an attribute"
+    assert view._base is first and view._base.label == "an attribute"
 
 
 @both_bindings

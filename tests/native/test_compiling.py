@@ -66,6 +66,15 @@ b:
 
 
 @needs_llvm
+def test_a_kernel_must_fit_the_signature() -> None:
+    for signature in (Signature(1, 1), Signature(0, 2), Signature(0)):
+        with pytest.raises(NativeError, match=r"'kernel' is i32 \(i64\), and is called as"):
+            built(STATUS, signature)
+    with pytest.raises(NativeError, match="undefined value '@kernel'"):
+        native.compile_ir(native.entry_point("f", Signature(1)))
+
+
+@needs_llvm
 def test_nothing_is_code_too() -> None:
     native.load(native.compile_ir(""))
 
@@ -205,15 +214,6 @@ def test_without_llvmlite_it_says_so() -> None:
     first, *others = done.stdout.splitlines()
     assert first.startswith("llvmlite cannot be imported") and "jitpkg[cpu]" in first
     assert others == ["True", *["NativeError True"] * 4, "1"]
-
-
-@needs_llvm
-def test_llvm_starts_only_when_it_is_used() -> None:
-    look = "import sys, jitpkg, jitpkg.native; print('llvmlite' in sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", look], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "False\n"
 
 
 @needs_llvm

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from operator import getitem
-from types import MappingProxyType
+from types import FunctionType, MappingProxyType
 from typing import Any
 
 import torch
 from torch import fx
 from torch.autograd import forward_ad
 
+from jitpkg.codegen.aten.grad_modes import GradModes
+from jitpkg.codegen.aten.parts import Part, parts_written
 from jitpkg.codegen.aten.prepared import (
     Constant,
     Input,
@@ -38,11 +40,12 @@ def prepare(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Prepared | str
     Grad mode and default dtype are the process's, now and whenever the graph is run.
     """
     why = _obstacle(gm, example_inputs)
-    if why is not None:
-        return why
+    modes = GradModes.of(gm, example_inputs)
+    if why is not None or isinstance(modes, str):
+        return why or str(modes)
     with Heard() as heard, torch.inference_mode(False), torch.no_grad():
         try:
-            prepared = _Preparation(gm, example_inputs).prepared()
+            prepared = _Preparation(gm, example_inputs, modes).prepared()
         except Declined as error:
             return str(error)
         except Unanswered as error:
@@ -65,12 +68,6 @@ def _obstacle(gm: fx.GraphModule, inputs: Sequence[Any]) -> str | None:
         return "autocast"
     if forward_ad._current_level >= 0:
         return "forward-mode differentiation"
-    switches = [node for node in gm.graph.nodes if node.target is torch._C._set_grad_enabled]
-    enabled = torch.is_grad_enabled()
-    if any(node.args != (enabled,) for node in switches):
-        return "a change of grad mode"
-    if enabled and any(given.requires_grad for given in inputs):
-        return "a result that may require grad"
     if any(hasattr(node.target, WARNS) for node in gm.graph.nodes):
         return "an op that warns"
     return None
@@ -85,8 +82,11 @@ _WHOLE: Mapping[Callable[..., Any], Any] = MappingProxyType(
 
 
 class _Preparation:
-    def __init__(self, gm: fx.GraphModule, inputs: Sequence[torch.Tensor]) -> None:
+    def __init__(
+        self, gm: fx.GraphModule, inputs: Sequence[torch.Tensor], modes: GradModes
+    ) -> None:
         self._gm = gm
+        self._modes = modes
         self._inputs = inputs
         self._singles = Singles()
         self._recorder = Recorder(self._singles)
@@ -107,7 +107,16 @@ class _Preparation:
         writes = self._writes()
         self._recorder.graph.output(tuple(self._values))
         graph = self._recorder.graph
-        return Prepared(type(self._gm).__name__, self._gm, graph, results, writes)
+        modes = self._modes
+        return Prepared(
+            type(self._gm).__name__,
+            self._gm,
+            graph,
+            results,
+            writes,
+            without_grad=modes.off,
+            grad_mode=modes.last if modes.last is not modes.first else None,
+        )
 
     def _placeholder(self, node: fx.Node) -> torch.Tensor:
         index = len(self._given)
@@ -128,20 +137,30 @@ class _Preparation:
             raise Declined("a leaf that is made to require grad")
         function, name = _function_of(node, args)
         here = elsewhere(args), elsewhere(kwargs)
-        if name in FUNCTIONS:
-            try:
-                with self._recorder.undone_if_unanswered():
-                    if target in _WHOLE:
-                        return self._as_one_op(_WHOLE[target], function, *here)
-                    with self._recorder:
-                        return function(*here[0], **here[1])
-            except Unanswered:
-                pass
-            except Declined:
-                raise
-            except Exception as error:
-                raise Declined(f"{name} raises {type(error).__name__}: {error}") from error
-        return self._as_a_whole(name, function, args, kwargs)
+        try:
+            with self._recorder.undone_if_unanswered():
+                return self._by_ops(name, target, function, *here)
+        except Unanswered:
+            return self._as_a_whole(name, function, args, kwargs)
+
+    def _by_ops(self, name: str, target: Any, function: Any, args: Any, kwargs: Any) -> Any:
+        """Run a function on stand-ins, where the ops that it comes to are those on the CPU."""
+        try:
+            if target in _WHOLE:
+                return self._as_one_op(_WHOLE[target], function, args, kwargs)
+            if name in FUNCTIONS:
+                with self._recorder:
+                    return function(*args, **kwargs)
+            if not name or isinstance(function, FunctionType):
+                raise Unanswered(f"no row for {name}")
+            with self._recorder.only(name.strip("_")):  # then it is that op, on any device
+                return function(*args, **kwargs)
+        except (Declined, Unanswered):
+            raise
+        except Exception as error:
+            if name not in FUNCTIONS:
+                raise Unanswered(f"{type(error).__name__}: {error}") from error
+            raise Declined(f"{name} raises {type(error).__name__}: {error}") from error
 
     def _as_one_op(self, op: Any, function: Any, args: Any, kwargs: Any) -> Any:
         result = self._recorder.answered(lambda: function(*args, **kwargs))
@@ -172,6 +191,8 @@ class _Preparation:
         of: Input | Value
         if base.memory.input is not None:
             of = Input(base.memory.input)
+            if views and self._modes.changes:
+                raise Declined("a view of an input, and changes of grad mode")
         else:
             of = Value(self._slot(base))
         return ViewOf(of, views) if views else of
@@ -191,9 +212,25 @@ class _Preparation:
                 raise Declined("a write to inputs that share memory")
             if overlaps(self._given[k].facts):
                 raise Declined("a write to what may overlap with itself")
-        return tuple(
-            Write(k, self._slot(self._given[k]), self._given[k].tensor._version) for k in written
-        )
+            if self._modes.off and self._inputs[k].requires_grad:
+                raise Declined("a write to an input that requires grad")
+        return tuple(write for k in written for write in self._writes_to(k))
+
+    def _writes_to(self, k: int) -> list[Write]:
+        given = self._given[k]
+        parts = parts_written(self._recorder.placeholders[k], self._recorder.read(given))
+        bumps = given.tensor._version
+        if not bumps or len(parts) > bumps:
+            parts = [Part((), self._recorder.read(given))]
+        if self._inputs[k].is_inference():  # it counts nothing
+            bumps = len(parts)
+        writes: list[Write] = []
+        for n, part in enumerate(parts):
+            last = n == len(parts) - 1
+            slot = len(self._values)
+            self._values.append(part.value)
+            writes.append(Write(k, part.views, slot, bumps - n if last else 1))
+        return writes
 
 
 def _memory(x: torch.Tensor) -> int:

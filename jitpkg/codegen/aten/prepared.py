@@ -55,6 +55,8 @@ class Write:
     """A new value of an input, which is copied to it when all else is done."""
 
     input: int
+    views: tuple[View, ...]
+    """Of the input, where only a part of it is written to."""
     value: int
     """Among the graph's outputs."""
     bumps: int
@@ -68,7 +70,8 @@ class Prepared:
     `graph` has the placeholders of the original and returns a tuple. Each node is a call of an
     `OpOverload`, of `operator.getitem` on the results of one, or of a torch function as a whole;
     `node.meta["facts"]` are its result's `TensorFacts`, a tuple of them for several results, and
-    `node.meta["random"]` is there where it draws from a random stream.
+    `node.meta["random"]` is there where it draws from a random stream. A node that nothing uses is
+    there because it draws random numbers, or raises for some data: it has to run.
     """
 
     name: str
@@ -76,6 +79,11 @@ class Prepared:
     graph: fx.Graph
     results: tuple[Result, ...]
     writes: tuple[Write, ...]
+    """In order."""
+    without_grad: bool = False
+    """Whether the graph runs with grad mode off, although it is called with grad mode on."""
+    grad_mode: bool | None = None
+    """What grad mode is afterwards, where that is not what it was."""
 
     @property
     def values(self) -> tuple[fx.Node, ...]:

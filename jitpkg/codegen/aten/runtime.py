@@ -10,6 +10,7 @@ import torch
 from torch.autograd.graph import increment_version
 
 from jitpkg import listing
+from jitpkg.codegen.aten.grad_modes import SWITCH
 from jitpkg.codegen.aten.prepared import (
     Constant,
     Input,
@@ -37,6 +38,8 @@ def runtime(prepared: Prepared, run: Function) -> Function:
     Args:
         run: given the inputs, returns the values that the prepared graph returns.
     """
+    if prepared.without_grad or prepared.grad_mode is not None:
+        return _Source(prepared, run).function()
     if not prepared.writes and prepared.results == tuple(
         Value(k) for k in range(len(prepared.values))
     ):
@@ -59,10 +62,12 @@ class _Source:
             self._check_memory(self._hold("original", original))
         values = "".join(f"v{k}, " for k in range(len(prepared.values)))
         call = f"{self._hold('run', self._run)}({inputs})"
-        self._lines.append(f"{values}= {call}" if values else call)
+        self._run_line(f"{values}= {call}" if values else call)
         returned = [self._result(k, result) for k, result in enumerate(prepared.results)]
         for write in prepared.writes:
             self._write(write)
+        if prepared.grad_mode is not None:
+            self._lines.append(f"{self._hold('set_grad_enabled', SWITCH)}({prepared.grad_mode})")
         self._lines.append(f"return ({''.join(f'{name}, ' for name in returned)})")
         body = "\n".join(f"    {line}" for line in self._lines)
         parameters = ", ".join([*self._inputs, *(f"{name}={name}" for name in self._held)])
@@ -74,9 +79,20 @@ class _Source:
         function.__qualname__ = function.__name__ = f"{prepared.name}.results"
         return function
 
+    def _run_line(self, line: str) -> None:
+        if not self._prepared.without_grad:
+            self._lines.append(line)
+            return
+        switch = self._hold("set_grad_enabled", SWITCH)
+        self._lines += [
+            f"{switch}(False)",
+            f"try: {line}",
+            f"finally: {switch}(True)",
+        ]
+
     def _check_memory(self, original: str) -> None:
         """Inputs that are written to have their memory to themselves, or it runs as it was."""
-        written = [self._inputs[write.input] for write in self._prepared.writes]
+        written = list(dict.fromkeys(self._inputs[w.input] for w in self._prepared.writes))
         others = [name for name in self._inputs if name not in written]
         if len(self._inputs) == 1:
             return
@@ -115,7 +131,10 @@ class _Source:
         if not write.bumps:
             self._lines.append(f"{name}.data.copy_({value})")
             return
-        self._lines.append(f"{name}.copy_({value})")
+        target = name
+        for view in write.views:
+            target = self._view(view, target)
+        self._lines.append(f"{target}.copy_({value})")
         for _ in range(write.bumps - 1):
             self._lines.append(f"{self._hold('increment_version', increment_version)}({name})")
 

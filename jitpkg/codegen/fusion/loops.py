@@ -7,7 +7,7 @@ loop over columns: nothing here knows what a softmax is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from jitpkg.codegen.fusion.kernel import Compute, Kernel, Loop, Schedule, Statement, Write
 from jitpkg.codegen.ir.builder import Builder
@@ -17,9 +17,54 @@ from jitpkg.codegen.ir.ranges import Linear
 
 def schedule(kernel: Kernel, builder: Builder) -> Schedule:
     """The loops of a kernel."""
-    kernel = _with_shared_axes(kernel, builder)
+    kernel = _with_shared_axes(_with_scans_inside(kernel), builder)
+    kernel = _renamed(kernel, _own_axes(kernel), builder)
     body = _Nest(kernel.axes).block(kernel.stores, 0, frozenset())
     return Schedule(kernel, body, _vector(kernel), kernel.axes[0] if kernel.axes else None)
+
+
+def _values_of(kernel: Kernel) -> list[Node]:
+    return [node for store in kernel.stores for node in (*store.index, store.value)]
+
+
+def _with_scans_inside(kernel: Kernel) -> Kernel:
+    """The axes of running folds innermost: a loop then carries one number, not a row of them."""
+    along = {node.along for node in below(*_values_of(kernel)) if isinstance(node, Scan)}
+    axes = tuple(sorted(kernel.axes, key=lambda axis: axis in along))
+    return Kernel(kernel.name, axes, kernel.stores, kernel.inputs, kernel.outputs)
+
+
+def _own_axes(kernel: Kernel) -> dict[Axis, Node]:
+    """For axes of folds axes of the kernel itself, where none is captured: then what a fold and
+    the stores compute of the same elements is the same node.
+
+    Nothing may be substituted into what comes out.
+    """
+    folds = [node for node in below(*_values_of(kernel)) if isinstance(node, Reduce)]
+    inner = {
+        fold: [node for node in below(fold.value) if isinstance(node, Reduce)] for fold in folds
+    }
+    names: dict[Axis, Node] = {}
+
+    def renamed(axes: Iterable[Axis]) -> set[Node]:
+        return {names.get(axis, axis) for axis in axes}
+
+    for axis in dict.fromkeys(axis for fold in folds for axis in fold.over):
+        binding = [fold for fold in folds if axis in fold.over]
+        for own in kernel.axes:
+            taken = (
+                own.extent != axis.extent
+                or any(own in renamed((*fold.value.axes, *fold.over)) for fold in binding)
+                or any(
+                    axis in each.axes and own in renamed(each.over)
+                    for fold in binding
+                    for each in inner[fold]
+                )
+            )
+            if not taken:
+                names[axis] = own
+                break
+    return names
 
 
 def _with_shared_axes(kernel: Kernel, builder: Builder) -> Kernel:
@@ -27,7 +72,7 @@ def _with_shared_axes(kernel: Kernel, builder: Builder) -> Kernel:
 
     A fold inside the value of another has axes of its own.
     """
-    values = [node for store in kernel.stores for node in (*store.index, store.value)]
+    values = _values_of(kernel)
     depth: dict[Node, int] = {}
     renamed: dict[Axis, Node] = {}
     shared: dict[tuple[int, tuple[int, ...]], tuple[Axis, ...]] = {}
@@ -38,10 +83,14 @@ def _with_shared_axes(kernel: Kernel, builder: Builder) -> Kernel:
             key = (depth[node], tuple(axis.extent for axis in node.over))
             axes = shared.setdefault(key, node.over)
             renamed.update(zip(node.over, axes, strict=True))
-    renamed = {axis: to for axis, to in renamed.items() if axis is not to}
-    if not renamed:
+    return _renamed(kernel, renamed, builder)
+
+
+def _renamed(kernel: Kernel, names: Mapping[Axis, Node], builder: Builder) -> Kernel:
+    names = {axis: to for axis, to in names.items() if axis is not to}
+    if not names:
         return kernel
-    new = iter(builder.substituted(values, renamed))
+    new = iter(builder.substituted(_values_of(kernel), names))
     stores = tuple(
         Store(s.buffer, tuple(next(new) for _ in s.index), next(new), s.combine)
         for s in kernel.stores

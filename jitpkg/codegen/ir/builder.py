@@ -288,6 +288,8 @@ class Builder:
     def scan(self, op: str, value: Node, along: Axis) -> Node:
         if op not in ops.SCANS or value.dtype not in ops.REDUCTIONS[op].allowed:
             raise IllegalNode(f"a running {op} of {value.dtype} is not in the table")
+        if along.extent == 1:
+            return value
         made: Scan = self._node(
             Scan,
             (op, value, along),

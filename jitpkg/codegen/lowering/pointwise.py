@@ -1,69 +1,395 @@
-"""Ops that go element by element."""
+"""Ops that go element by element: arithmetic and functions of reals."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 
 import torch
 
-from jitpkg.codegen.ir.nodes import Node
-from jitpkg.codegen.lowering.table import Lowering, Row, Scalar, Tensor
+from jitpkg.codegen.ir import ops
+from jitpkg.codegen.lowering.expression import Expr
+from jitpkg.codegen.lowering.promotion import as_float, promoted
+from jitpkg.codegen.lowering.table import (
+    Lowering,
+    NotLowered,
+    Row,
+    Scalar,
+    Tensor,
+    named,
+    require,
+)
+
+Operand = Tensor | Scalar
 
 
-def _of_one(op: str) -> Row:
-    """A scalar op of floats; integers are taken as the default dtype."""
+def real(body: Callable[[Expr], Expr]) -> Row:
+    """A function of reals; integers are taken as the default dtype."""
 
     def row(k: Lowering, x: Tensor) -> Tensor:
-        dtype = x.dtype if x.dtype.is_floating_point else torch.get_default_dtype()
-        return k.elementwise(lambda v: k.builder.apply(op, v), [x], dtype)
+        return k.pointwise(body, [x], as_float(x.dtype))
 
     return row
 
 
-def _of_two(op: str) -> Row:
-    def row(k: Lowering, a: Tensor | Scalar, b: Tensor | Scalar) -> Tensor:
-        return k.elementwise(lambda x, y: k.builder.apply(op, x, y), [a, b])
+def real_of_two(body: Callable[[Expr, Expr], Expr]) -> Row:
+    def row(k: Lowering, a: Operand, b: Operand) -> Tensor:
+        return k.pointwise(body, [a, b], as_float(promoted([a, b])))
 
     return row
 
 
-def _add(k: Lowering, a: Tensor, b: Tensor | Scalar, alpha: Scalar = 1) -> Tensor:
-    return _with_alpha(k, "add", a, b, alpha)
+def kept(body: Callable[[Expr], Expr]) -> Row:
+    """Of any number, in its dtype."""
+
+    def row(k: Lowering, x: Tensor) -> Tensor:
+        require(x.dtype is not torch.bool, "arithmetic on truths")
+        return k.pointwise(body, [x])
+
+    return row
 
 
-def _sub(k: Lowering, a: Tensor, b: Tensor | Scalar, alpha: Scalar = 1) -> Tensor:
-    return _with_alpha(k, "sub", a, b, alpha)
+def rounding(op: str) -> Row:
+    """To an integer, which integers are."""
+
+    def row(k: Lowering, x: Tensor) -> Tensor:
+        require(x.dtype is not torch.bool, "arithmetic on truths")
+        return k.pointwise(lambda v: v.apply(op), [x]) if x.dtype.is_floating_point else x
+
+    return row
 
 
-def _with_alpha(k: Lowering, op: str, a: Tensor, b: Tensor | Scalar, alpha: Scalar) -> Tensor:
-    def element(x: Node, y: Node) -> Node:
-        if alpha != 1:
-            y = k.builder.apply("mul", y, k.builder.const(alpha, y.dtype))
-        return k.builder.apply(op, x, y)
-
-    return k.elementwise(element, [a, b])
+# Sums and products
 
 
-def _relu(k: Lowering, x: Tensor) -> Tensor:
-    def element(v: Node) -> Node:
-        zero = k.builder.const(0, v.dtype)
-        return k.builder.where(k.builder.apply("gt", zero, v), zero, v)  # NaN and -0.0 stay
-
-    return k.elementwise(element, [x])
+def plus(a: Expr, b: Expr) -> Expr:
+    return a | b if a.dtype is torch.bool else a + b
 
 
-def _named(make: Callable[[str], Row], names: str) -> dict[str, Row]:
-    return {f"aten.{name}": make(name) for name in names.split()}
+def times(a: Expr, b: Expr) -> Expr:
+    return a & b if a.dtype is torch.bool else a * b
 
 
-ROWS: Mapping[str, Row] = MappingProxyType(
+def _add(k: Lowering, a: Operand, b: Operand, alpha: Scalar = 1) -> Tensor:
+    return k.pointwise(lambda x, y: plus(x, _scaled(k, y, alpha)), [a, b])
+
+
+def _sub(k: Lowering, a: Operand, b: Operand, alpha: Scalar = 1) -> Tensor:
+    require(promoted([a, b]) is not torch.bool, "a difference of truths")
+    return k.pointwise(lambda x, y: x - _scaled(k, y, alpha), [a, b])
+
+
+def _rsub(k: Lowering, a: Operand, b: Operand, alpha: Scalar = 1) -> Tensor:
+    return _sub(k, b, a, alpha)
+
+
+def _scaled(k: Lowering, value: Expr, alpha: Scalar) -> Expr:
+    if value.dtype in ops.INTEGERS | ops.BOOL:
+        require(not isinstance(alpha, float), "a float beside integers")
+    return value if alpha == 1 else times(value, k.number(alpha, value.dtype))
+
+
+def _mul(k: Lowering, a: Operand, b: Operand) -> Tensor:
+    return k.pointwise(times, [a, b])
+
+
+def _addcmul(k: Lowering, x: Tensor, a: Tensor, b: Tensor, *, value: Scalar = 1) -> Tensor:
+    def element(s: Expr, p: Expr, q: Expr) -> Expr:
+        return s + _scaled(k, p, value) * q
+
+    require(promoted([x, a, b]) is not torch.bool, "arithmetic on truths")
+    return k.pointwise(element, [x, a, b])
+
+
+def _addcdiv(k: Lowering, x: Tensor, a: Tensor, b: Tensor, *, value: Scalar = 1) -> Tensor:
+    require(promoted([x, a, b]).is_floating_point, "a quotient of integers")
+    return k.pointwise(lambda s, p, q: s + _scaled(k, p, value) / q, [x, a, b])
+
+
+def _lerp(k: Lowering, a: Tensor, b: Tensor, weight: Operand) -> Tensor:
+    def element(start: Expr, end: Expr, w: Expr) -> Expr:
+        near = start + w * (end - start)
+        return (abs(w) < 0.5).where(near, end - (end - start) * (1 - w))
+
+    return k.pointwise(element, [a, b, weight], a.dtype)
+
+
+# Quotients
+
+
+def _div(k: Lowering, a: Operand, b: Operand, *, rounding_mode: str | None = None) -> Tensor:
+    match rounding_mode:
+        case None:
+            return k.pointwise(lambda x, y: x / y, [a, b], as_float(promoted([a, b])))
+        case "trunc":
+            return _rounded_quotient(k, a, b, "truncdiv", lambda x, y: (x / y).apply("trunc"))
+        case "floor":
+            return _rounded_quotient(k, a, b, "floordiv", floored)
+        case _:
+            raise NotLowered(f"rounding {rounding_mode}")
+
+
+def _rounded_quotient(
+    k: Lowering, a: Operand, b: Operand, op: str, of_reals: Callable[[Expr, Expr], Expr]
+) -> Tensor:
+    def of_integers(x: Expr, y: Expr) -> Expr:
+        return -x if _divisor(b) == -1 else x.apply(op, y)
+
+    common = promoted([a, b])
+    if common.is_floating_point:
+        return k.pointwise(of_reals, [a, b])
+    require(common is not torch.bool, "a quotient of truths")
+    _divisor(b)
+    return k.pointwise(of_integers, [a, b])
+
+
+def _divisor(b: Operand) -> Scalar:
+    """A divisor of integers: ATen raises where it is 0, so it must be known."""
+    if isinstance(b, Tensor) or b == 0:
+        raise NotLowered("a divisor that may be 0")
+    return b
+
+
+def floored(a: Expr, b: Expr) -> Expr:
+    """As in `div_floor_floating` of c10."""
+    rest = a.apply("fmod", b)
+    exact = (a - rest) / b
+    exact = (rest.ne(0) & ((b < 0) ^ (rest < 0))).where(exact - 1, exact)
+    down = exact.apply("floor")
+    near = (exact - down > 0.5).where(down + 1, down)
+    signed_zero = a.of(0).apply("copysign", a / b)
+    return b.eq(0).where(a / b, exact.ne(0).where(near, signed_zero))
+
+
+def _floor_divide(k: Lowering, a: Operand, b: Operand) -> Tensor:
+    return _div(k, a, b, rounding_mode="floor")
+
+
+def _remainder(k: Lowering, a: Operand, b: Operand) -> Tensor:
+    def of_reals(x: Expr, y: Expr) -> Expr:
+        rest = x.apply("fmod", y)
+        return (rest.ne(0) & ((y < 0) ^ (rest < 0))).where(rest + y, rest)
+
+    return _rest(k, a, b, "mod", of_reals)
+
+
+def _fmod(k: Lowering, a: Operand, b: Operand) -> Tensor:
+    return _rest(k, a, b, "fmod", lambda x, y: x.apply("fmod", y))
+
+
+def _rest(
+    k: Lowering, a: Operand, b: Operand, op: str, of_reals: Callable[[Expr, Expr], Expr]
+) -> Tensor:
+    def of_integers(x: Expr, y: Expr) -> Expr:
+        return x.of(0) if _divisor(b) == -1 else x.apply(op, y)
+
+    common = promoted([a, b])
+    if common.is_floating_point:
+        return k.pointwise(of_reals, [a, b], rounded=True)
+    require(common is not torch.bool, "a quotient of truths")
+    _divisor(b)
+    return k.pointwise(of_integers, [a, b])
+
+
+# Powers
+
+
+def _pow(k: Lowering, base: Operand, exponent: Operand) -> Tensor:
+    common = promoted([base, exponent])
+    require(common is not torch.bool, "a power of truths")
+    if not isinstance(exponent, Tensor):
+        return k.pointwise(lambda x: power(x, exponent), [base], common)
+    if not isinstance(base, Tensor):
+        require(common.is_floating_point, "a power of integers by data")
+        if base == 1:
+            return k.pointwise(lambda e: e.of(1), [exponent], common)
+        if base == 2:
+            return k.pointwise(lambda e: e.apply("exp2"), [exponent], common)
+    require(common.is_floating_point, "a power of integers by data")
+    return k.pointwise(lambda x, e: x.apply("pow", e), [base, exponent])
+
+
+def power(x: Expr, exponent: Scalar) -> Expr:
+    """By a number; the cases that ATen tells apart."""
+    if x.dtype in ops.INTEGERS:
+        return _by_squaring(x, exponent)
+    match exponent:
+        case 0:
+            return x.of(1)
+        case 1:
+            return x
+        case 2:
+            return x * x
+        case 3:
+            return x * x * x
+        case 0.5:
+            return x.sqrt()
+        case -0.5:
+            return 1 / x.sqrt()
+        case -1:
+            return 1 / x
+        case -2:
+            return 1 / (x * x)
+        case _:
+            return x.apply("pow", exponent)
+
+
+def _by_squaring(x: Expr, exponent: Scalar) -> Expr:
+    require(isinstance(exponent, int) and 0 <= exponent < 1 << 16, "an integer's negative power")
+    result, rest = x.of(1), int(exponent)
+    while rest:
+        if rest & 1:
+            result = result * x
+        x, rest = x * x, rest >> 1
+    return result
+
+
+# Functions of reals
+
+
+def sigmoid(x: Expr) -> Expr:
+    return 1 / (1 + (-x).exp())
+
+
+def log_add_exp(a: Expr, b: Expr) -> Expr:
+    most = a.maximum(b)
+    summed = most + (-abs(a - b)).exp().apply("log1p")
+    same_infinity = a.eq(b) & abs(a).eq(math.inf)
+    return same_infinity.where(a, summed)
+
+
+def _log_add_exp2(a: Expr, b: Expr) -> Expr:
+    most = a.maximum(b)
+    summed = most + (-abs(a - b)).apply("exp2").apply("log1p") * (1 / math.log(2))
+    return (a.eq(b) & abs(a).eq(math.inf)).where(a, summed)
+
+
+def x_log(a: Expr, b: Expr, log: Expr) -> Expr:
+    """`a * log(b)`, which is 0 for 0 and NaN for NaN."""
+    return b.is_nan().where(b, a.eq(0).where(0, a * log))
+
+
+def _xlogy(a: Expr, b: Expr) -> Expr:
+    return x_log(a, b, b.log())
+
+
+def _xlog1py(a: Expr, b: Expr) -> Expr:
+    return x_log(a, b, b.apply("log1p"))
+
+
+def _entr(x: Expr) -> Expr:
+    negative = x.eq(0).where(0, x.of(-math.inf))
+    return x.is_nan().where(x, (x > 0).where(-x * x.log(), negative))
+
+
+def _sinc(x: Expr) -> Expr:
+    angle = x * math.pi
+    return x.eq(0).where(1, angle.apply("sin") / angle)
+
+
+def _logit(k: Lowering, x: Tensor, eps: float | None = None) -> Tensor:
+    def element(v: Expr) -> Expr:
+        if eps is not None:
+            low, high = v.of(eps), v.of(1 - eps)
+            v = (v < low).where(low, (v > high).where(high, v))
+        return (v / (1 - v)).log()
+
+    return k.pointwise(element, [x], as_float(x.dtype))
+
+
+def _sign(k: Lowering, x: Tensor) -> Tensor:
+    if x.dtype is torch.bool:
+        return x
+    return k.pointwise(sign, [x])
+
+
+def sign(v: Expr) -> Expr:
+    """0 for NaN."""
+    return (v > 0).cast(v.dtype) - (v < 0).cast(v.dtype)
+
+
+def _round(k: Lowering, x: Tensor, *, decimals: int = 0) -> Tensor:
+    if not x.dtype.is_floating_point:
+        return x
+    require(x.dtype not in ops.NARROW or decimals == 0, "decimals of a narrow dtype")
+    scale = float(10 ** abs(decimals))
+
+    def element(v: Expr) -> Expr:
+        if decimals >= 0:
+            return (v * scale).apply("round") / scale
+        return (v / scale).apply("round") * scale
+
+    return k.pointwise(element, [x])
+
+
+def _angle(k: Lowering, x: Tensor) -> Tensor:
+    def element(v: Expr) -> Expr:
+        return v.is_nan().where(v, (v < 0).where(math.pi, v.of(0)))
+
+    return k.pointwise(element, [x], as_float(x.dtype))
+
+
+def _copysign(k: Lowering, a: Operand, b: Operand) -> Tensor:
+    return k.pointwise(lambda x, y: x.apply("copysign", y), [a, b], as_float(promoted([a, b])))
+
+
+def _heaviside(x: Expr, value: Expr) -> Expr:
+    return x.eq(0).where(value, (x > 0).cast(x.dtype))
+
+
+def _of(op: str) -> Row:
+    return real(lambda v: v.apply(op))
+
+
+_REALS = (
+    "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh "
+    "atanh erf erfc sqrt"
+)
+
+ROWS: Mapping[str, Row] = named(
     {
-        **_named(_of_one, "exp sqrt sin cos tanh erf log"),
-        **_named(_of_two, "mul"),
-        "aten.add": _add,
-        "aten.sub": _sub,
-        "aten.relu": _relu,
+        **{name: _of(name) for name in _REALS.split()},
+        "special_erf": _of("erf"),
+        "rsqrt": real(lambda x: 1 / x.sqrt()),
+        "reciprocal": real(lambda x: 1 / x),
+        "sigmoid special_expit": real(sigmoid),
+        "sinc special_sinc": real(_sinc),
+        "special_entr": real(_entr),
+        "deg2rad": real(lambda x: x * (math.pi / 180)),
+        "rad2deg": real(lambda x: x * (180 / math.pi)),
+        "logit special_logit": _logit,
+        "angle": _angle,
+        "neg": kept(lambda x: -x),
+        "abs": kept(abs),
+        "square": lambda k, x: _pow(k, x, 2),
+        "frac": kept(lambda x: x - x.apply("trunc")),
+        "sign sgn": _sign,
+        "floor": rounding("floor"),
+        "ceil": rounding("ceil"),
+        "trunc fix": rounding("trunc"),
+        "round": rounding("round"),
+        "round.decimals": _round,
+        "add": _add,
+        "sub subtract": _sub,
+        "rsub": _rsub,
+        "mul multiply": _mul,
+        "addcmul": _addcmul,
+        "addcdiv": _addcdiv,
+        "lerp": _lerp,
+        "div true_divide div.Tensor_mode div.Scalar_mode": _div,
+        "floor_divide": _floor_divide,
+        "remainder remainder.Scalar_Tensor": _remainder,
+        "fmod": _fmod,
+        "pow.Tensor_Tensor pow.Tensor_Scalar pow.Scalar": _pow,
+        "atan2 arctan2": real_of_two(lambda a, b: a.apply("atan2", b)),
+        "hypot": real_of_two(lambda a, b: a.apply("hypot", b)),
+        "copysign": _copysign,
+        "logaddexp": real_of_two(log_add_exp),
+        "logaddexp2": real_of_two(_log_add_exp2),
+        "xlogy xlogy.Scalar_Self xlogy.Scalar_Other": real_of_two(_xlogy),
+        "special_xlog1py special_xlog1py.self_scalar special_xlog1py.other_scalar": real_of_two(
+            _xlog1py
+        ),
+        "heaviside": lambda k, a, b: k.pointwise(_heaviside, [a, b]),
     }
 )
-"""By the name of the op without its overload."""

@@ -1,4 +1,4 @@
-"""What rows are written with, and how a call is lowered.
+"""What rows are written with.
 
 A row is a function of a `Lowering` and the call's own arguments, with a `Tensor` for each tensor.
 It returns a `Tensor`, or a tuple of them, or raises `NotLowered`: then the call stays ATen's own.
@@ -14,13 +14,26 @@ from typing import Any
 import torch
 
 from jitpkg.codegen.ir import ops
-from jitpkg.codegen.ir.builder import Builder
-from jitpkg.codegen.ir.nodes import Axis, Buffer, Node
+from jitpkg.codegen.ir.builder import INDEX, Builder
+from jitpkg.codegen.ir.nodes import Axis, Buffer, Const, Definition, Load, Node, Store, contiguous
+from jitpkg.codegen.lowering.expression import Expr, Number
+from jitpkg.codegen.lowering.promotion import computed_in, promoted
 from jitpkg.facts import layout
+
+CPU = torch.device("cpu")
 
 
 class NotLowered(Exception):
     """The call has no lowering: it is left to ATen."""
+
+
+def require(condition: bool, why: str) -> None:
+    """
+    Raises:
+        NotLowered: the condition does not hold.
+    """
+    if not condition:
+        raise NotLowered(why)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -40,26 +53,94 @@ class Tensor:
             return self.value
         return self.builder.substitute(self.value, dict(zip(self.axes, index, strict=True)))
 
+    def at_where(self, mask: Node, index: Sequence[Node]) -> Node:
+        """The element at an index that may lie outside where the mask is false: there it is 0."""
+        if isinstance(mask, Const):
+            return self.at(*index) if mask.value else self.builder.const(0, self.dtype)
+        match self.value:
+            case Load(buffer=buffer, index=own, mask=None) if own == self.axes:
+                return self.builder.load(buffer, tuple(index), mask)
+            case _:
+                buffer = Buffer("", self.dtype, self.sizes, contiguous(self.sizes))
+                return self.builder.at(Definition(buffer, self.axes, self.value), index, mask)
+
+    def get(self, *index: Expr | int, where: Expr | None = None) -> Expr:
+        """The element at an index; with a condition, 0 where that is false."""
+        nodes = [self.builder.index(at) if isinstance(at, int) else at.node for at in index]
+        found = self.at(*nodes) if where is None else self.at_where(where.node, nodes)
+        return Expr(self.builder, found)
+
     @property
     def rank(self) -> int:
         return len(self.sizes)
 
+    @property
+    def numel(self) -> int:
+        return product(self.sizes)
 
-Scalar = bool | int | float
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Scattered:
+    """A tensor that is made in two steps, for its positions come out of data.
+
+    First `base` is written everywhere, then, when all of that is done, `update` at `index`, for
+    each position of the axes `over`: two loop nests, one behind the other. Nothing else may be
+    fused behind this, as it has no definition by index; what it loads may be substituted.
+
+    Where `combine` is None and positions repeat, any of the updates may win, as in ATen. Where it
+    is not, the updates of one position must be combined one after the other (or atomically).
+    """
+
+    base: Tensor
+    over: tuple[Axis, ...]
+    """Of its own: none of the base's."""
+    index: tuple[Node, ...]
+    update: Node
+    combine: str | None = None
+    """The name of a reduction."""
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.base.dtype
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return self.base.sizes
+
+    def stores(self, buffer: Buffer) -> tuple[Store, Store]:
+        """The two writes. They hold for these very nodes: after a substitution, ask again."""
+        return (
+            Store(buffer, self.base.axes, self.base.value),
+            Store(buffer, self.index, self._folded(), self.combine),
+        )
+
+    def _folded(self) -> Node:
+        """The update, which is combined once for each position of axes that nothing depends on."""
+        if self.combine is None:
+            return self.update
+        used = self.update.axes.union(*(at.axes for at in self.index))
+        idle = [axis for axis in self.over if axis not in used]
+        return self.base.builder.reduce(self.combine, self.update, idle)
+
+
+Scalar = Number
+Result = Tensor | Scattered | None
+"""None stands for a tensor that the call was asked not to compute."""
 Row = Callable[..., Any]
-Body = Callable[..., Node]
 
 
 class Lowering:
-    """Makes tensors."""
+    """Makes tensors, on one device."""
 
-    def __init__(self, builder: Builder) -> None:
+    def __init__(self, builder: Builder, device: torch.device = CPU) -> None:
         self.builder = builder
+        self.device = device
+
+    # Tensors
 
     def of_buffer(self, buffer: Buffer) -> Tensor:
         """A tensor that lies in memory."""
-        if buffer.dtype not in ops.EVERY:
-            raise NotLowered(f"{buffer.dtype} is left to ATen")
+        require(buffer.dtype in ops.EVERY, f"{buffer.dtype} is left to ATen")
         axes = self.builder.axes(buffer.sizes)
         value = self.builder.load(buffer, axes)
         return Tensor(self.builder, buffer.dtype, buffer.sizes, axes, value)
@@ -73,6 +154,52 @@ class Lowering:
         value = self.builder.cast(element(*axes), dtype)
         return Tensor(self.builder, dtype, sizes, axes, value)
 
+    def define(
+        self, sizes: Sequence[int], dtype: torch.dtype, element: Callable[..., Expr]
+    ) -> Tensor:
+        """The same of expressions."""
+        return self.tensor(sizes, dtype, lambda *at: element(*(self.expr(i) for i in at)).node)
+
+    def nothing(self, sizes: Sequence[int], dtype: torch.dtype) -> Tensor:
+        """A tensor without elements."""
+        return self.define(sizes, dtype, lambda *_: self.number(0, dtype))
+
+    def viewed(
+        self, x: Tensor, sizes: Sequence[int], where: Callable[..., Sequence[Any]]
+    ) -> Tensor:
+        """A tensor whose element at `i, j, ...` is that of `x` at `where(i, j, ...)`."""
+        return self.define(sizes, x.dtype, lambda *at: x.get(*where(*at)))
+
+    # Values
+
+    def expr(self, node: Node) -> Expr:
+        return Expr(self.builder, node)
+
+    def axis(self, extent: int) -> Expr:
+        """A new axis, to fold over."""
+        return self.expr(self.builder.axis(extent))
+
+    def index(self, value: int) -> Expr:
+        return self.expr(self.builder.index(value))
+
+    def number(self, value: Scalar, dtype: torch.dtype) -> Expr:
+        """A number of a dtype that can hold it.
+
+        Raises:
+            NotLowered: it cannot.
+        """
+        require(isinstance(value, bool | int | float), f"{value!r} is no plain number")
+        if dtype in ops.INTEGERS:
+            ends = torch.iinfo(dtype)
+            fits = value == value and abs(value) != float("inf")
+            require(fits and ends.min <= int(value) <= ends.max, f"{value} is no {dtype}")
+        return self.expr(self.builder.const(value, dtype))
+
+    def true(self) -> Expr:
+        return self.number(True, torch.bool)
+
+    # Elementwise
+
     def broadcast(self, x: Tensor, index: Sequence[Node]) -> Node:
         """The element of `x` that stands at an index of what it is broadcast to."""
         missing = len(index) - x.rank
@@ -80,36 +207,67 @@ class Lowering:
         own = (zero if n == 1 else at for n, at in zip(x.sizes, index[missing:], strict=True))
         return x.at(*own)
 
-    def elementwise(
-        self, element: Body, operands: Sequence[Tensor | Scalar], dtype: torch.dtype | None = None
+    def operand(
+        self, x: Tensor | Scalar, index: Sequence[Expr], common: torch.dtype, rounded: bool = False
+    ) -> Expr:
+        """What an elementwise op takes of an operand, in the dtype that it computes in."""
+        if not isinstance(x, Tensor):
+            number = self.number(x, common if rounded else computed_in(common))
+            return number.cast(computed_in(common))
+        found = self.expr(self.broadcast(x, [at.node for at in index]))
+        return found.cast(common).cast(computed_in(common))
+
+    def pointwise(
+        self,
+        element: Callable[..., Expr],
+        operands: Sequence[Tensor | Scalar],
+        dtype: torch.dtype | None = None,
+        *,
+        rounded: bool = False,
     ) -> Tensor:
         """`element(a, b, ...)` of operands that are broadcast and promoted as ATen does it.
 
         Args:
-            dtype: in which it is computed and that the result has; the common one by default.
+            dtype: to which they are promoted, and that the result has unless it is a truth; their
+                common one by default.
+            rounded: whether numbers are rounded to that, as where values are compared or chosen.
+                ATen's arithmetic takes them as the dtype in which it computes.
         """
-        tensors = [x for x in operands if isinstance(x, Tensor)]
+        sizes = self.common_sizes(operands)
         common = promoted(operands) if dtype is None else dtype
-        compute = computed_in(common)
-        sizes = layout.broadcast([x.sizes for x in tensors])
+        index = [self.expr(axis) for axis in self.builder.axes(sizes)]
+        made = element(*(self.operand(x, index, common, rounded) for x in operands))
+        result = torch.bool if made.dtype is torch.bool else common
+        return self.tensor(sizes, result, lambda *_: made.node)
+
+    def common_sizes(self, operands: Sequence[Tensor | Scalar]) -> tuple[int, ...]:
+        tensors = [x.sizes for x in operands if isinstance(x, Tensor)]
+        require(bool(tensors), "a call without tensors")
+        sizes = layout.broadcast(tensors)
         if sizes is None:
             raise NotLowered("sizes that do not go together")
+        return sizes
 
-        def value(*index: Node) -> Node:
-            given = (
-                self.builder.cast(self.rounded(self.broadcast(x, index), common), compute)
-                if isinstance(x, Tensor)
-                else self.builder.const(x, compute)
-                for x in operands
-            )
-            return element(*given)
+    def elementwise(
+        self,
+        element: Callable[..., Node],
+        operands: Sequence[Tensor | Scalar],
+        dtype: torch.dtype | None = None,
+    ) -> Tensor:
+        """`pointwise` of nodes."""
+        return self.pointwise(
+            lambda *given: self.expr(element(*(each.node for each in given))), operands, dtype
+        )
 
-        made = value(*self.builder.axes(sizes))
-        result = made.dtype if made.dtype is torch.bool else common
-        return self.tensor(sizes, result, lambda *_: made)
+    def cast(self, x: Tensor, dtype: torch.dtype) -> Tensor:
+        require(dtype in ops.EVERY, f"{dtype} is left to ATen")
+        return x if x.dtype is dtype else self.tensor(x.sizes, dtype, x.at)
 
-    def rounded(self, value: Node, dtype: torch.dtype) -> Node:
-        return self.builder.cast(value, dtype)
+    def wide(self, x: Tensor) -> Tensor:
+        """In the dtype in which arithmetic on it is done."""
+        return self.cast(x, computed_in(x.dtype))
+
+    # Folds
 
     def reduce(
         self,
@@ -121,97 +279,106 @@ class Lowering:
         of: Callable[[Node], Node] | None = None,
     ) -> Tensor:
         """A fold of `of(element)` along dims, in the dtype of that."""
-        k = self.builder
-        bound = {dim: k.axis(x.sizes[dim]) for dim in dims}
+        bound = {dim: self.builder.axis(x.sizes[dim]) for dim in dims}
         kept = [dim for dim in range(x.rank) if dim not in bound]
-        sizes = [x.sizes[d] for d in range(x.rank) if d not in bound]
-        if keepdim:
-            sizes = [1 if d in bound else x.sizes[d] for d in range(x.rank)]
-
-        def element(*index: Node) -> Node:
-            at: list[Node] = [k.index(0)] * x.rank
-            for position, dim in enumerate(range(x.rank) if keepdim else kept):
-                at[dim] = index[position]
-            for dim, axis in bound.items():
-                at[dim] = axis
-            value = x.at(*at)
-            return k.reduce(op, of(value) if of else value, bound.values())
-
-        made = element(*k.axes(sizes))
+        sizes = reduced_sizes(x.sizes, dims, keepdim)
+        axes = self.builder.axes(sizes)
+        at: list[Node] = [self.builder.index(0)] * x.rank
+        for position, dim in enumerate(range(x.rank) if keepdim else kept):
+            at[dim] = axes[position]
+        for dim, axis in bound.items():
+            at[dim] = axis
+        value = x.at(*at)
+        made = self.builder.reduce(op, of(value) if of else value, bound.values())
         return self.tensor(sizes, made.dtype, lambda *_: made)
 
-
-def computed_in(dtype: torch.dtype) -> torch.dtype:
-    """In which dtype arithmetic on this one is done."""
-    return torch.float32 if dtype in ops.NARROW else dtype
-
-
-def promoted(operands: Sequence[Tensor | Scalar]) -> torch.dtype:
-    """The common dtype of tensors and numbers, as ATen promotes them."""
-    stand_ins = [
-        torch.empty((0,) * min(x.rank, 1), dtype=x.dtype, device="meta")
-        if isinstance(x, Tensor)
-        else x
-        for x in operands
-    ]
-    common = stand_ins[0]
-    if len(stand_ins) == 1:
-        return common.dtype if isinstance(common, torch.Tensor) else torch.get_default_dtype()
-    state: Any = None
-    for x in stand_ins:
-        state = _Promotion() if state is None else state
-        state.see(x)
-    result: torch.dtype = state.result()
-    return result
+    def fold(
+        self,
+        op: str,
+        x: Tensor,
+        dims: Sequence[int],
+        *,
+        keepdim: bool = False,
+        of: Callable[[Expr], Expr] | None = None,
+    ) -> Tensor:
+        """`reduce` of expressions."""
+        body = None if of is None else (lambda node: of(self.expr(node)).node)
+        return self.reduce(op, x, dims, keepdim=keepdim, of=body)
 
 
-class _Promotion:
-    """Categories: tensors with dims go before those without, and those before numbers."""
-
-    def __init__(self) -> None:
-        self._found: list[torch.dtype | None] = [None, None, None]
-
-    def see(self, x: Any) -> None:
-        if isinstance(x, torch.Tensor):
-            place, dtype = (0 if x.dim() else 1), x.dtype
-        else:
-            place, dtype = 2, _of_number(x)
-        known = self._found[place]
-        self._found[place] = dtype if known is None else torch.promote_types(known, dtype)
-
-    def result(self) -> torch.dtype:
-        common: torch.dtype | None = None
-        for dtype in self._found:
-            if dtype is not None:
-                common = dtype if common is None else _joined(common, dtype)
-        assert common is not None
-        return common
+def reduced_sizes(sizes: Sequence[int], dims: Sequence[int], keepdim: bool) -> tuple[int, ...]:
+    if keepdim:
+        return tuple(1 if d in dims else n for d, n in enumerate(sizes))
+    return tuple(n for d, n in enumerate(sizes) if d not in dims)
 
 
-def _joined(first: torch.dtype, second: torch.dtype) -> torch.dtype:
-    """A category's dtype counts only where it is of a higher kind than what goes before it."""
-    return torch.promote_types(first, second) if _kind(second) > _kind(first) else first
+def product(sizes: Sequence[int]) -> int:
+    total = 1
+    for size in sizes:
+        total *= size
+    return total
 
 
-def _kind(dtype: torch.dtype) -> int:
-    return 0 if dtype is torch.bool else 2 if dtype.is_floating_point else 1
+def dim_of(dim: int, rank: int) -> int:
+    """A dim counted from the front; a tensor without dims has one for this."""
+    rank = max(rank, 1)
+    require(-rank <= dim < rank, f"there is no dim {dim}")
+    return dim % rank
 
 
-def _of_number(x: Scalar) -> torch.dtype:
-    match x:
-        case bool():
-            return torch.bool
-        case int():
-            return torch.int64
-        case _:
-            return torch.get_default_dtype()
+def dims_of(dims: Sequence[int] | int | None, rank: int) -> tuple[int, ...]:
+    """Dims that are folded: all where none are given."""
+    if isinstance(dims, int):
+        dims = [dims]
+    if not dims:
+        return tuple(range(rank))
+    found = tuple(dim_of(dim, rank) for dim in dims)
+    require(len(set(found)) == len(found), "a dim that is given twice")
+    return found if rank else ()
 
 
-def rows(*groups: Mapping[str, Row]) -> Mapping[str, Row]:
+INDICES = frozenset({torch.int64, torch.int32})
+"""The dtypes of indices."""
+
+
+def joined(*groups: Mapping[str, Row]) -> Mapping[str, Row]:
     """One table of several; a name stands in one only."""
-    joined: dict[str, Row] = {}
+    table: dict[str, Row] = {}
     for group in groups:
-        twice = joined.keys() & group.keys()
+        twice = table.keys() & group.keys()
         assert not twice, f"two rows for {sorted(twice)}"
-        joined.update(group)
-    return MappingProxyType(joined)
+        table.update(group)
+    return MappingProxyType(table)
+
+
+def named(rows: Mapping[str, Row]) -> Mapping[str, Row]:
+    """A table from rows under several names: `"mul mul_": row`. A name may end in `.overload`."""
+    table: dict[str, Row] = {}
+    for names, row in rows.items():
+        for name in names.split():
+            assert name not in table, f"two rows for {name}"
+            table[name] = row
+    return MappingProxyType(table)
+
+
+__all__ = [
+    "CPU",
+    "INDEX",
+    "INDICES",
+    "Lowering",
+    "NotLowered",
+    "Result",
+    "Row",
+    "Scalar",
+    "Scattered",
+    "Tensor",
+    "computed_in",
+    "dim_of",
+    "dims_of",
+    "joined",
+    "named",
+    "product",
+    "promoted",
+    "reduced_sizes",
+    "require",
+]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import fx
 
+from jitpkg.codegen.aten.passes.rewrites import Rewrite
 from jitpkg.codegen.aten.prepare import prepare
 from jitpkg.codegen.aten.prepared import Prepared
 from jitpkg.codegen.aten.runtime import op_by_op
@@ -27,6 +28,7 @@ class OpByOp:
     prepared: list[Prepared] = field(default_factory=list)
     declined: list[str] = field(default_factory=list)
     simplifies: bool = True
+    rewrites: Sequence[Rewrite] = ()
 
     def __call__(self, gm: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
         found = prepare(gm, inputs)
@@ -35,13 +37,16 @@ class OpByOp:
             return straight_line("declined", gm.graph)
         check(found)
         if self.simplifies:
-            simplify(found)
+            simplify(found, self.rewrites)
             check(found)
         self.prepared.append(found)
         return op_by_op(found)
 
     def assert_same(self, fn: Callable[..., Any], *args: Any) -> None:
-        Comparison(backend=self, ignore=HOW, backward=False).assert_same(fn, *args)
+        off = 1e-5 if self.rewrites else 0.0
+        Comparison(
+            backend=self, ignore=HOW, backward=False, relative=off, absolute=off
+        ).assert_same(fn, *args)
 
     def names(self) -> list[str]:
         """The names of the ops of the last graph, without overloads."""

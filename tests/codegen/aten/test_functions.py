@@ -13,6 +13,7 @@ from torch.utils import _pytree as pytree
 
 from jitpkg.codegen.aten.prepare import prepare
 from jitpkg.codegen.aten.runtime import op_by_op
+from jitpkg.facts.single import Singles, Unanswered
 from jitpkg.facts.tensor import TensorFacts
 from tests.codegen.aten.support import check
 from tests.facts.cases import CASES, Case
@@ -69,10 +70,19 @@ UNINITIALISED = {"empty", "empty_like", "new_empty"}
 NAMES = sorted({case.name for case in CASES} - UNINITIALISED)
 
 
+MOST = 50
+"""Cases that are tried of each function, about."""
+
+
 @pytest.mark.parametrize("name", NAMES)
-def test_as_eager(name: str) -> None:
+def test_as_eager(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def not_asked(*given: Any) -> None:
+        raise Unanswered
+
+    monkeypatch.setattr(Singles, "_outcome", not_asked)
     tried = 0
-    for case in (each for each in CASES if each.name == name):
+    cases = [each for each in CASES if each.name == name]
+    for case in cases[:: 1 + len(cases) // MOST]:
         given = inputs_of(case)
         leaves, spec = leaves_of(case)
         tensors = {id(f): None for f in leaves if isinstance(f, TensorFacts)}

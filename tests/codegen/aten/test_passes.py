@@ -59,7 +59,7 @@ COMMON: Rows = [
     ("items", lambda x: x.max(1)[0] + x.max(1).values, (X,), "max getitem add"),
     (
         "attention",
-        lambda x: x.softmax(-1) @ x.t() + x.softmax(1) @ x.t(),
+        lambda x: x.softmax(-1) @ x.t() + x.softmax(-1) @ x.t(),
         (X,),
         "_softmax t mm add",
     ),

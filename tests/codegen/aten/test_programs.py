@@ -10,6 +10,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+import jitpkg
+from jitpkg.codegen.aten.runtime import op_by_op
+from jitpkg.testing import Comparison
 from tests.codegen.aten.support import OpByOp
 
 Make = Callable[[], Any]
@@ -139,6 +142,15 @@ def integers(x: Tensor) -> Any:
 @program(of(3, 3))
 def without_rows(x: Tensor) -> Any:
     return torch.linalg.det(x), torch.cross(x, x + 1, dim=1), x.tril(), torch.tensor([1.0, 2.0])
+
+
+@program(of(4, 6))
+def known_by_no_row(x: Tensor) -> Any:
+    y = x.roll(1, 0).flip(1)
+    y.atan_().tril_()
+    z = y.unfold(1, 2, 2)
+    y.copysign_(x[0, 0])
+    return y, z, torch.logaddexp(x, y), x.cummax(0)[0]
 
 
 # Random numbers
@@ -288,13 +300,123 @@ def running_statistics(x: Tensor, mean: Tensor, var: Tensor, n: Tensor) -> Any:
     return F.batch_norm(x, mean, var, training=True, momentum=0.1)
 
 
+@program(of(6, 8))
+def parts_written(x: Tensor) -> Any:
+    x[1:3].add_(1)
+    x[4, ::2] = 5
+    x[2:][1].mul_(2)
+    x[2:].t()[0] = 1
+    x.diagonal().zero_()
+    return x.sum()
+
+
+@program(of(6, 8), of(6, 8))
+def parts_of_each_other(x: Tensor, y: Tensor) -> Any:
+    row = x[0].clone()
+    x[0] = y[1]
+    y[1] = row
+    x[2:4] = x[0:2]
+    return row
+
+
+# Grad mode
+
+
+@program(of(3), lambda: torch.randn(3, requires_grad=True))
+def inference_inside(x: Tensor, w: Tensor) -> Any:
+    with torch.no_grad():
+        y = x * w
+        x += y
+    return y, w, y + x, w.detach() * 2
+
+
+@program(lambda: torch.randn(3, requires_grad=True))
+def inference_from_here(x: Tensor) -> Any:
+    torch.set_grad_enabled(False)
+    return x * 2
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_as_eager(name: str) -> None:
     function, make = PROGRAMS[name]
+    for simplifies in (False, True):
+        backend = OpByOp(simplifies=simplifies)
+        torch.manual_seed(0)
+        backend.assert_same(function, *(made() for made in make))
+        assert backend.prepared and not backend.declined, backend.declined
+
+
+def test_an_op_without_a_row_is_recorded_as_such() -> None:
+    """And what is not one op on every device, as the function that was called."""
     backend = OpByOp()
-    torch.manual_seed(0)
-    backend.assert_same(function, *(made() for made in make))
-    assert backend.prepared and not backend.declined, backend.declined
+    backend.assert_same(lambda x: (x.roll(1), torch.cross(x, x + 1, dim=1)), torch.randn(2, 3))
+    targets = [node.target for node in backend.prepared[-1].graph.nodes]
+    assert torch.ops.aten.roll.default in targets
+    assert torch.cross in targets
+
+
+def test_inputs_count_writes_as_eager() -> None:
+    def program(x: Tensor, y: Tensor) -> None:
+        x.add_(1).mul_(2)
+        x.t()[0] = 3
+        y[0] = x[1]
+
+    backend = OpByOp()
+    Comparison(backend=backend).assert_same(program, torch.randn(3, 3), torch.randn(3, 3))
+    assert backend.prepared
+
+
+def test_inference_mode() -> None:
+    def program(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+        x.add_(1)
+        x[0].mul_(2)
+        y.mul_(3).sub_(1)
+        return x, y * 2, F.linear(x, x), x.t(), y[0]
+
+    def called(program: Callable[..., Any]) -> tuple[Any, ...]:
+        torch.manual_seed(0)
+        x = torch.randn(3, 3)
+        with torch.inference_mode():
+            results = program(x, torch.randn(3, 3))
+        return *((r, r.is_inference(), r.stride()) for r in results), x._version
+
+    backend = OpByOp()
+    found, expected = called(jitpkg.compile(program, backend=backend)), called(program)
+    assert backend.prepared
+    assert repr(found) == repr(expected)
+
+
+def test_inputs_that_come_to_share_memory() -> None:
+    """An entry may be for inputs that do not, and then they do."""
+
+    def program(x: Tensor, y: Tensor) -> Tensor:
+        x.add_(1)
+        return x * y
+
+    backend = OpByOp()
+    x, y = torch.ones(4), torch.ones(6)
+    compiled = jitpkg.compile(program, backend=backend)
+    compiled(x, y[:4])
+    z = torch.ones(6)
+    expected = program(z[:4], z[2:])
+    z = torch.ones(6)
+    assert torch.equal(compiled(z[:4], z[2:]), expected)
+
+
+def test_nothing_is_written_when_an_op_fails() -> None:
+    def program(x: Tensor, at: Tensor) -> Tensor:
+        x.add_(1)
+        x[at]
+        return x * 2
+
+    backend = OpByOp()
+    compiled = jitpkg.compile(program, backend=backend)
+    x, at = torch.zeros(3), torch.tensor([0, 2])
+    compiled(x, at)
+    (prepared,) = backend.prepared
+    with pytest.raises(IndexError):
+        op_by_op(prepared)(x, torch.tensor([0, 7]))
+    assert x.tolist() == [1.0] * 3
 
 
 # What is not prepared
@@ -316,10 +438,17 @@ def a_leaf_made(x: Tensor) -> Any:
 
 
 @declined("grad mode", of(3))
-def grad_mode(x: Tensor) -> Any:
+def a_view_and_grad_mode(x: Tensor) -> Any:
+    with torch.no_grad():
+        y = x[0]
+    return y, x + 1
+
+
+@declined("may require grad", lambda: torch.randn(3, requires_grad=True))
+def behind_no_grad(x: Tensor) -> Any:
     with torch.no_grad():
         y = x * 2
-    return y, x
+    return y * x
 
 
 @pytest.mark.parametrize("name", DECLINED)

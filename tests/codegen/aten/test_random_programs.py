@@ -113,7 +113,7 @@ MANY = int(os.environ.get("JITPKG_TEST_EXAMPLES", "0"))
 
 @pytest.mark.timeout(120 + 5 * MANY)
 @settings(
-    max_examples=MANY or 150,
+    max_examples=MANY or 100,
     deadline=None,
     derandomize=not MANY,
     suppress_health_check=list(HealthCheck),

@@ -1,0 +1,41 @@
+"""Graphs that switch grad mode: what of them is still inference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import fx
+
+SWITCH = torch._C._set_grad_enabled
+
+
+@dataclass(frozen=True, slots=True)
+class GradModes:
+    """Grad mode while a graph runs."""
+
+    first: bool
+    last: bool
+    changes: bool
+    off: bool
+    """Whether it is off wherever inputs that require grad are used, though on when it is called."""
+
+    @classmethod
+    def of(cls, gm: fx.GraphModule, inputs: Sequence[torch.Tensor]) -> GradModes | str:
+        """What a graph does, called as things are; or why a result may require grad."""
+        first = enabled = torch.is_grad_enabled()
+        changes = False
+        placeholders = gm.graph.find_nodes(op="placeholder")
+        need = {
+            node for node, given in zip(placeholders, inputs, strict=True) if given.requires_grad
+        }
+        for node in gm.graph.nodes:
+            if node.target is SWITCH:
+                changes = changes or node.args != (enabled,)
+                enabled = bool(node.args[0])
+            elif not node.op.startswith("call") or node.target == "detach":
+                continue
+            elif enabled and not need.isdisjoint(node.all_input_nodes):
+                return "a result that may require grad"
+        return cls(first, enabled, changes, off=first and bool(need))

@@ -1,0 +1,55 @@
+"""What was compiled, kept on disk by what it was made from.
+
+    code = kernels().get(key := kernel_key(text, native.target()))
+    if code is None:
+        kernels().put(key, code := native.compile_ir(text))
+
+A key is a hash of all that an answer depends on, so nothing here is ever out of date, and two
+processes that write one key write the same.
+
+Whole graphs can be kept by the same means: the data are the wrapper's source, the text of each
+kernel's signature and the keys of the kernels; the key, a hash of `FORMAT`, "graph", the versions
+of jitpkg and torch, the target, the options, the ATen graph as text with each input's dtype, sizes,
+strides and device, and the device's and torch's global state that lowering reads (threads, default
+dtype, autocast). A graph whose kernels have gone compiles them again, one by one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+
+from jitpkg.codegen.cache.folder import Info, place
+from jitpkg.codegen.cache.store import FORMAT, KernelCache
+
+__all__ = ["Info", "KernelCache", "kernel_key", "kernels"]
+
+
+@cache
+def kernels() -> KernelCache:
+    """The process's cache, where the environment says at the first use."""
+    return KernelCache(place())
+
+
+def kernel_key(text: str, target: str) -> str:
+    """The key of the object code for a kernel's IR text on a target, as `native.target()` is."""
+    return _digest(FORMAT, "kernel", _version(), text, target)
+
+
+def _digest(*parts: str) -> str:
+    made = hashlib.sha256()
+    for part in parts:
+        encoded = part.encode()
+        made.update(len(encoded).to_bytes(8, "little"))
+        made.update(encoded)
+    return made.hexdigest()
+
+
+@cache
+def _version() -> str:
+    """jitpkg's version; a source tree that is not installed has none."""
+    try:
+        return version("jitpkg")
+    except PackageNotFoundError:
+        return "source"

@@ -1,0 +1,154 @@
+"""Bytes by key: on disk where that works, else in memory.
+
+Written once and never changed: a temporary file in the same directory, then a rename, so that a
+reader sees all of an entry or none of it. Each begins with a checksum of its key and data: what
+was cut off or changed by a crash or a bad disk counts as absent, and is removed. No file is locked,
+so nothing waits for a process that was killed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from jitpkg.codegen.cache import folder
+from jitpkg.codegen.cache.folder import Info
+from jitpkg.errors import InvalidArgument
+from jitpkg.messages import warn
+
+FORMAT = "1"
+"""Of the entries: part of every key and checksum."""
+
+LIMIT = 512 << 20
+"""Bytes on disk: some 50,000 kernels."""
+
+CLEANED_PER_LIMIT = 8
+"""The directory is cleaned when a part of the limit has been written, down to the rest of it."""
+
+MEMORY = 64 << 20
+"""Bytes kept in memory where the disk takes no more."""
+
+SEEN = 3600
+"""Seconds for which a use is not noted again."""
+
+_CHECKSUM = hashlib.sha256().digest_size
+
+
+class KernelCache:
+    """Object code by its key, for all processes of a user; no method raises for what a disk does.
+
+    The first failure to write gives a warning; from then on, new entries are kept in memory.
+    """
+
+    def __init__(self, directory: Path | None, *, limit: int = LIMIT) -> None:
+        """Make one that writes into a directory, which is made when it is needed.
+
+        Args:
+            directory: None keeps all in memory.
+            limit: bytes on disk; the least recently used go first.
+        """
+        self.directory = directory
+        self.limit = limit
+        self._writes = directory is not None
+        self._memory: dict[str, bytes] = {}
+        self._held = 0
+
+    def get(self, key: str) -> bytes | None:
+        """The data of a key, if they are there."""
+        _check(key)
+        found = self._memory.get(key)
+        if found is None and self.directory is not None:
+            try:
+                with folder.opened(self.directory) as at:
+                    return _read(at, key)
+            except folder.NotPrivate as error:
+                self._give_up(error)
+            except OSError:
+                return None
+        return found
+
+    def put(self, key: str, data: bytes) -> None:
+        """Keep the data of a key."""
+        _check(key)
+        part = self.limit // CLEANED_PER_LIMIT
+        if self.directory is not None and self._writes and len(data) < part:
+            try:
+                self._write(self.directory, key, data, part)
+                return
+            except FileNotFoundError:
+                pass  # another process clears the directory just now
+            except OSError as error:
+                self._give_up(error)
+        if self._held + len(data) <= MEMORY:
+            self._memory[key] = data
+            self._held += len(data)
+
+    def _write(self, directory: Path, key: str, data: bytes, part: int) -> None:
+        directory.mkdir(0o700, parents=True, exist_ok=True)
+        with folder.opened(directory) as at:
+            written = folder.account(at, _CHECKSUM + len(data))
+            _write(at, key, data)
+            if written > part:
+                folder.clean(at, self.limit - part)
+
+    def _give_up(self, error: OSError) -> None:
+        if self._writes:
+            self._writes = False
+            warn(
+                f"Compiled kernels cannot be kept on disk: {error}. They are kept in memory, and"
+                f" each process compiles its own. {folder.VARIABLE} can name another directory;"
+                f" {folder.VARIABLE}={folder.OFF} keeps none."
+            )
+
+    def info(self) -> Info:
+        """What is on disk."""
+        return folder.info(self.directory, self.limit)
+
+    def clear(self) -> int:
+        """Remove all entries; returns how many were on disk.
+
+        Raises:
+            OSError: the directory cannot be trusted, read or written.
+        """
+        self._memory.clear()
+        self._held = 0
+        return 0 if self.directory is None else folder.clear(self.directory)
+
+
+def _check(key: str) -> None:
+    if not folder.KEY.fullmatch(key):
+        raise InvalidArgument(f"A key is a sha256 in hexadecimal, not {key!r}.")
+
+
+def _checksum(key: str, data: bytes) -> bytes:
+    made = hashlib.sha256(f"jitpkg {FORMAT} {key}\n".encode())
+    made.update(data)
+    return made.digest()
+
+
+def _read(at: int, key: str) -> bytes | None:
+    with open(key, "rb", opener=folder.opener(at)) as file:
+        whole = file.read()
+        checksum, data = whole[:_CHECKSUM], whole[_CHECKSUM:]
+        if checksum != _checksum(key, data):
+            os.unlink(key, dir_fd=at)
+            return None
+        if time.time() - os.fstat(file.fileno()).st_mtime > SEEN:
+            with suppress(OSError):
+                os.utime(file.fileno())
+        return data
+
+
+def _write(at: int, key: str, data: bytes) -> None:
+    temporary = f".{os.urandom(8).hex()}.tmp"
+    try:
+        with open(temporary, "xb", opener=folder.opener(at)) as file:
+            file.write(_checksum(key, data) + data)
+        os.rename(temporary, key, src_dir_fd=at, dst_dir_fd=at)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary, dir_fd=at)
+        raise

@@ -1,0 +1,1 @@
+"""The CPU printer: schedules to LLVM IR text."""

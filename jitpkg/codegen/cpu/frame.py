@@ -1,0 +1,206 @@
+"""The state of printing: what is known where, and under which name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+
+from jitpkg.codegen.cpu.arithmetic import (
+    Arithmetic,
+    Writer,
+    constant,
+    constants,
+    literal,
+    register,
+    vector,
+)
+from jitpkg.codegen.cpu.host import Host
+from jitpkg.codegen.cpu.plan import Plan
+from jitpkg.codegen.ir.nodes import Axis, Buffer, Const, Node
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A node's value."""
+
+    text: str
+    lanes: int
+    depth: int
+    """Of the loops inside of which it is known."""
+
+
+@dataclass(slots=True)
+class Level:
+    """A loop that is being printed, or the function."""
+
+    before: list[str] = field(default_factory=list)
+    """Lines before the loop: what inner code needs of outer values is put here."""
+    names: dict[object, str] = field(default_factory=dict)
+    """What has been made once for the whole level."""
+    nodes: list[Node] = field(default_factory=list)
+    """What becomes unknown behind the loop."""
+
+
+class Frame:
+    def __init__(self, host: Host, plan: Plan) -> None:
+        self.host = host
+        self.plan = plan
+        self.w = Writer()
+        self.levels = [Level()]
+        self.w.lines.append(self.levels[0].before)
+        self.values: dict[Node, Value] = {}
+        self.positions: dict[Axis, tuple[str, int]] = {}
+        """Where each loop stands (the first lane), and the depth from which on that is known."""
+        self.still: frozenset[Axis] = frozenset()
+        self.pointers: dict[Buffer, str] = {}
+        self.axis: Axis | None = None
+        """The one whose positions are the lanes."""
+        self.width = 1
+        self.mask: str | None = None
+        """The lanes that count; None where all do."""
+        self.block = "entry"
+        """The label of what is being printed."""
+        self._arithmetic: dict[tuple[torch.dtype, int], Arithmetic] = {}
+
+    @property
+    def depth(self) -> int:
+        return len(self.levels) - 1
+
+    def arithmetic(self, dtype: torch.dtype, lanes: int) -> Arithmetic:
+        key = (dtype, lanes)
+        if key not in self._arithmetic:
+            self._arithmetic[key] = Arithmetic(self.w, dtype, lanes, self.host.bits)
+        return self._arithmetic[key]
+
+    # Values
+
+    def define(self, node: Node, text: str, lanes: int) -> None:
+        self.values[node] = Value(text, lanes, self.depth)
+        self.levels[-1].nodes.append(node)
+
+    def of(self, node: Node) -> Value:
+        known = self.values.get(node)
+        if known is not None:
+            return known
+        if isinstance(node, Const):
+            return Value(literal(node.value, node.dtype), 1, 0)
+        assert isinstance(node, Axis), f"{node} is used before it is known"
+        if node in self.still:
+            return Value("0", 1, 0)
+        text, depth = self.positions[node]
+        if node is not self.axis:
+            return Value(text, 1, depth)
+        a = self.arithmetic(torch.int64, self.width)
+        lanes = constants("i64", range(self.width))
+        self.define(node, a.op("add", self.splat(text, torch.int64, self.depth), lanes), self.width)
+        return self.values[node]
+
+    def wide(self, node: Node, lanes: int) -> str:
+        """A value in that many lanes."""
+        if lanes > 1 and isinstance(node, Const):
+            text = literal(node.value, node.dtype)
+            return constant(text, register(node.dtype, 1), lanes)
+        value = self.of(node)
+        if value.lanes == lanes:
+            return value.text
+        return self.splat(value.text, node.dtype, value.depth)
+
+    def splat(self, text: str, dtype: torch.dtype, depth: int) -> str:
+        """A scalar that is known at a depth, in all lanes: made before the loops inside of it."""
+        kind, whole = register(dtype, 1), register(dtype, self.width)
+        if not text.startswith("%"):
+            return constant(text, kind, self.width)
+
+        def make(into: list[str] | None) -> str:
+            one = self.w.op(f"insertelement {whole} poison, {kind} {text}, i32 0", into)
+            zeros = f"<{self.width} x i32> zeroinitializer"
+            return self.w.op(f"shufflevector {whole} {one}, {whole} poison, {zeros}", into)
+
+        return self.once(("splat", text, self.width), depth, make)
+
+    def once(self, key: object, depth: int, make: Callable[[list[str] | None], str]) -> str:
+        """Something that depends on what is known at a depth only, made there."""
+        inner = min(depth + 1, self.depth)
+        names = self.levels[inner].names
+        key = (key, depth == self.depth)
+        if key not in names:
+            names[key] = make(None if depth == self.depth else self.levels[inner].before)
+        return names[key]
+
+    # Loops
+
+    def enter(self) -> Level:
+        """What is printed from here on is inside of one more loop."""
+        level = Level()
+        self.w.lines.append(level.before)
+        self.levels.append(level)
+        return level
+
+    def leave(self) -> None:
+        for node in self.levels.pop().nodes:
+            self.values.pop(node, None)
+
+    def label(self, name: str) -> None:
+        self.w.lines.append(f"{name}:")
+        self.block = name
+
+    def counted(
+        self,
+        start: str,
+        stop: str,
+        step: int,
+        state: Sequence[tuple[str, str]],
+        body: Callable[[str, list[str]], list[str]],
+        *,
+        surely: bool,
+    ) -> list[str]:
+        """A loop that carries values, each given by its type and what it starts with.
+
+        `surely`: it runs at least once.
+        """
+        k, before = self.w.fresh(), self.block
+        if surely:
+            self.w.do(f"br label %loop.{k}")
+        else:
+            runs = self.w.op(f"icmp slt i64 {start}, {stop}")
+            self.w.do(f"br i1 {runs}, label %loop.{k}, label %done.{k}")
+        self.label(f"loop.{k}")
+        heads: list[str] = []
+        self.w.lines.append(heads)
+        carried = [f"%c{k}.{n}" for n in range(len(state))]
+        after = body(f"%i.{k}", list(carried))
+        self.w.do(f"%next.{k} = add nsw i64 %i.{k}, {step}")
+        self.w.do(f"%more.{k} = icmp slt i64 %next.{k}, {stop}")
+        self.w.do(f"br i1 %more.{k}, label %loop.{k}, label %done.{k}")
+        latch = self.block
+        heads.append(f"  %i.{k} = phi i64 [ {start}, %{before} ], [ %next.{k}, %{latch} ]")
+        for name, (kind, first), new in zip(carried, state, after, strict=True):
+            heads.append(f"  {name} = phi {kind} [ {first}, %{before} ], [ {new}, %{latch} ]")
+        self.label(f"done.{k}")
+        if surely:
+            return after
+        return [
+            self.w.op(f"phi {kind} [ {first}, %{before} ], [ {new}, %{latch} ]")
+            for (kind, first), new in zip(state, after, strict=True)
+        ]
+
+    # Lanes
+
+    def any_lane(self, condition: str, lanes: int) -> str:
+        if lanes == 1:
+            return condition
+        bits = self.w.op(f"bitcast {vector('i1', lanes)} {condition} to i{lanes}")
+        return self.w.op(f"icmp ne i{lanes} {bits}, 0")
+
+    def first_lanes(self, count: str) -> str:
+        """A mask: the first `count` lanes, at most all."""
+        if not count.startswith("%"):
+            return constants("i1", [int(lane < int(count)) for lane in range(self.width)])
+        kind = f"<{self.width} x i32>"
+        small = self.w.op(f"trunc i64 {count} to i32")
+        one = self.w.op(f"insertelement {kind} poison, i32 {small}, i32 0")
+        all_ = self.w.op(f"shufflevector {kind} {one}, {kind} poison, {kind} zeroinitializer")
+        lanes = constants("i32", range(self.width))
+        return self.w.op(f"icmp slt {kind} {lanes}, {all_}")

@@ -1,0 +1,295 @@
+"""Loads and stores: addresses that are computed as far outside as they can be, and lanes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+
+from jitpkg.codegen.cpu.arithmetic import (
+    constant,
+    constants,
+    literal,
+    memory,
+    suffix,
+    vector,
+)
+from jitpkg.codegen.cpu.casts import cast
+from jitpkg.codegen.cpu.frame import Frame, Value
+from jitpkg.codegen.cpu.plan import offset
+from jitpkg.codegen.cpu.scalar_ops import rows
+from jitpkg.codegen.ir import ops
+from jitpkg.codegen.ir.nodes import Axis, Buffer, Load, Node, Store
+
+NOWHERE = "@nowhere"
+"""Memory that may always be read: zeros."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the lanes of an access are."""
+
+    base: str
+    """A pointer to the first lane's element, without `apart`."""
+    step: int
+    """From each lane to the next, in elements."""
+    apart: str | None
+    """Further elements from the base, an i64 for each lane."""
+
+
+def place(frame: Frame, buffer: Buffer, index: tuple[Node, ...]) -> Place:
+    whole = offset(buffer, index)
+    step, apart = 0, None
+    terms: list[tuple[int, str, int]] = []
+    for atom, factor in whole.terms:
+        if isinstance(atom, Axis):
+            if atom in frame.still:
+                continue
+            if atom is frame.axis:
+                step = factor
+            text, depth = frame.positions[atom]
+            terms.append((depth, text, factor))
+            continue
+        value = frame.of(atom)
+        if value.lanes == 1:
+            terms.append((value.depth, value.text, factor))
+            continue
+        a = frame.arithmetic(torch.int64, value.lanes)
+        far = value.text if factor == 1 else a.op("mul", value.text, a.const(factor))
+        apart = far if apart is None else a.op("add", apart, far)
+    base = frame.pointers[buffer]
+    terms.sort()
+    element = memory(buffer.dtype)
+    for k, (depth, _, _) in enumerate(terms):
+        if k + 1 < len(terms) and terms[k + 1][0] == depth:
+            continue  # goes with the next one
+        here = tuple(term for term in terms if term[0] == depth)
+        make = partial(_moved, frame, base, element, here)
+        base = frame.once(("at", base, here), depth, make)
+    if whole.constant:
+        base = frame.w.op(f"getelementptr {element}, ptr {base}, i64 {whole.constant}")
+    return Place(base, step, apart)
+
+
+def _moved(
+    frame: Frame,
+    base: str,
+    element: str,
+    terms: tuple[tuple[int, str, int], ...],
+    into: list[str] | None,
+) -> str:
+    total = ""
+    for _, text, factor in terms:
+        term = text if factor == 1 else frame.w.op(f"mul i64 {text}, {factor}", into)
+        total = frame.w.op(f"add i64 {total}, {term}", into) if total else term
+    return frame.w.op(f"getelementptr {element}, ptr {base}, i64 {total}", into)
+
+
+def _both(frame: Frame, one: str | None, other: str | None) -> str | None:
+    """A mask where both are true."""
+    if one is None or other is None:
+        return one or other
+    return frame.arithmetic(torch.bool, frame.width).op("and", one, other)
+
+
+# Loads
+
+
+def load(frame: Frame, node: Load) -> None:
+    if 0 in node.buffer.sizes:
+        frame.define(node, literal(0, node.dtype), 1)
+        return
+    at = place(frame, node.buffer, node.index)
+    mask = None if node.mask is None else frame.of(node.mask)
+    if frame.axis is None or (
+        at.step == 0 and at.apart is None and (mask is None or mask.lanes == 1)
+    ):
+        frame.define(node, _scalar(frame, node, at, mask), 1)
+        return
+    masked = None if node.mask is None else frame.wide(node.mask, frame.width)
+    both = _both(frame, frame.mask, masked)
+    if at.apart is None and at.step == 1:
+        raw = _row(frame, at.base, node.dtype, both)
+    elif at.apart is None and at.step == -1:
+        raw = _reversed_row(frame, at.base, node.dtype, both)
+    else:
+        raw = _gathered(frame, at, node.dtype, both)
+    frame.define(node, _of_memory(frame, raw, node.dtype, frame.width), frame.width)
+
+
+def _of_memory(frame: Frame, raw: str, dtype: torch.dtype, lanes: int) -> str:
+    if dtype is not torch.bool:
+        return raw
+    zero = constant("0", "i8", lanes)
+    return frame.w.op(f"icmp ne {vector('i8', lanes)} {raw}, {zero}")
+
+
+def _scalar(frame: Frame, node: Load, at: Place, mask: Value | None) -> str:
+    base = at.base
+    if mask is not None:
+        base = frame.w.op(f"select i1 {mask.text}, ptr {base}, ptr {NOWHERE}")
+    element = memory(node.dtype)
+    raw = frame.w.op(f"load {element}, ptr {base}, align {node.dtype.itemsize}")
+    return _of_memory(frame, raw, node.dtype, 1)  # nowhere are zeros
+
+
+def _row(frame: Frame, base: str, dtype: torch.dtype, mask: str | None) -> str:
+    element, lanes = memory(dtype), frame.width
+    kind = vector(element, lanes)
+    if mask is None:
+        return frame.w.op(f"load {kind}, ptr {base}, align {dtype.itemsize}")
+    ones, name = vector("i1", lanes), f"@llvm.masked.load.{suffix(element, lanes)}.p0"
+    frame.w.declare(f"declare {kind} {name}(ptr, i32, {ones}, {kind})")
+    return frame.w.op(
+        f"call {kind} {name}(ptr {base}, i32 {dtype.itemsize}, {ones} {mask}, "
+        f"{kind} zeroinitializer)"
+    )
+
+
+def reversed_lanes(frame: Frame, value: str, element: str) -> str:
+    kind, lanes = vector(element, frame.width), frame.width
+    order = f"<{lanes} x i32> {constants('i32', range(lanes - 1, -1, -1))}"
+    return frame.w.op(f"shufflevector {kind} {value}, {kind} poison, {order}")
+
+
+def _reversed_row(frame: Frame, base: str, dtype: torch.dtype, mask: str | None) -> str:
+    element = memory(dtype)
+    first = frame.w.op(f"getelementptr {element}, ptr {base}, i64 {1 - frame.width}")
+    if mask is not None:
+        mask = reversed_lanes(frame, mask, "i1")
+    return reversed_lanes(frame, _row(frame, first, dtype, mask), element)
+
+
+def _pointers(frame: Frame, at: Place, dtype: torch.dtype) -> str:
+    """One for each lane."""
+    a = frame.arithmetic(torch.int64, frame.width)
+    steps = constants("i64", [lane * at.step for lane in range(frame.width)])
+    far = steps
+    if at.apart is not None:
+        far = a.op("add", at.apart, steps) if at.step else at.apart
+    return frame.w.op(f"getelementptr {memory(dtype)}, ptr {at.base}, {a.type} {far}")
+
+
+def _gathered(frame: Frame, at: Place, dtype: torch.dtype, mask: str | None) -> str:
+    """Zeros in the lanes where the mask is false."""
+    lanes, element = frame.width, memory(dtype)
+    pointers = _pointers(frame, at, dtype)
+    kind, ones = vector(element, lanes), vector("i1", lanes)
+    everywhere = constant("true", "i1", lanes)
+    if dtype.itemsize < 4 and mask is not None:
+        # There is no such instruction, and LLVM would make a branch for each lane.
+        nowhere = constant(NOWHERE, "ptr", lanes)
+        pointers = frame.w.op(
+            f"select {ones} {mask}, {vector('ptr', lanes)} {pointers}, "
+            f"{vector('ptr', lanes)} {nowhere}"
+        )
+        mask = None
+    name = f"@llvm.masked.gather.{suffix(element, lanes)}.{suffix('ptr', lanes)}"
+    frame.w.declare(f"declare {kind} {name}({vector('ptr', lanes)}, i32, {ones}, {kind})")
+    return frame.w.op(
+        f"call {kind} {name}({vector('ptr', lanes)} {pointers}, i32 {dtype.itemsize}, "
+        f"{ones} {mask or everywhere}, {kind} zeroinitializer)"
+    )
+
+
+# Stores
+
+
+def store(frame: Frame, write: Store) -> None:
+    buffer = write.buffer
+    if 0 in buffer.sizes:
+        return
+    at = place(frame, buffer, write.index)
+    if frame.axis is None:
+        value = _to_memory(frame, frame.of(write.value).text, buffer.dtype, 1)
+        _put(frame, write, at.base, value)
+        return
+    value = _to_memory(frame, frame.wide(write.value, frame.width), buffer.dtype, frame.width)
+    if write.combine is None and at.apart is None and at.step == 1:
+        _put_row(frame, at.base, value, buffer.dtype, frame.mask)
+    elif write.combine is None and at.apart is None and at.step and buffer.dtype.itemsize >= 4:
+        _scatter(frame, at, value, buffer.dtype)
+    else:
+        _one_by_one(frame, write, at, value)
+
+
+def _to_memory(frame: Frame, value: str, dtype: torch.dtype, lanes: int) -> str:
+    if dtype is not torch.bool:
+        return value
+    return frame.w.op(f"zext {vector('i1', lanes)} {value} to {vector('i8', lanes)}")
+
+
+def _put_row(frame: Frame, base: str, value: str, dtype: torch.dtype, mask: str | None) -> None:
+    element, lanes = memory(dtype), frame.width
+    kind, ones = vector(element, lanes), vector("i1", lanes)
+    if mask is None:
+        frame.w.do(f"store {kind} {value}, ptr {base}, align {dtype.itemsize}")
+        return
+    name = f"@llvm.masked.store.{suffix(element, lanes)}.p0"
+    frame.w.declare(f"declare void {name}({kind}, ptr, i32, {ones})")
+    frame.w.do(f"call void {name}({kind} {value}, ptr {base}, i32 {dtype.itemsize}, {ones} {mask})")
+
+
+def _scatter(frame: Frame, at: Place, value: str, dtype: torch.dtype) -> None:
+    lanes, element = frame.width, memory(dtype)
+    pointers = _pointers(frame, at, dtype)
+    kind, ones, many = vector(element, lanes), vector("i1", lanes), vector("ptr", lanes)
+    name = f"@llvm.masked.scatter.{suffix(element, lanes)}.{suffix('ptr', lanes)}"
+    mask = frame.mask or constant("true", "i1", lanes)
+    frame.w.declare(f"declare void {name}({kind}, {many}, i32, {ones})")
+    frame.w.do(
+        f"call void {name}({kind} {value}, {many} {pointers}, i32 {dtype.itemsize}, {ones} {mask})"
+    )
+
+
+def _put(frame: Frame, write: Store, pointer: str, value: str) -> None:
+    """One element, combined with what is there."""
+    dtype = write.buffer.dtype
+    element, size = memory(dtype), dtype.itemsize
+    if write.combine is not None:
+        combine = ops.REDUCTIONS[write.combine].combine
+        assert combine is not None
+        wide = torch.float32 if dtype in ops.NARROW else dtype
+        a, own = frame.arithmetic(wide, 1), frame.arithmetic(dtype, 1)
+        old = _of_memory(
+            frame, frame.w.op(f"load {element}, ptr {pointer}, align {size}"), dtype, 1
+        )
+        new = _of_memory(frame, value, dtype, 1)
+        both = rows(wide)[combine](a, cast(own, old, wide), cast(own, new, wide))
+        value = _to_memory(frame, cast(a, both, dtype), dtype, 1)
+    frame.w.do(f"store {element} {value}, ptr {pointer}, align {size}")
+
+
+def _one_by_one(frame: Frame, write: Store, at: Place, value: str) -> None:
+    """The lanes in order: two of them may hit the same element."""
+    lanes, w = frame.width, frame.w
+    dtype = write.buffer.dtype
+    element, kind, many = memory(dtype), vector(memory(dtype), lanes), vector("ptr", lanes)
+    key = frame.w.fresh()
+    entry = frame.levels[0].before
+    entry.append(f"  %lanes.{key} = alloca {kind}, align 64")
+    entry.append(f"  %places.{key} = alloca {many}, align 64")
+    entry.append(f"  %active.{key} = alloca <{lanes} x i8>, align 64")
+    w.do(f"store {kind} {value}, ptr %lanes.{key}, align 64")
+    w.do(f"store {many} {_pointers(frame, at, dtype)}, ptr %places.{key}, align 64")
+    if frame.mask is not None:
+        bytes_ = w.op(f"zext {vector('i1', lanes)} {frame.mask} to <{lanes} x i8>")
+        w.do(f"store <{lanes} x i8> {bytes_}, ptr %active.{key}, align 64")
+
+    def one(lane: str, _: list[str]) -> list[str]:
+        if frame.mask is not None:
+            flag = w.op(f"getelementptr i8, ptr %active.{key}, i64 {lane}")
+            on = w.op(f"icmp ne i8 {w.op(f'load i8, ptr {flag}')}, 0")
+            w.do(f"br i1 {on}, label %on.{key}, label %off.{key}")
+            frame.label(f"on.{key}")
+        each = w.op(f"getelementptr {element}, ptr %lanes.{key}, i64 {lane}")
+        pointer = w.op(f"getelementptr ptr, ptr %places.{key}, i64 {lane}")
+        loaded = w.op(f"load {element}, ptr {each}, align {dtype.itemsize}")
+        _put(frame, write, w.op(f"load ptr, ptr {pointer}, align 8"), loaded)
+        if frame.mask is not None:
+            w.do(f"br label %off.{key}")
+            frame.label(f"off.{key}")
+        return []
+
+    frame.counted("0", str(lanes), 1, [], one, surely=True)

@@ -1,0 +1,277 @@
+"""How a schedule's loops run: which of them in lanes, how many, and which two are one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import torch
+
+from jitpkg.codegen.cpu import math
+from jitpkg.codegen.cpu.host import Host
+from jitpkg.codegen.fusion.kernel import Compute, Loop, Schedule, Statement, Write
+from jitpkg.codegen.ir import ops
+from jitpkg.codegen.ir.nodes import (
+    Apply,
+    Axis,
+    Buffer,
+    Checked,
+    Const,
+    Load,
+    Node,
+    Scan,
+    Store,
+)
+from jitpkg.codegen.ir.ranges import Linear
+
+TYPICAL_LANES = 16
+"""For choosing what runs in lanes."""
+
+WIDEST = 128
+"""Lanes; more make the code long and no faster."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Plan:
+    """A schedule's statements, and what has been decided on its loops."""
+
+    body: tuple[Statement, ...]
+    needed: frozenset[Node]
+    """Nodes that are wanted as values. The others are parts of addresses."""
+    lanes: dict[Loop, int] = field(default_factory=dict)
+    """The loops whose iterations run side by side, and how many do."""
+    extents: dict[Loop, int] = field(default_factory=dict)
+    """Of loops that are two in one."""
+    still: dict[Loop, frozenset[Axis]] = field(default_factory=dict)
+    """Axes that stay at 0 in a loop, which runs along them too."""
+
+    def extent(self, loop: Loop) -> int:
+        return self.extents.get(loop, loop.axis.extent)
+
+
+def plan(schedule: Schedule, host: Host) -> Plan:
+    made = Plan((), needed(schedule.body))
+    body = tuple(_merged(statement, made) for statement in schedule.body)
+    made = Plan(body, made.needed, made.lanes, made.extents, made.still)
+    for statement in body:
+        if isinstance(statement, Loop):
+            _choose(statement, 1.0, made, host)
+    return made
+
+
+def offset(buffer: Buffer, index: Sequence[Node]) -> Linear:
+    """Where an element lies, in elements."""
+    whole = Linear((), 0)
+    for at, stride in zip(index, buffer.strides, strict=True):
+        if stride:
+            whole = whole.plus(Linear.of(at).times(stride))
+    return whole
+
+
+def statements(body: Sequence[Statement]) -> Iterator[Statement]:
+    """All, those inside of loops too."""
+    stack = list(reversed(body))
+    while stack:
+        statement = stack.pop()
+        yield statement
+        if isinstance(statement, Loop):
+            stack.extend(reversed(statement.body))
+
+
+def needed(body: Sequence[Statement]) -> frozenset[Node]:
+    """The nodes whose values something is computed from, or stored."""
+    stack: list[Node] = []
+    for statement in statements(body):
+        if isinstance(statement, Write):
+            stack.append(statement.store.value)
+            stack.extend(_atoms(statement.store.buffer, statement.store.index))
+        elif isinstance(statement, Loop):
+            stack.extend(fold.value for fold in statement.folds)
+    found: set[Node] = set()
+    while stack:
+        node = stack.pop()
+        if node in found or isinstance(node, Const):
+            continue
+        found.add(node)
+        match node:
+            case Load(buffer=buffer, index=index, mask=mask):
+                stack.extend(_atoms(buffer, index))
+                if mask is not None:
+                    stack.append(mask)
+            case Apply(args=args):
+                stack.extend(args)
+            case Checked(index=at):
+                stack.append(at)
+            case Scan(value=value):
+                stack.append(value)
+            case _:
+                pass
+    return frozenset(found)
+
+
+def _atoms(buffer: Buffer, index: Sequence[Node]) -> list[Node]:
+    return [atom for atom, _ in offset(buffer, index).terms if not isinstance(atom, Axis)]
+
+
+def accesses(body: Sequence[Statement], wanted: frozenset[Node]) -> Iterator[Load | Store]:
+    for statement in statements(body):
+        if isinstance(statement, Compute):
+            for node in statement.nodes:
+                if isinstance(node, Load) and node in wanted:
+                    yield node
+        elif isinstance(statement, Write):
+            yield statement.store
+
+
+def scans(loop: Loop, wanted: frozenset[Node]) -> list[Scan]:
+    """Those that a loop carries, in the order in which they become known."""
+    return [
+        node
+        for statement in statements(loop.body)
+        if isinstance(statement, Compute)
+        for node in statement.nodes
+        if isinstance(node, Scan) and node.along is loop.axis and node in wanted
+    ]
+
+
+# Two loops as one
+
+
+def _merged(statement: Statement, plan: Plan) -> Statement:
+    """Loops over dims that lie in memory as one dim become one."""
+    if not isinstance(statement, Loop):
+        return statement
+    body = tuple(_merged(each, plan) for each in statement.body)
+    loop = Loop(statement.axis, body, statement.folds, statement.scans)
+    inside = [
+        each
+        for each in body
+        if not isinstance(each, Compute) or any(node in plan.needed for node in each.nodes)
+    ]
+    if len(inside) != 1 or not isinstance(inside[0], Loop):
+        return loop
+    inner = inside[0]
+    if not _is_one_dim(loop, inner, plan):
+        return loop
+    both = Loop(inner.axis, inner.body, inner.folds, inner.scans)
+    plan.extents[both] = loop.axis.extent * plan.extent(inner)
+    plan.still[both] = plan.still.get(inner, frozenset()) | {loop.axis}
+    return both
+
+
+def _is_one_dim(outer: Loop, inner: Loop, plan: Plan) -> bool:
+    if outer.axis in plan.needed or inner.axis in plan.needed:
+        return False
+    if set(outer.folds) != set(inner.folds):
+        return False
+    if scans(outer, plan.needed) or scans(inner, plan.needed):
+        return False
+    size = plan.extent(inner)
+    for access in accesses(inner.body, plan.needed):
+        whole = offset(access.buffer, access.index)
+        if whole.factor(outer.axis) != whole.factor(inner.axis) * size:
+            return False
+    return True
+
+
+# What runs in lanes
+
+
+def _choose(loop: Loop, runs: float, plan: Plan, host: Host) -> float:
+    """Decide for a loop and all in it. Returns about how long it takes, in scalar instructions."""
+    extent = plan.extent(loop)
+    inner = [each for each in loop.body if isinstance(each, Loop)]
+    before = dict(plan.lanes)
+    apart = runs * extent * (1 + _scalar_cost(loop.body, plan))
+    apart += sum(_choose(each, runs * extent, plan, host) for each in inner)
+    together = _cost_in_lanes(loop, loop.body, runs, plan, extent) + runs * 6 * len(loop.folds)
+    if extent > 1 and (together <= apart if inner else True):
+        plan.lanes.clear()
+        plan.lanes.update(before)
+        plan.lanes[loop] = _width(loop, extent, plan, host)
+        return together
+    return apart
+
+
+def _scalar_cost(body: Sequence[Statement], plan: Plan) -> float:
+    total = 0.0
+    for statement in body:
+        if isinstance(statement, Compute):
+            total += sum(_node_cost(node) for node in statement.nodes if node in plan.needed)
+        elif isinstance(statement, Write):
+            total += 1
+    return total
+
+
+def _node_cost(node: Node) -> float:
+    return ops.cost(node.op) if isinstance(node, Apply) else 1
+
+
+def _cost_in_lanes(
+    lanes: Loop, body: Sequence[Statement], runs: float, plan: Plan, extent: int
+) -> float:
+    """Of a part of a loop that runs in lanes; `runs` counts iterations of all loops outside."""
+    steps = -(-extent // TYPICAL_LANES)
+    total = 0.0
+    for statement in body:
+        match statement:
+            case Loop():
+                inner = runs * plan.extent(statement)
+                total += inner * steps
+                total += _cost_in_lanes(lanes, statement.body, inner, plan, extent)
+            case Compute(nodes=nodes):
+                for node in nodes:
+                    if node in plan.needed:
+                        each = extent if _is_scattered(node, lanes.axis) else steps
+                        total += runs * each * _node_cost(node)
+            case Write(store=store):
+                each = extent if _is_scattered(store, lanes.axis) else steps
+                total += runs * each
+    return total
+
+
+def _is_scattered(node: Node | Store, axis: Axis) -> bool:
+    """Whether neighbouring lanes touch elements that are no neighbours."""
+    if isinstance(node, Scan):
+        return node.along is axis
+    if not isinstance(node, Load | Store):
+        return False
+    whole = offset(node.buffer, node.index)
+    if isinstance(node, Store) and node.combine is not None:
+        return True
+    inside = any(axis in atom.axes and atom is not axis for atom, _ in whole.terms)
+    return inside or whole.factor(axis) not in (0, 1)
+
+
+def _width(loop: Loop, extent: int, plan: Plan, host: Host) -> int:
+    """How many lanes: some registers full, fewer where much is computed."""
+    widest, work, apart = 1, 0, False
+    for statement in statements(loop.body):
+        match statement:
+            case Compute(nodes=nodes):
+                for node in nodes:
+                    if node not in plan.needed:
+                        continue
+                    work += 1 if isinstance(node, Apply) else 0
+                    work += 12 if isinstance(node, Apply) and node.op in math.SLEEF else 0
+                    apart = apart or _is_scattered(node, loop.axis)
+                    widest = max(widest, _lane_bytes(node))
+            case Write(store=store):
+                widest = max(widest, store.buffer.dtype.itemsize)
+                apart = apart or _is_scattered(store, loop.axis)
+            case Loop(folds=folds):
+                widest = max([widest, *(_lane_bytes(fold) for fold in folds)])
+    one = host.bits // (8 * widest)
+    many = 1 if apart or work > 24 else 2 if work > 8 else 4
+    lanes = max(2, min(one * many, WIDEST))
+    while lanes // 2 >= max(extent, 2):
+        lanes //= 2
+    return lanes
+
+
+def _lane_bytes(node: Node) -> int:
+    """The size of what is computed; bfloat16 and float16 are computed in float32. Positions and
+    indices do not count: there are few."""
+    if node.dtype in ops.NARROW:
+        return 4
+    return 1 if node.dtype is torch.int64 else node.dtype.itemsize

@@ -1,0 +1,135 @@
+"""Elementwise rows against ATen: dtypes, sizes, layouts, numbers, NaN and infinities."""
+
+import random
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jitpkg.codegen.lowering.table import NotLowered
+from tests.codegen.lowering import values
+from tests.codegen.lowering.calls import DERIVATIVES, ONE, TWO, WITH_NUMBER
+from tests.codegen.lowering.oracle import compare
+
+ATEN = torch.ops.aten
+
+VAGUE_AT_INFINITY = frozenset({"gelu", "gelu_backward", "mish", "mish_backward", "silu_backward"})
+"""ATen's vectors and tails disagree there: `gelu(inf)` is NaN in one, infinite in the other."""
+
+seeds = st.integers(0, 2**32)
+
+
+def overload(name: str) -> Any:
+    name, _, which = name.partition(".")
+    packet = getattr(ATEN, name)
+    if not which:
+        which = next(o for o in ("Tensor", "default", "Scalar") if o in packet.overloads())
+    return getattr(packet, which)
+
+
+def check(name: str, *args: Any, **kwargs: Any) -> bool:
+    """Whether ATen takes these, and a lowering too."""
+    target = overload(name)
+    try:
+        target(*args, **kwargs)
+    except (RuntimeError, NotImplementedError, TypeError):
+        return False
+    try:
+        compare(target, *args, **kwargs)
+    except NotLowered:
+        return False
+    return True
+
+
+def drawn(rng: random.Random, name: str, shape: tuple[int, ...] | None = None) -> torch.Tensor:
+    shape = rng.choice(values.SHAPES) if shape is None else shape
+    odd = name.partition(".")[0] not in VAGUE_AT_INFINITY
+    return values.tensor(rng, shape, rng.choice(values.EVERY), rng.choice(values.LAYOUTS), odd)
+
+
+def partner(rng: random.Random, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Of a tensor that goes together with this one."""
+    cut = shape[rng.randint(0, len(shape)) :]
+    return tuple(1 if rng.random() < 0.3 else n for n in cut)
+
+
+@pytest.mark.parametrize("name", ONE)
+@settings(max_examples=20, derandomize=True, deadline=None)
+@given(seed=seeds)
+def test_of_one(name: str, seed: int) -> None:
+    check(name, drawn(random.Random(seed), name))
+
+
+@pytest.mark.parametrize("name", TWO)
+@settings(max_examples=30, derandomize=True, deadline=None)
+@given(seed=seeds)
+def test_of_two(name: str, seed: int) -> None:
+    rng = random.Random(seed)
+    a = drawn(rng, name)
+    b = drawn(rng, name, partner(rng, tuple(a.shape)))
+    check(name, *rng.choice([(a, b), (b, a)]))
+
+
+@pytest.mark.parametrize("name", WITH_NUMBER)
+@settings(max_examples=30, derandomize=True, deadline=None)
+@given(seed=seeds)
+def test_with_a_number(name: str, seed: int) -> None:
+    rng = random.Random(seed)
+    number = rng.choice([0, 1, 2, 3, -1, -2, 7, 0.5, -0.5, 0.1, 2.5, -3.0, True, 1e-3])
+    check(name, drawn(rng, name), number)
+
+
+@pytest.mark.parametrize("name", DERIVATIVES)
+@settings(max_examples=20, derandomize=True, deadline=None)
+@given(seed=seeds)
+def test_derivatives(name: str, seed: int) -> None:
+    rng = random.Random(seed)
+    x = values.tensor(rng, rng.choice(values.SHAPES), rng.choice(values.FLOATS))
+    grad = values.tensor(rng, tuple(x.shape), x.dtype, rng.choice(values.LAYOUTS))
+    check(name, grad, x)
+
+
+@pytest.mark.parametrize("mode", ["floor", "trunc", None])
+@settings(max_examples=30, derandomize=True, deadline=None)
+@given(seed=seeds)
+def test_rounded_quotients(mode: str | None, seed: int) -> None:
+    rng = random.Random(seed)
+    x = values.tensor(rng, (5,), rng.choice([torch.float32, torch.float64, *values.INTEGERS]))
+    check("div.Scalar_mode", x, rng.choice([1, 2, 3, 7, -2, 0.5, 2.5]), rounding_mode=mode)
+
+
+@settings(max_examples=60, derandomize=True, deadline=None)
+@given(seed=seeds)
+def test_choice(seed: int) -> None:
+    rng = random.Random(seed)
+    shape = rng.choice(values.SHAPES)
+    condition = values.tensor(rng, partner(rng, shape), torch.bool)
+    a, b = drawn(rng, "where", shape), drawn(rng, "where", partner(rng, shape))
+    check("where.self", condition, a, b)
+    check("where.ScalarOther", condition, a, rng.choice([1, 0.5, -2]))
+    check("masked_fill.Scalar", a, condition, rng.choice([0, 1, -float("inf"), 0.1]))
+    check("addcmul", a, a, b, value=rng.choice([1, 2, 0.5]))
+    check("addcdiv", a, b, a, value=rng.choice([1, 2, 0.5]))
+    check("lerp.Scalar", a, a.flip(0) if a.dim() else a, rng.choice([0.1, 0.5, 0.9]))
+    check("clamp.Tensor", a, b, None)
+
+
+def test_most_calls_are_lowered() -> None:
+    """The tests above would pass if nothing was."""
+    x, y = torch.randn(3, 4), torch.randn(4)
+    for name in ONE:
+        assert check(name, x) or check(name, x > 0), name
+    for name in TWO:
+        assert check(name, x, y) or check(name, x > 0, y > 0) or "shift" in name, name
+    assert check("bitwise_left_shift", torch.arange(5), torch.arange(5) * 17)
+
+
+@pytest.mark.parametrize("dtype", values.EVERY, ids=str)
+def test_casts(dtype: torch.dtype) -> None:
+    rng = random.Random(0)
+    for source in values.EVERY:
+        given = values.tensor(rng, (3, 5), source)
+        negative = given < 0  # as an unsigned number: undefined
+        compare(ATEN._to_copy.default, given.masked_fill(negative, 1), dtype=dtype)
