@@ -138,14 +138,16 @@ class _Lowered:
             self._define(node, None, made, node.meta["facts"])
             return
         for k, result in enumerate(made):
-            self._define(node, k, result, node.meta["facts"][k])
+            if result is not None:
+                self._define(node, k, result, node.meta["facts"][k])
 
     def _lowered(self, node: fx.Node) -> Any:
         if not isinstance(node.target, OpOverload) or "random" in node.meta:
             raise NotLowered(f"{node.target} is no op of ATen")
         if not all(map(_is_lowerable, _facts_of(node))):
             raise NotLowered("a tensor that kernels do not know")
-        args, kwargs = fx.map_arg((node.args, node.kwargs), self._operand)
+        operand: Callable[[fx.Node], Any] = self._operand
+        args, kwargs = fx.map_arg((node.args, node.kwargs), operand)
         return lower(self._lowering, node.target, args, kwargs, node.meta["facts"])
 
     def _operand(self, node: fx.Node) -> Tensor:
@@ -180,7 +182,8 @@ class _Lowered:
         results: dict[int | None, Buffer] = {}
         facts = node.meta.get("facts")
         several = isinstance(facts, tuple | list)
-        for k, each in enumerate(facts if several else (facts,)):
+        every: Any = facts if several else (facts,)
+        for k, each in enumerate(every):
             if isinstance(each, TensorFacts):
                 place = k if several else None
                 name = node.name if place is None else f"{node.name}_{place}"

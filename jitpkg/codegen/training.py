@@ -27,12 +27,12 @@ def through_kernels(gm: fx.GraphModule, inputs: list[Any], maker: Maker) -> Call
     def compile_(
         gm: fx.GraphModule, fakes: list[torch.Tensor], compiled: Compiled
     ) -> Callable[..., Any]:
-        def forward(aten: fx.GraphModule, _: Sequence[Any]) -> Run:
-            compiled.note(aten)
-            return _boxed(aten, maker)
+        def forward(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Run:
+            compiled.note(gm)
+            return _boxed(gm, maker)
 
-        def backward(aten: fx.GraphModule, _: Sequence[Any]) -> Run:
-            return compiled.backward.runs(aten, lambda part: _boxed(part, maker))
+        def backward(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Run:
+            return compiled.backward.runs(gm, lambda part: _boxed(part, maker))
 
         function: Callable[..., Any] = aot_module_simplified(
             gm,
