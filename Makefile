@@ -6,7 +6,7 @@
 #   make check   format, lint, types, layers, house rules
 #   make stdlib  rewrite functions of the standard library and run its own tests (needs no torch)
 #   make auto    whole programs, and the standard library's tests, with the import hook
-#   make bench   run the benchmarks
+#   make bench   run the benchmarks                     make bench ARGS="kernels --quick"
 #   make clean   remove the environments and caches
 #
 #   make test PYTHON=python3.13     with another interpreter: 3.11 or newer

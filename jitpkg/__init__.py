@@ -25,6 +25,8 @@ _HOMES = {
     "reset": "jitpkg.api",
     "list_backends": "jitpkg.api",
     "register_backend": "jitpkg.api",
+    "list_mode_options": "jitpkg.codegen.options",
+    "list_options": "jitpkg.codegen.options",
     "explain": "jitpkg.explanation",
     "Explanation": "jitpkg.explanation",
     "set_logs": "jitpkg.logs",

@@ -9,6 +9,8 @@ from jitpkg.api import jit as jit
 from jitpkg.api import list_backends as list_backends
 from jitpkg.api import register_backend as register_backend
 from jitpkg.api import reset as reset
+from jitpkg.codegen.options import list_mode_options as list_mode_options
+from jitpkg.codegen.options import list_options as list_options
 from jitpkg.explanation import Explanation as Explanation
 from jitpkg.explanation import explain as explain
 from jitpkg.logs import set_logs as set_logs
@@ -38,6 +40,8 @@ __all__ = [
     "is_compiling",
     "jit",
     "list_backends",
+    "list_mode_options",
+    "list_options",
     "mark_dynamic",
     "mark_static",
     "mark_unbacked",

@@ -11,6 +11,7 @@ import torch
 
 from jitpkg import config, logs
 from jitpkg.codegen.backends import REGISTRY, Backend, configured
+from jitpkg.codegen.options import checked_mode
 from jitpkg.errors import InvalidArgument, NotCompilable
 from jitpkg.living import Living
 from jitpkg.rewriter import follow, modules
@@ -22,8 +23,6 @@ from jitpkg.rewriter.twins import Twins
 
 B = TypeVar("B", bound=Backend)
 C = TypeVar("C", bound=Callable[..., Any])
-
-MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +46,8 @@ class Settings:
         backend = REGISTRY.find(self.backend)
         if self.options is not None and not isinstance(self.options, Mapping):
             raise InvalidArgument(f"options= takes a dict, not {self.options!r}.")
-        if self.mode is not None and self.mode not in MODES:
-            raise InvalidArgument(
-                f"There is no mode {self.mode!r}. The modes are: {', '.join(MODES)}."
-            )
+        if self.mode is not None:
+            checked_mode(self.mode)
         if self.mode is not None and self.options is not None:
             raise InvalidArgument("Give either mode= or options=, not both.")
         name = self.backend if isinstance(self.backend, str) else ""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 import linecache
 import os
 import sys
 import textwrap
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from jitpkg.errors import Break, JitpkgWarning, Location
@@ -50,6 +51,12 @@ def wrapped(label: str, text: str) -> list[str]:
 
 def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def near(name: object, names: Iterable[str]) -> str:
+    """A sentence that asks for the nearest of the names that there are, where one is near."""
+    close = difflib.get_close_matches(name, names, n=1) if isinstance(name, str) else []
+    return f" Do you mean {close[0]!r}?" if close else ""
 
 
 def place(location: Location) -> str:

@@ -1,9 +1,11 @@
-"""The benchmarks run, and print a row for each program."""
+"""The benchmarks run, and print a row for each program; what they compute of times is right."""
 
+import importlib
 import os
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -36,3 +38,86 @@ def test_benchmarks_run() -> None:
     assert "\nx + 1 " in starts
     assert "\nResNet-like " in tracing
     assert "\nimport jitpkg: " in starts
+
+
+def run(*arguments: str) -> str:
+    """What the program prints, without torch.compile, of the backend that runs ops one by one."""
+    paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    command = [sys.executable, str(ROOT / "benchmarks" / "run.py"), *arguments]
+    done = subprocess.run(
+        [*command, "--quick", "--no-compile", "--backend", "eager"],
+        env=os.environ | {"PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_kernels_are_measured_in_both_directions() -> None:
+    shown = run("kernels", "--only", "layer norm,transposed", "--dtype", "bfloat16", "--size", "64")
+    forward, backward = shown.split("\nforward, bfloat16, 64 x 64")[1].split("\nforward + backward")
+    for section in (forward, backward):
+        assert "\nlayer norm " in section
+        assert "\ntransposed input " in section
+        assert "fails" not in section
+        assert "differs" not in section
+    assert "jitpkg failed" not in shown
+
+
+def test_first_calls_in_new_processes() -> None:
+    shown = run("coldstart", "--only", "pointwise,nothing of this name")
+    row = next(line for line in shown.splitlines() if line.startswith("pointwise chain"))
+    eager, *_, ours, warm = row.split()[2:8]
+    assert float(ours) > float(eager) > 0
+    assert float(warm) > 0
+
+
+def test_models_and_launches() -> None:
+    shown = run("models", "--only", "MLP,launch")
+    for title in ("MLP, inference", "MLP, training", "x + 1"):
+        assert f"\n{title} " in shown
+    assert "fails" not in shown
+
+
+def test_compile_time_is_fitted_and_plotted(tmp_path: Path) -> None:
+    plot = tmp_path / "plot.svg"
+    shown = run("compile-time", "--only", "chains", "--plot", str(plot))
+    assert "\nchain of 100 ops " in shown
+    assert " ms per op, " in shown
+    drawn = ElementTree.parse(plot).getroot()
+    circles = drawn.findall(".//{http://www.w3.org/2000/svg}circle")
+    assert len(circles) == 3
+
+
+@pytest.fixture
+def modules(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets the modules of the benchmarks be imported."""
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+
+
+@pytest.mark.usefixtures("modules")
+def test_a_straight_line_is_found_again() -> None:
+    compile_time = importlib.import_module("compile_time")
+    fixed, each = compile_time.fit([(n, 0.5 + 0.002 * n) for n in (1, 10, 100, 5000)])
+    assert (fixed, each) == pytest.approx((0.5, 0.002))
+
+
+@pytest.mark.usefixtures("modules")
+def test_the_interval_of_a_median_holds_19_of_20() -> None:
+    rounds = importlib.import_module("rounds")
+    found = rounds.estimate(range(15, 0, -1))
+    assert (found.median, found.low, found.high) == (8, 4, 12)  # a sign test's ranks for 15
+    assert rounds.estimate([3.0]) == rounds.Estimate(3.0, 3.0, 3.0)
+
+
+@pytest.mark.usefixtures("modules")
+def test_ratios_are_of_two_times_in_one_round() -> None:
+    rounds = importlib.import_module("rounds")
+    slow = [1, 10, 2]
+    timing = rounds.Timing({"a": slow, "b": [2 * t for t in slow], "c": [3 * t for t in slow]})
+    assert timing.speed("a", "b").median == 2
+    assert timing.speed("c", "a").high == pytest.approx(1 / 3)
+    assert timing.speed_over_best("c", ["a", "b"]).median == pytest.approx(1 / 3)
+    assert rounds.geomean([2, 8]) == pytest.approx(4)

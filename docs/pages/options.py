@@ -10,7 +10,7 @@ import textwrap
 import torch
 
 import jitpkg
-from jitpkg.api import MODES
+from jitpkg.codegen.options import MODES
 from jitpkg.config import Options
 from jitpkg.logs import TOPICS
 from pages.text import attribute_docstrings, logged, scrubbed

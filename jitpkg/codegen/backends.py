@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
@@ -12,6 +11,7 @@ from torch import fx
 
 from jitpkg.codegen.straight_line import straight_line
 from jitpkg.errors import InvalidArgument
+from jitpkg.messages import near
 
 Backend = Callable[..., Callable[..., Any]]
 """`backend(gm, example_inputs) -> callable`: compiles a graph; see `torch.compile`."""
@@ -88,7 +88,7 @@ class Registry:
             if entry.name == backend:
                 return self._loaded(entry)
         raise InvalidArgument(
-            f"There is no backend {backend!r}.{_near(backend, self.names())}"
+            f"There is no backend {backend!r}.{near(backend, self.names())}"
             f" The backends are: {', '.join(self.names())}."
         )
 
@@ -125,11 +125,6 @@ def configured(
     if name in WITHOUT_OPTIONS:
         raise InvalidArgument(f"The backend {name!r} takes no options; {', '.join(options)} given.")
     return lambda gm, inputs: backend(gm, inputs, options=dict(options))
-
-
-def _near(name: str, names: list[str]) -> str:
-    close = difflib.get_close_matches(name, names, n=1)
-    return f" Do you mean {close[0]!r}?" if close else ""
 
 
 WITHOUT_OPTIONS = ("eager", "aot_eager")

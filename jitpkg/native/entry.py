@@ -72,15 +72,10 @@ def _reading_tensors(name: str, signature: Signature, kernel: str) -> Iterator[s
         yield f"  %step{k}.done = icmp eq i32 %step{k}.status, 0"
         yield f"  br i1 %step{k}.done, label %step{k + 1}, label %finish"
         yield f"step{k + 1}:"
-    if signature.releases_gil:
-        yield "  %thread = call ptr @PyEval_SaveThread()"
-    yield from _kernel_call(signature, kernel)
-    if signature.releases_gil:
-        yield "  call void @PyEval_RestoreThread(ptr %thread)"
-    yield "  br label %finish"
+    yield from _guarded_call(signature, kernel, f"step{len(steps)}")
     yield "finish:"
     failed = "".join(f", [ -1, %step{k} ]" for k in range(len(steps)))
-    yield f"  %status = phi i32 [ %done, %step{len(steps)} ]{failed}"
+    yield f"  %status = phi i32 [ %done, %called ]{failed}"
     for k in range(len(signature.scratch)):
         yield from _load("ptr", f"%block{k}", "%blocks", k)
         yield f"  call void @PyMem_RawFree(ptr %block{k})"
@@ -159,6 +154,34 @@ def _scratch(name: str, k: int, position: int, extent: Extent) -> Step:
         lines,
         f'@jitpkg_scratch(i64 {operand}, ptr {block}, ptr {pointer}, ptr @"{name}{ABOUT}")',
     )
+
+
+def _guarded_call(signature: Signature, kernel: str, begin: str) -> Iterator[str]:
+    """The call of the kernel, with or without the GIL: from a block on, to the block `called`."""
+    release = signature.releases_gil
+    if isinstance(release, str):
+        lines, work = instructions(release, "work")
+        yield from lines
+        yield f"  %is_long = icmp sgt i64 {work}, 0"
+        yield "  br i1 %is_long, label %release, label %call"
+        yield "release:"
+    if release:
+        yield "  %released = call ptr @PyEval_SaveThread()"
+    if isinstance(release, str):
+        yield "  br label %call"
+        yield "call:"
+        yield f"  %thread = phi ptr [ null, %{begin} ], [ %released, %release ]"
+    yield from _kernel_call(signature, kernel)
+    if isinstance(release, str):
+        yield "  %was_long = icmp ne ptr %thread, null"
+        yield "  br i1 %was_long, label %restore, label %called"
+        yield "restore:"
+    if release:
+        thread = "%thread" if isinstance(release, str) else "%released"
+        yield f"  call void @PyEval_RestoreThread(ptr {thread})"
+    yield "  br label %called"
+    yield "called:"
+    yield "  br label %finish"
 
 
 def _kernel_call(signature: Signature, kernel: str) -> Iterator[str]:

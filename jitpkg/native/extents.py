@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from functools import cache
+from functools import lru_cache
 from types import CodeType
 
 from jitpkg.errors import InvalidArgument
@@ -90,7 +90,7 @@ def _tree(extent: Extent) -> ast.expr:
         return ast.Constant(None)
 
 
-@cache
+@lru_cache(maxsize=1024)
 def _code(extent: str) -> CodeType:
     return compile(extent, "<extent>", "eval")
 

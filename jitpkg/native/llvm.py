@@ -5,6 +5,7 @@ The one importer of `llvmlite`, at the first use.
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 from collections.abc import Callable, Mapping
@@ -32,7 +33,18 @@ CALLS = "calls @"
 """Begins a comment, as in `; calls @kernel: i32 (ptr, i64)`: LLVM does not compare a call's types
 with the function's, which would crash."""
 
-_LOCK = threading.RLock()
+
+def process_lock() -> threading.RLock:
+    """A lock that no other thread holds when the process forks: the child could never get it."""
+    lock = threading.RLock()
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(
+            before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release
+        )
+    return lock
+
+
+_LOCK = process_lock()
 """Held while LLVM starts, compiles or links."""
 
 
@@ -91,19 +103,23 @@ def _start(binding: ModuleType, version: str) -> Llvm:
     binding.initialize_native_asmprinter()
     kind = binding.Target.from_default_triple()
     cpu = binding.get_host_cpu_name()
-    features = binding.get_host_cpu_features()
+    try:
+        features = dict(binding.get_host_cpu_features())
+    except RuntimeError:  # LLVM cannot find out on every kind of machine
+        features = {}
+    switches = ",".join(f"{'+' if there else '-'}{name}" for name, there in features.items())
 
     def machine() -> Any:
         return kind.create_target_machine(
             cpu=cpu,
-            features=features.flatten(),
+            features=switches,
             opt=CODEGEN_LEVEL,
             codemodel="jitdefault",
             jit=True,
         )
 
     linkers = _Linkers(binding, machine)
-    return Llvm(binding, version, kind.triple, cpu, dict(features), machine(), linkers)
+    return Llvm(binding, version, kind.triple, cpu, features, machine(), linkers)
 
 
 def compile_ir(text: str) -> bytes:

@@ -17,7 +17,7 @@ from jitpkg.native.entry import ABOUT, ADAPTER
 from jitpkg.native.extents import value
 from jitpkg.native.llvm import Library
 from jitpkg.native.refusals import TENSORS, Kind, described, explain
-from jitpkg.native.signature import Output
+from jitpkg.native.signature import Output, Signature
 
 
 def binds(library: Library, symbol: str) -> bool:
@@ -29,18 +29,19 @@ def function(library: Library, symbol: str, name: str, doc: str) -> Callable[...
     """A Python function that calls an entry point."""
     about = ctypes.string_at(library.address(symbol + ABOUT)).decode()
     _, signature = described(about)
-    make = ctypes.CFUNCTYPE if signature.releases_gil else ctypes.PYFUNCTYPE
-    adapter = make(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(
-        library.address(symbol + ADAPTER)
-    )
+    kinds = ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p
+    address = library.address(symbol + ADAPTER)
+    holding, releasing = ctypes.PYFUNCTYPE(*kinds)(address), ctypes.CFUNCTYPE(*kinds)(address)
 
     def launch(*args: Any) -> Any:
-        tensors, integers = _read(about, args)
+        tensors, integers = _read(about, signature, args)
         outputs = [_allocated(output, integers) for output in signature.outputs]
         scratch = [_scratch(about, value(extent, integers)) for extent in signature.scratch]
         addresses = [tensor.data_ptr() for tensor in [*tensors, *outputs, *scratch]]
         pointers = (ctypes.c_void_p * len(addresses))(*addresses)
-        status = adapter(pointers, (ctypes.c_int64 * len(integers))(*integers))
+        release = value(signature.releases_gil, integers) > 0
+        call = releasing if release else holding
+        status = call(pointers, (ctypes.c_int64 * len(integers))(*integers))
         if status:
             raise explain(Kind.STATUS, about, status, None)
         match outputs:
@@ -57,8 +58,9 @@ def function(library: Library, symbol: str, name: str, doc: str) -> Callable[...
     return launch
 
 
-def _read(about: str, args: tuple[Any, ...]) -> tuple[tuple[torch.Tensor, ...], list[int]]:
-    _, signature = described(about)
+def _read(
+    about: str, signature: Signature, args: tuple[Any, ...]
+) -> tuple[tuple[torch.Tensor, ...], list[int]]:
     if len(args) != signature.inputs + signature.integers:
         raise explain(Kind.COUNT, about, len(args), None)
     tensors = args[: signature.inputs]

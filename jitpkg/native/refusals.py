@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 from enum import IntEnum
-from functools import cache
 
 import torch
 
@@ -54,7 +53,6 @@ def explain(kind: int, about: str, number: int, given: object) -> Exception:
             return MemoryError(f"{name}() needs {number} bytes of scratch memory")
 
 
-@cache
 def described(about: str) -> tuple[str, Signature]:
     """What `about` says."""
     name, _, text = about.partition(" ")

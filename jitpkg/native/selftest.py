@@ -29,7 +29,7 @@ from jitpkg.native.text import joined
 Compile = Callable[[str], bytes]
 """Object code for IR text, as `compile_ir` makes it; it may come from a cache."""
 
-_LOCK = threading.RLock()
+_LOCK = llvm.process_lock()
 
 
 @dataclass(frozen=True, eq=False)

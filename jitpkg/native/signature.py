@@ -63,7 +63,8 @@ class Signature:
     outputs: tuple[Output, ...] = ()
     scratch: tuple[Extent, ...] = ()
     """Bytes of memory, aligned to 64, that are the kernel's during a call."""
-    releases_gil: bool = False
+    releases_gil: bool | str = False
+    """An expression, as for an extent, means where it is above 0: for sizes that vary."""
     failures: tuple[Failure, ...] = FAILURES
 
     def __post_init__(self) -> None:
@@ -74,11 +75,13 @@ class Signature:
                 raise InvalidArgument(f"a kernel cannot raise {failure.exception!r}")
 
     def extents(self) -> Iterator[Extent]:
-        """Every size, stride and number of bytes."""
+        """Everything that may depend on integer arguments."""
         for output in self.outputs:
             yield from output.sizes
             yield from output.strides
         yield from self.scratch
+        if isinstance(self.releases_gil, str):
+            yield self.releases_gil
 
     def text(self) -> str:
         """This, as one line of ASCII."""

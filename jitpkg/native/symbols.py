@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -107,26 +110,29 @@ def _address(symbol: Symbol) -> int | None:
 
 
 def _function(home: Home, name: str) -> Any:
-    try:
-        return getattr(_library(home), name)
-    except AttributeError:
-        return None
+    return next((getattr(lib, name) for lib in _libraries(home) if hasattr(lib, name)), None)
 
 
 @cache
-def _library(home: Home) -> ctypes.CDLL | None:
+def _libraries(home: Home) -> tuple[ctypes.CDLL, ...]:
     match home:
         case "python":
-            return ctypes.pythonapi
+            return (ctypes.pythonapi,)
         case "torch":
-            # The extension module: its dependencies, where all of torch is, are searched too.
-            path = getattr(torch._C, "__file__", None)
-            return ctypes.CDLL(path) if path else None
+            # The extension module first: where possible, what it depends on is searched too.
+            folder = Path(torch.__file__).parent / "lib"
+            others = [*folder.glob("*torch_cpu.*"), *folder.glob("*torch_python.*")]
+            return _opened([getattr(torch._C, "__file__", None), *map(str, others)])
         case "process":
-            try:
-                return ctypes.CDLL(None)
-            except (OSError, TypeError):
-                return None
+            return _opened([None if os.name == "posix" else "msvcrt"])
+
+
+def _opened(paths: Iterable[str | None]) -> tuple[ctypes.CDLL, ...]:
+    found = []
+    for path in paths:
+        with suppress(OSError):
+            found.append(ctypes.CDLL(path))
+    return tuple(found)
 
 
 @cache

@@ -163,7 +163,7 @@ class Points:
             return "no line: made by the compiler"
         if ins.opname == "PUSH_EXC_INFO":
             return "PUSH_EXC_INFO: its handler expects what it pushes"
-        if before.opname in ("KW_NAMES", "PRECALL") or self._is_call_behind_names(i):
+        if before.opname in ("KW_NAMES", "PRECALL"):
             return "inside KW_NAMES, PRECALL, CALL"
         if FOR_ITER_SKIPS_END and ins.opname == "END_FOR":
             return "END_FOR, which FOR_ITER skips"
@@ -180,11 +180,6 @@ class Points:
         if CELL_VALUE in above:
             return "a cell above the kept stack, whose slot a comprehension borrows"
         return None
-
-    def _is_call_behind_names(self, i: int) -> bool:
-        return (
-            self.instructions[i].opname == "CALL" and self.instructions[i - 2].opname == "KW_NAMES"
-        )
 
     def exit_refusal(self, h: int, p: int) -> str | None:
         """Why a region that starts at `h` cannot be left at `p`, or None where it can.

@@ -280,3 +280,14 @@ def test_an_exit_into_a_handler_is_refused() -> None:
     assert points.exit_refusal(h, p) == "a saved exception would have to be made"
     with pytest.raises(ValueError, match="a saved exception would have to be made"):
         Emitter(points, {h: Hook(Door(Identity(points, h)), (h, p))})
+
+
+def test_a_call_of_the_result_of_a_call_with_keywords_can_be_a_hook() -> None:
+    def outer(f, g, x):
+        return f(g(x, named=1))
+
+    points = Points.of(outer.__code__)
+    calls = [i for i, ins in enumerate(points.instructions) if ins.opname.startswith("CALL")]
+    assert (
+        points.refusal(calls[-1] - (points.instructions[calls[-1] - 1].opname == "PRECALL")) is None
+    )

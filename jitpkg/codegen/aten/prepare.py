@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from operator import getitem
-from types import MappingProxyType
+from types import FunctionType, MappingProxyType
 from typing import Any
 
 import torch
@@ -137,20 +137,30 @@ class _Preparation:
             raise Declined("a leaf that is made to require grad")
         function, name = _function_of(node, args)
         here = elsewhere(args), elsewhere(kwargs)
-        if name in FUNCTIONS:
-            try:
-                with self._recorder.undone_if_unanswered():
-                    if target in _WHOLE:
-                        return self._as_one_op(_WHOLE[target], function, *here)
-                    with self._recorder:
-                        return function(*here[0], **here[1])
-            except Unanswered:
-                pass
-            except Declined:
-                raise
-            except Exception as error:
-                raise Declined(f"{name} raises {type(error).__name__}: {error}") from error
-        return self._as_a_whole(name, function, args, kwargs)
+        try:
+            with self._recorder.undone_if_unanswered():
+                return self._by_ops(name, target, function, *here)
+        except Unanswered:
+            return self._as_a_whole(name, function, args, kwargs)
+
+    def _by_ops(self, name: str, target: Any, function: Any, args: Any, kwargs: Any) -> Any:
+        """Run a function on stand-ins, where the ops that it comes to are those on the CPU."""
+        try:
+            if target in _WHOLE:
+                return self._as_one_op(_WHOLE[target], function, args, kwargs)
+            if name in FUNCTIONS:
+                with self._recorder:
+                    return function(*args, **kwargs)
+            if not name or isinstance(function, FunctionType):
+                raise Unanswered(f"no row for {name}")
+            with self._recorder.only(name.strip("_")):  # then it is that op, on any device
+                return function(*args, **kwargs)
+        except (Declined, Unanswered):
+            raise
+        except Exception as error:
+            if name not in FUNCTIONS:
+                raise Unanswered(f"{type(error).__name__}: {error}") from error
+            raise Declined(f"{name} raises {type(error).__name__}: {error}") from error
 
     def _as_one_op(self, op: Any, function: Any, args: Any, kwargs: Any) -> Any:
         result = self._recorder.answered(lambda: function(*args, **kwargs))

@@ -85,6 +85,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._traced: dict[int, Traced] = {}
         self._log = _Log()
         self._listens = True
+        self._only: str | None = None
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -148,6 +149,20 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         finally:
             self._listens = True
 
+    @contextmanager
+    def only(self, name: str) -> Iterator[None]:
+        """Inside, no ops but those of this name are recorded.
+
+        Raises:
+            Unanswered: there is another one.
+        """
+        self._only = name
+        try:
+            with self:
+                yield
+        finally:
+            self._only = None
+
     # Ops
 
     def __torch_dispatch__(
@@ -163,6 +178,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if name in VIEWS:
                 return func(*args, **kwargs)
             return self._singles.of_op(func, args, kwargs)
+        if self._only is not None and _plain_name(name) != self._only:
+            raise Unanswered(f"{self._only} calls {name}")
         if name in VIEWS:
             return self._view(func, args, kwargs)
         hidden = hidden_writes(func, args)
@@ -335,6 +352,10 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._traced[id(traced.tensor)] = traced
         self._log.made.append(traced)
         return traced
+
+
+def _plain_name(name: str) -> str:
+    return name.rpartition("::")[2].strip("_")
 
 
 def overlaps(facts: TensorFacts) -> bool:

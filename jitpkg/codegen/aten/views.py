@@ -36,7 +36,7 @@ VIEWS = frozenset(
     f"aten::{name}"
     for name in """
     view _unsafe_view _reshape_alias transpose permute t unsqueeze squeeze expand select slice
-    split split_with_sizes unbind detach alias diagonal as_strided
+    split split_with_sizes unbind detach alias diagonal as_strided unfold
     """.split()
 )
 """By name without overload."""

@@ -32,7 +32,7 @@ def without_writing(func: Op, args: Sequence[Any], kwargs: Mapping[str, Any]) ->
         if isinstance(args[1], torch.Tensor):
             return aten.copy.default, (args[0], args[1]), {}, True
         return aten.full_like.default, (args[0], args[1]), {}, True
-    if name not in _SAME_NAME:
+    if not name.endswith("_") or _OTHERWISE & set(func.tags):
         return None
     packet = getattr(aten, name[:-1], None)
     overload: Op | None = getattr(packet, func._overloadname or "default", None)
@@ -46,16 +46,8 @@ def _writes_only_to_first(func: Op) -> bool:
     return first.is_write and not any(argument.is_write for argument in rest)
 
 
-_SAME_NAME = frozenset(
-    """
-    add_ sub_ mul_ div_ pow_ abs_ neg_ relu_ exp_ log_ sin_ cos_ tanh_ sigmoid_ sqrt_ rsqrt_
-    reciprocal_ hardtanh_ clamp_ clamp_min_ clamp_max_ masked_fill_ addcmul_ addcdiv_ index_put_
-    leaky_relu_ elu_ hardswish_ hardsigmoid_ silu_ mish_ floor_ ceil_ round_ trunc_ lerp_
-    bitwise_and_ bitwise_or_ bitwise_xor_ bitwise_not_ logical_and_ logical_or_ logical_xor_
-    logical_not_ fmod_ remainder_ floor_divide_ lt_ le_ gt_ ge_ eq_ ne_ sign_ expm1_ log1p_ erf_
-    """.split()
-)
-"""`add_` writes what `add` returns, converted to the type of what it writes to."""
+_OTHERWISE = {torch.Tag.nondeterministic_seeded, torch.Tag.inplace_view}
+"""Of other ops, `add_` writes what `add` returns, converted to the type of what it writes to."""
 
 
 def draw(

@@ -144,6 +144,15 @@ def without_rows(x: Tensor) -> Any:
     return torch.linalg.det(x), torch.cross(x, x + 1, dim=1), x.tril(), torch.tensor([1.0, 2.0])
 
 
+@program(of(4, 6))
+def known_by_no_row(x: Tensor) -> Any:
+    y = x.roll(1, 0).flip(1)
+    y.atan_().tril_()
+    z = y.unfold(1, 2, 2)
+    y.copysign_(x[0, 0])
+    return y, z, torch.logaddexp(x, y), x.cummax(0)[0]
+
+
 # Random numbers
 
 
@@ -335,6 +344,15 @@ def test_as_eager(name: str) -> None:
         torch.manual_seed(0)
         backend.assert_same(function, *(made() for made in make))
         assert backend.prepared and not backend.declined, backend.declined
+
+
+def test_an_op_without_a_row_is_recorded_as_such() -> None:
+    """And what is not one op on every device, as the function that was called."""
+    backend = OpByOp()
+    backend.assert_same(lambda x: (x.roll(1), torch.cross(x, x + 1, dim=1)), torch.randn(2, 3))
+    targets = [node.target for node in backend.prepared[-1].graph.nodes]
+    assert torch.ops.aten.roll.default in targets
+    assert torch.cross in targets
 
 
 def test_inputs_count_writes_as_eager() -> None:
