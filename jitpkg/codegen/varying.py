@@ -6,7 +6,6 @@ where it cannot do with symbols, the graph is compiled again.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from jitpkg.codegen.numbers import key_of, of_some, with_numbers
 from jitpkg.codegen.straight_line import straight_line
 from jitpkg.facts import fake
 
@@ -87,34 +87,28 @@ class Varying:
         fakes = fake.varying(examples, [self._dims[k] for k in kept])
         function = self._compile(gm, examples, fakes)
         test = fakes.test()
-        fixed = [(k, _key(value)) for k, value in enumerate(inputs) if k not in kept]
+        fixed = [(k, key_of(value)) for k, value in enumerate(inputs) if k not in kept]
         ints = [k for k in kept if self._dims[k] is None]
 
         def holds(inputs: Sequence[Any]) -> bool:
             return (
-                all(_key(inputs[k]) == key for k, key in fixed)
+                all(key_of(inputs[k]) == key for k, key in fixed)
                 and all(_may_be_symbol(inputs[k]) for k in ints)
                 and test(*[inputs[k] for k in kept])
             )
 
-        return _Compilation(holds, _of_some(function, kept, len(inputs)))
+        return _Compilation(holds, of_some(function, kept, len(inputs)))
 
     def _of_sizes(self, inputs: Sequence[Any]) -> _Compilation:
         kept = [k for k, value in enumerate(inputs) if isinstance(value, torch.Tensor)]
         examples = [inputs[k] for k in kept]
-        key = tuple(map(_key, inputs))
+        key = tuple(map(key_of, inputs))
         gm = with_numbers(self._gm, inputs, kept)
         function = self._compile(gm, examples, fake.fakes(examples))
         return _Compilation(
-            lambda inputs: tuple(map(_key, inputs)) == key,
-            _of_some(function, kept, len(inputs)),
+            lambda inputs: tuple(map(key_of, inputs)) == key,
+            of_some(function, kept, len(inputs)),
         )
-
-
-def _of_some(function: Function, kept: Sequence[int], count: int) -> Function:
-    if len(kept) == count:
-        return function
-    return lambda *inputs: function(*[inputs[k] for k in kept])
 
 
 def _may_be_symbol(value: Any) -> bool:
@@ -123,33 +117,3 @@ def _may_be_symbol(value: Any) -> bool:
 
 _LARGE = 2**31
 """Kernels compute with ints of 64 bits: products of smaller ones do not overflow."""
-
-
-def _key(value: Any) -> tuple[Any, ...]:
-    if isinstance(value, torch.Tensor):
-        return tuple(value.shape), value.stride()
-    return type(value), repr(value)
-
-
-_ARITHMETIC = frozenset(
-    {operator.add, operator.mul, operator.floordiv, operator.mod, torch.sym_min, torch.sym_max}
-)
-
-
-def with_numbers(gm: fx.GraphModule, inputs: Sequence[Any], kept: Sequence[int]) -> fx.GraphModule:
-    """The graph with numbers in place of the inputs that are not kept, and of what they give."""
-    graph = fx.Graph()
-    known: dict[fx.Node, Any] = {}
-    position = 0
-    for node in gm.graph.nodes:
-        if node.op == "placeholder":
-            position += 1
-            if position - 1 not in kept:
-                known[node] = inputs[position - 1]
-                continue
-        is_number = not any(isinstance(known[n], fx.Node) for n in node.all_input_nodes)
-        if node.op == "call_function" and node.target in _ARITHMETIC and is_number:
-            known[node] = node.target(*fx.map_arg(node.args, known.__getitem__))
-            continue
-        known[node] = graph.node_copy(node, lambda n: known[n])
-    return fx.GraphModule(torch.nn.Module(), graph, class_name=type(gm).__name__)

@@ -1,0 +1,50 @@
+"""Graphs whose sizes vary, for one set of sizes: numbers in place of what varies."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+Function = Callable[..., Any]
+
+
+def of_some(function: Function, kept: Sequence[int], count: int) -> Function:
+    """A function of all inputs that takes those at some positions."""
+    if len(kept) == count:
+        return function
+    return lambda *inputs: function(*[inputs[k] for k in kept])
+
+
+def key_of(value: Any) -> tuple[Any, ...]:
+    """What a graph with numbers in it depends on: sizes and strides, or the number itself."""
+    if isinstance(value, torch.Tensor):
+        return tuple(value.shape), value.stride()
+    return type(value), repr(value)
+
+
+_ARITHMETIC = frozenset(
+    {operator.add, operator.mul, operator.floordiv, operator.mod, torch.sym_min, torch.sym_max}
+)
+
+
+def with_numbers(gm: fx.GraphModule, inputs: Sequence[Any], kept: Sequence[int]) -> fx.GraphModule:
+    """The graph with numbers in place of the inputs that are not kept, and of what they give."""
+    graph = fx.Graph()
+    known: dict[fx.Node, Any] = {}
+    position = 0
+    for node in gm.graph.nodes:
+        if node.op == "placeholder":
+            position += 1
+            if position - 1 not in kept:
+                known[node] = inputs[position - 1]
+                continue
+        is_number = not any(isinstance(known[n], fx.Node) for n in node.all_input_nodes)
+        if node.op == "call_function" and node.target in _ARITHMETIC and is_number:
+            known[node] = node.target(*fx.map_arg(node.args, known.__getitem__))
+            continue
+        known[node] = graph.node_copy(node, lambda n: known[n])
+    return fx.GraphModule(torch.nn.Module(), graph, class_name=type(gm).__name__)
