@@ -18,7 +18,8 @@ from jitpkg.codegen.cpu.arithmetic import (
 )
 from jitpkg.codegen.cpu.host import Host
 from jitpkg.codegen.cpu.plan import Plan
-from jitpkg.codegen.ir.nodes import Axis, Buffer, Const, Node
+from jitpkg.codegen.fusion.kernel import Loop
+from jitpkg.codegen.ir.nodes import Axis, Buffer, Const, Load, Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,29 @@ class Value:
     lanes: int
     depth: int
     """Of the loops inside of which it is known."""
+
+
+@dataclass(slots=True)
+class Turned:
+    """A load whose neighbouring elements belong to neighbouring iterations of an outer loop, while
+    the lanes are far from each other: some of those iterations' rows lie turned in memory of ours.
+    """
+
+    load: Load
+    outer: Axis
+    lanes: Axis
+    high: int
+    """How many iterations' rows there are."""
+    row: int
+    """From one row to the next, in elements."""
+    rows: str
+    """Where they are."""
+    iterations: int
+    """Of the outer loop."""
+    across: int
+    """How far the loop of the lanes goes."""
+    start: str = "0"
+    """The first of these iterations."""
 
 
 @dataclass(slots=True)
@@ -55,9 +79,14 @@ class Frame:
         """Where each loop stands (the first lane), and the depth from which on that is known."""
         self.still: frozenset[Axis] = frozenset()
         self.pointers: dict[Buffer, str] = {}
+        self.turned: dict[Load, Turned] = {}
         self.axis: Axis | None = None
         """The one whose positions are the lanes."""
         self.width = 1
+        self.loop: Loop | None = None
+        """The one that runs in lanes."""
+        self.rows: dict[Node, str] = {}
+        """Memory with what an earlier loop has computed, for all positions of its axis."""
         self.mask: str | None = None
         """The lanes that count; None where all do."""
         self.block = "entry"

@@ -16,7 +16,7 @@ from jitpkg.codegen.cpu.arithmetic import (
     vector,
 )
 from jitpkg.codegen.cpu.casts import cast
-from jitpkg.codegen.cpu.frame import Frame, Value
+from jitpkg.codegen.cpu.frame import Frame, Turned, Value
 from jitpkg.codegen.cpu.plan import offset
 from jitpkg.codegen.cpu.scalar_ops import rows
 from jitpkg.codegen.ir import ops
@@ -100,6 +100,11 @@ def load(frame: Frame, node: Load) -> None:
     if 0 in node.buffer.sizes:
         frame.define(node, literal(0, node.dtype), 1)
         return
+    turned = frame.turned.get(node)
+    if turned is not None and frame.axis is turned.lanes:
+        raw = row(frame, _turned_row(frame, turned), node.dtype, None)
+        frame.define(node, _of_memory(frame, raw, node.dtype, frame.width), frame.width)
+        return
     at = place(frame, node.buffer, node.index)
     mask = None if node.mask is None else frame.of(node.mask)
     if frame.axis is None or (
@@ -110,12 +115,27 @@ def load(frame: Frame, node: Load) -> None:
     masked = None if node.mask is None else frame.wide(node.mask, frame.width)
     both = _both(frame, frame.mask, masked)
     if at.apart is None and at.step == 1:
-        raw = _row(frame, at.base, node.dtype, both)
+        raw = row(frame, at.base, node.dtype, both)
     elif at.apart is None and at.step == -1:
         raw = _reversed_row(frame, at.base, node.dtype, both)
     else:
         raw = _gathered(frame, at, node.dtype, both)
     frame.define(node, _of_memory(frame, raw, node.dtype, frame.width), frame.width)
+
+
+def _turned_row(frame: Frame, turned: Turned) -> str:
+    """A pointer to the lanes' elements; all lanes may be read."""
+    element = memory(turned.load.dtype)
+    at, depth = frame.positions[turned.outer]
+
+    def line(into: list[str] | None) -> str:
+        number = frame.w.op(f"sub i64 {at}, {turned.start}", into)
+        far = frame.w.op(f"mul i64 {number}, {turned.row}", into)
+        return frame.w.op(f"getelementptr {element}, ptr {turned.rows}, i64 {far}", into)
+
+    start = frame.once(("turned", turned.load, at), depth, line)
+    lane, _ = frame.positions[turned.lanes]
+    return frame.w.op(f"getelementptr {element}, ptr {start}, i64 {lane}")
 
 
 def _of_memory(frame: Frame, raw: str, dtype: torch.dtype, lanes: int) -> str:
@@ -134,7 +154,7 @@ def _scalar(frame: Frame, node: Load, at: Place, mask: Value | None) -> str:
     return _of_memory(frame, raw, node.dtype, 1)  # nowhere are zeros
 
 
-def _row(frame: Frame, base: str, dtype: torch.dtype, mask: str | None) -> str:
+def row(frame: Frame, base: str, dtype: torch.dtype, mask: str | None) -> str:
     element, lanes = memory(dtype), frame.width
     kind = vector(element, lanes)
     if mask is None:
@@ -158,7 +178,7 @@ def _reversed_row(frame: Frame, base: str, dtype: torch.dtype, mask: str | None)
     first = frame.w.op(f"getelementptr {element}, ptr {base}, i64 {1 - frame.width}")
     if mask is not None:
         mask = reversed_lanes(frame, mask, "i1")
-    return reversed_lanes(frame, _row(frame, first, dtype, mask), element)
+    return reversed_lanes(frame, row(frame, first, dtype, mask), element)
 
 
 def _pointers(frame: Frame, at: Place, dtype: torch.dtype) -> str:

@@ -21,6 +21,7 @@ from jitpkg.codegen.ir.nodes import (
     Node,
     Scan,
     Store,
+    operands,
 )
 from jitpkg.codegen.ir.ranges import Linear
 
@@ -44,6 +45,10 @@ class Plan:
     """Of loops that are two in one."""
     still: dict[Loop, frozenset[Axis]] = field(default_factory=dict)
     """Axes that stay at 0 in a loop, which runs along them too."""
+    kept: dict[Loop, set[Node]] = field(default_factory=dict)
+    """What a loop computes for a later loop along the same axis too."""
+    taken: dict[Loop, set[Node]] = field(default_factory=dict)
+    """What a loop finds in memory because an earlier one has kept it."""
 
     def extent(self, loop: Loop) -> int:
         return self.extents.get(loop, loop.axis.extent)
@@ -52,10 +57,11 @@ class Plan:
 def plan(schedule: Schedule, host: Host) -> Plan:
     made = Plan((), needed(schedule.body))
     body = tuple(_merged(statement, made) for statement in schedule.body)
-    made = Plan(body, made.needed, made.lanes, made.extents, made.still)
+    made = Plan(body, made.needed, extents=made.extents, still=made.still)
     for statement in body:
         if isinstance(statement, Loop):
             _choose(statement, 1.0, made, host)
+    _keep(body, made)
     return made
 
 
@@ -172,6 +178,59 @@ def _is_one_dim(outer: Loop, inner: Loop, plan: Plan) -> bool:
         if whole.factor(outer.axis) != whole.factor(inner.axis) * size:
             return False
     return True
+
+
+# What is computed once for several loops
+
+DEAR = 12
+"""What is worth a store and a load, in units of `ops.cost`."""
+
+LONGEST = 1 << 18
+"""Bytes of a row of values; they should stay in the second cache."""
+
+
+def _keep(body: Sequence[Statement], plan: Plan) -> None:
+    """Find what loops along the same axis, one behind the other, compute more than once."""
+    for statement in body:
+        if isinstance(statement, Loop) and statement not in plan.lanes:
+            _keep(statement.body, plan)
+    loops = [each for each in body if isinstance(each, Loop) and each in plan.lanes]
+    for k, later in enumerate(loops):
+        for earlier in loops[:k]:
+            alike = earlier.axis is later.axis and plan.lanes[earlier] == plan.lanes[later]
+            if alike and plan.extent(earlier) == plan.extent(later):
+                _keep_for(earlier, later, plan)
+
+
+def _keep_for(earlier: Loop, later: Loop, plan: Plan) -> None:
+    before = dict.fromkeys(_computed(earlier, plan))
+    both = {node: 0.0 for node in _computed(later, plan) if node in before}
+    roots: list[Node] = [fold.value for fold in later.folds]
+    for statement in statements(later.body):
+        if isinstance(statement, Write):
+            roots.extend((statement.store.value, *statement.store.index))
+        elif isinstance(statement, Compute):
+            for node in statement.nodes:
+                if node in both:
+                    own = ops.cost(node.op) if isinstance(node, Apply) else 0
+                    both[node] = own + sum(both.get(each, 0) for each in operands(node))
+                else:
+                    roots.extend(operands(node))
+    taken = plan.taken.setdefault(later, set())
+    for node in dict.fromkeys(roots):
+        size = plan.extent(later) * node.dtype.itemsize
+        dear = both.get(node, 0) >= DEAR and node.dtype is not torch.bool
+        if dear and node not in taken and size <= LONGEST:
+            taken.add(node)
+            plan.kept.setdefault(earlier, set()).add(node)
+
+
+def _computed(loop: Loop, plan: Plan) -> Iterator[Node]:
+    for statement in loop.body:
+        if isinstance(statement, Compute):
+            for node in statement.nodes:
+                if isinstance(node, Apply | Load) and node in plan.needed:
+                    yield node
 
 
 # What runs in lanes

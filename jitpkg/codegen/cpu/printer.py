@@ -7,12 +7,15 @@ from collections.abc import Sequence
 import torch
 
 from jitpkg.codegen.cpu import memory, scalar_ops
+from jitpkg.codegen.cpu.arithmetic import memory as in_memory
+from jitpkg.codegen.cpu.arithmetic import vector
 from jitpkg.codegen.cpu.casts import cast
 from jitpkg.codegen.cpu.folds import Fold, fold
 from jitpkg.codegen.cpu.frame import Frame
 from jitpkg.codegen.cpu.host import Host
 from jitpkg.codegen.cpu.plan import Plan, offset, plan, scans, statements
 from jitpkg.codegen.cpu.scans import Running
+from jitpkg.codegen.cpu.turned import fill, turned_loads
 from jitpkg.codegen.fusion.kernel import Compute, Loop, Schedule, Statement, Write
 from jitpkg.codegen.ir import legality, ops
 from jitpkg.codegen.ir.builder import IllegalNode
@@ -173,11 +176,35 @@ class _Function:
                 case Compute(nodes=nodes):
                     for node in nodes:
                         if node in frame.plan.needed and node not in frame.values:
-                            self.compute(node)
+                            self.compute_or_take(node)
                 case Write(store=store):
                     memory.store(frame, store)
                 case Loop():
                     self.loop(statement)
+
+    def compute_or_take(self, node: Node) -> None:
+        frame, w = self.frame, self.w
+        plan, loop = frame.plan, frame.loop
+        kept = loop is not None and node in plan.kept.get(loop, ())
+        taken = loop is not None and node in plan.taken.get(loop, ())
+        if not taken:
+            self.compute(node)
+        if loop is None or not (kept or taken):
+            return
+        element, size = in_memory(node.dtype), node.dtype.itemsize
+        if node not in frame.rows:
+            frame.rows[node] = f"%row.{w.fresh()}"
+            count = -(-plan.extent(loop) // frame.width) * frame.width
+            frame.levels[0].before.append(
+                f"  {frame.rows[node]} = alloca [{count} x {element}], align 64"
+            )
+        at = frame.positions[loop.axis][0]
+        pointer = w.op(f"getelementptr {element}, ptr {frame.rows[node]}, i64 {at}")
+        if taken:
+            frame.define(node, memory.row(frame, pointer, node.dtype, None), frame.width)
+        else:
+            kind = vector(element, frame.width)
+            w.do(f"store {kind} {frame.wide(node, frame.width)}, ptr {pointer}, align {size}")
 
     def compute(self, node: Node) -> None:
         frame = self.frame
@@ -277,7 +304,7 @@ class _Function:
         frame, w = self.frame, self.w
         extent, lanes = frame.plan.extent(loop), frame.plan.lanes[loop]
         carried = self.carried(loop)
-        frame.axis, frame.width = loop.axis, lanes
+        frame.loop, frame.axis, frame.width = loop, loop.axis, lanes
         full = extent // lanes * lanes
         if self.is_long(loop):
             full = -(-extent // lanes) * lanes
@@ -294,7 +321,7 @@ class _Function:
         if full < extent:
             state = self.rest(loop, carried, state, full, extent)
         assert state is not None
-        frame.axis, frame.width = None, 1
+        frame.loop, frame.axis, frame.width = None, None, 1
         self.known(loop, carried, state)
 
     def is_long(self, loop: Loop) -> bool:
@@ -352,7 +379,8 @@ class _Function:
         start = [text for _, fold in carried for text in fold.start()]
         sums = [fold.is_inexact_sum for _, fold in carried]
         iterations = extent // step
-        if not any(sums) or iterations <= 2 * ADDED_UP:
+        turned = turned_loads(frame, loop) if step == 1 else []
+        if not turned and (not any(sums) or iterations <= 2 * ADDED_UP):
             flat = frame.counted(
                 low, high, step, list(zip(kinds, start, strict=True)), run, surely=surely
             )
@@ -360,8 +388,12 @@ class _Function:
             many = ADDED_UP
             while many * many < iterations:
                 many *= 2
+            if turned:
+                many = turned[0].high
 
             def some(at: str, totals: list[str]) -> list[str]:
+                for each in turned:
+                    fill(frame, each, at)
                 end = w.op(f"add i64 {at}, {many * step}")
                 less = w.op(f"icmp slt i64 {end}, {high}")
                 end = w.op(f"select i1 {less}, i64 {end}, i64 {high}")
@@ -390,6 +422,8 @@ class _Function:
                 low, high, many * step, list(zip(kinds, start, strict=True)), some, surely=surely
             )
         frame.leave()
+        for each in turned:
+            del frame.turned[each.load]
         return _grouped(carried, flat)
 
     def body(self, loop: Loop, carried: list[Carried], states: list[list[str]]) -> list[list[str]]:

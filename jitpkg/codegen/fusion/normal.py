@@ -201,10 +201,13 @@ def _nodes(stores: Iterable[Store]) -> list[Node]:
 
 
 def _divided(stores: tuple[Store, ...], axes: tuple[Axis, ...]) -> Iterator[tuple[Axis, int]]:
-    for node in _nodes(stores):
+    nodes = _nodes(stores)
+    along = {node.along for node in nodes if isinstance(node, Scan)}
+    for node in nodes:
         match node:
             case Apply(op="floordiv" | "mod", args=(Axis() as axis, Const(value=by))):
-                if axis in axes and 1 < by < axis.extent and axis.extent % int(by) == 0:
+                even = 1 < by < axis.extent and axis.extent % int(by) == 0
+                if axis in axes and axis not in along and even:
                     yield axis, int(by)
 
 
