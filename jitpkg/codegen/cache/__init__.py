@@ -1,8 +1,6 @@
 """What was compiled, kept on disk by what it was made from.
 
-    code = kernels().get(key := kernel_key(text, native.target()))
-    if code is None:
-        kernels().put(key, code := native.compile_ir(text))
+    library = native.load(object_code(text))   # of `cache.objects`, the one module that needs LLVM
 
 A key is a hash of all that an answer depends on, so nothing here is ever out of date, and two
 processes that write one key write the same.
@@ -19,6 +17,7 @@ from __future__ import annotations
 import hashlib
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 from jitpkg.codegen.cache.folder import Info, place
 from jitpkg.codegen.cache.store import FORMAT, KernelCache
@@ -48,8 +47,12 @@ def _digest(*parts: str) -> str:
 
 @cache
 def _version() -> str:
-    """jitpkg's version; a source tree that is not installed has none."""
+    """jitpkg's version; where that is no release, with the source that makes object code of IR."""
     try:
-        return version("jitpkg")
+        found = version("jitpkg")
     except PackageNotFoundError:
-        return "source"
+        found = "dev"
+    if "dev" not in found:
+        return found
+    sources = sorted(Path(__file__).parents[2].glob("native/*.py"))
+    return _digest(found, *(source.read_text(encoding="utf-8") for source in sources))

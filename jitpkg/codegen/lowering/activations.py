@@ -276,8 +276,14 @@ def _glu_backward(k: Lowering, grad: Tensor, x: Tensor, dim: int) -> Tensor:
     return k.define(x.sizes, x.dtype, element)
 
 
+def _dropout_backward(k: Lowering, grad: Tensor, mask: Tensor, scale: float) -> Tensor:
+    require(grad.dtype.is_floating_point, "dropout of integers")
+    return k.pointwise(lambda g, m: g * m * scale, [grad, mask], grad.dtype)
+
+
 ROWS: Mapping[str, Row] = named(
     {
+        "native_dropout_backward": _dropout_backward,
         "relu": _relu,
         "relu6": lambda k, x: _hardtanh(k, x, 0, 6),
         "hardtanh": _hardtanh,

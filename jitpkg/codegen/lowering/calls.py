@@ -17,9 +17,12 @@ from jitpkg.codegen.lowering import (
     creation,
     indexing,
     joining,
+    losses,
     normalization,
     pointwise,
+    pooling,
     reductions,
+    scans,
     views,
 )
 from jitpkg.codegen.lowering.table import (
@@ -44,6 +47,9 @@ ROWS: Mapping[str, Row] = joined(
     joining.ROWS,
     creation.ROWS,
     indexing.ROWS,
+    scans.ROWS,
+    pooling.ROWS,
+    losses.ROWS,
 )
 """By the name of an overload (`max.dim`); a name alone is for the usual overloads."""
 

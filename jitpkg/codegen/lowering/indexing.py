@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import torch
+
 from jitpkg.codegen.ir import ops
 from jitpkg.codegen.lowering.expression import Expr
 from jitpkg.codegen.lowering.promotion import computed_in
@@ -122,7 +124,10 @@ def _index_put(
     values: Tensor,
     accumulate: bool = False,
     *_: Any,
-) -> Scattered:
+) -> Tensor | Scattered:
+    chosen = _mask_of(x, indices)
+    if chosen is not None and not accumulate and values.numel == 1 and values.dtype is x.dtype:
+        return _put_where(k, x, *chosen, values)
     plan = _Indexing(x, indices)
     require(values.dtype is x.dtype and values.rank <= len(plan.result), "other values")
     require(layout.broadcast([values.sizes, plan.result]) == plan.result, "other values")
@@ -133,6 +138,44 @@ def _index_put(
         lambda at: plan.index(k, x, at),
         lambda at: k.expr(k.broadcast(values, [i.node for i in at])),
         "sum" if accumulate else None,
+    )
+
+
+def _mask_of(x: Tensor, indices: Sequence[Tensor | None]) -> tuple[Tensor, int] | None:
+    """The mask that is the only index, and the dim that it starts at."""
+    given = [(index, d) for d, index in enumerate(indices) if index is not None]
+    if len(given) != 1 or given[0][0].dtype is not torch.bool:
+        return None
+    mask, dim = given[0]
+    return given[0] if mask.sizes == x.sizes[dim : dim + mask.rank] else None
+
+
+def _put_where(k: Lowering, x: Tensor, mask: Tensor, dim: int, value: Tensor) -> Tensor:
+    """One value wherever a mask is true."""
+
+    def element(*at: Expr) -> Expr:
+        number = value.get(*(0,) * value.rank)
+        return mask.get(*at[dim : dim + mask.rank]).where(number, x.get(*at))
+
+    return k.define(x.sizes, x.dtype, element)
+
+
+def _index_fill(
+    k: Lowering, x: Tensor, dim: int, index: Tensor, value: Tensor | Scalar
+) -> Scattered:
+    dim = dim_of(dim, x.rank)
+    require(x.rank > 0 and index.rank == 1 and index.dtype in INDICES, "no dims")
+    if isinstance(value, Tensor):
+        require(value.rank == 0, "a value with dims")
+        number = value.get().cast(x.dtype)
+    else:
+        number = k.number(value, x.dtype)
+    return scattered(
+        k,
+        x,
+        replaced(x.sizes, dim, index.sizes[0]),
+        lambda at: replaced(at, dim, index.get(at[dim]).checked(x.sizes[dim])),
+        lambda at: number,
     )
 
 
@@ -260,6 +303,7 @@ ROWS: Mapping[str, Any] = named(
         "scatter_add": _scatter("sum"),
         "scatter_reduce.two": _scatter_reduce,
         "index_add": _index_add,
+        "index_fill.int_Scalar index_fill.int_Tensor": _index_fill,
         "embedding_dense_backward": _embedding_backward,
     }
 )

@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jitpkg.codegen.lowering.expression import Expr
+from jitpkg.codegen.lowering.indexing import scattered
 from jitpkg.codegen.lowering.promotion import promoted
 from jitpkg.codegen.lowering.table import (
     Lowering,
     Row,
     Scalar,
+    Scattered,
     Tensor,
     dim_of,
     named,
@@ -109,6 +111,25 @@ def _reflected(at: Expr, n: int) -> Expr:
 
 def _replicated(at: Expr, n: int) -> Expr:
     return at.maximum(0).minimum(n - 1)
+
+
+def _pad_backward(place: Callable[[Expr, int], Expr], dims: int) -> Row:
+    """Each element of the gradient is added where the pad has read."""
+
+    def row(k: Lowering, grad: Tensor, x: Tensor, pad: Sequence[int]) -> Scattered:
+        require(len(pad) == 2 * dims and min(x.sizes[-dims:]) > 0, "no such pad")
+        pads = _pads(x, pad)
+
+        def index(at: Sequence[Expr]) -> list[Expr]:
+            return [
+                at if pad == (0, 0) else place(at - pad[0], n)
+                for at, n, pad in zip(at, x.sizes, pads, strict=True)
+            ]
+
+        zeros = k.define(x.sizes, x.dtype, lambda *_: k.number(0, x.dtype))
+        return scattered(k, zeros, grad.sizes, index, lambda at: grad.get(*at), "sum")
+
+    return row
 
 
 # A part put into a tensor
@@ -230,6 +251,11 @@ ROWS: Mapping[str, Any] = named(
         "replication_pad1d": _pad_by(_replicated, 1),
         "replication_pad2d": _pad_by(_replicated, 2),
         "replication_pad3d": _pad_by(_replicated, 3),
+        **{
+            f"{name}_pad{dims}d_backward": _pad_backward(place, dims)
+            for name, place in (("reflection", _reflected), ("replication", _replicated))
+            for dims in (1, 2, 3)
+        },
         "select_scatter": _select_scatter,
         "slice_scatter": _slice_scatter,
         "diagonal_scatter": _diagonal_scatter,

@@ -106,6 +106,19 @@ def _addcdiv(k: Lowering, x: Tensor, a: Tensor, b: Tensor, *, value: Scalar = 1)
     return k.pointwise(lambda s, p, q: s + _scaled(k, p, value) / q, [x, a, b])
 
 
+def _addr(
+    k: Lowering, x: Tensor, a: Tensor, b: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1
+) -> Tensor:
+    """Plus an outer product. What is multiplied by 0 is not looked at."""
+    require(a.rank == 1 and b.rank == 1 and promoted([x, a, b]) is not torch.bool, "no vectors")
+    column = k.define([a.sizes[0], 1], a.dtype, lambda i, j: a.get(i))
+    added = k.pointwise(lambda p, q: _scaled(k, p * q, alpha), [column, b])
+    require(added.dtype is x.dtype and k.common_sizes([x, added]) == added.sizes, "other operands")
+    if beta == 0:
+        return added
+    return k.pointwise(lambda s, p: _scaled(k, s, beta) + p, [x, added])
+
+
 def _lerp(k: Lowering, a: Tensor, b: Tensor, weight: Operand) -> Tensor:
     def element(start: Expr, end: Expr, w: Expr) -> Expr:
         near = start + w * (end - start)
@@ -375,6 +388,7 @@ ROWS: Mapping[str, Row] = named(
         "mul multiply": _mul,
         "addcmul": _addcmul,
         "addcdiv": _addcdiv,
+        "addr": _addr,
         "lerp": _lerp,
         "div true_divide div.Tensor_mode div.Scalar_mode": _div,
         "floor_divide": _floor_divide,

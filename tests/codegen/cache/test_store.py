@@ -77,6 +77,21 @@ def test_a_key_depends_on_text_target_version_and_format(monkeypatch: pytest.Mon
     assert kernel_key("text", "target") == keys[-1]
 
 
+def test_a_key_depends_on_the_source_of_what_is_no_release(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "native").mkdir()
+    source = tmp_path / "native" / "llvm.py"
+    monkeypatch.setattr(package, "__file__", str(tmp_path / "codegen" / "cache" / "__init__.py"))
+    found: list[str] = []
+    for release, text in [("0.1", ""), ("0.1", "x"), ("0.2.dev0", ""), ("0.2.dev0", "x")]:
+        monkeypatch.setattr(package, "version", lambda name, now=release: now)
+        source.write_text(text)
+        found.append(package._version.__wrapped__())
+    assert found[:2] == ["0.1", "0.1"]
+    assert len(set(found[2:])) == 2
+
+
 def test_a_cache_may_be_deleted_while_it_is_used(cache: KernelCache, place: Path) -> None:
     cache.put(key_of(1), b"data")
     for file in place.iterdir():
@@ -190,10 +205,34 @@ def test_clearing_removes_what_it_wrote_and_nothing_else(cache: KernelCache, pla
     assert cache.get(key_of(0)) is None
 
 
+def test_another_process_clears_at_the_same_time(
+    cache: KernelCache, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may remove what this one is about to remove, and what this one is writing."""
+    cache.put(key_of(1), b"data")
+    files, rename = folder._files, os.rename
+    gone = folder.Entry(0.0, 4096, key_of(2))
+    monkeypatch.setattr(folder, "_files", lambda at: iter([gone, *files(at)]))
+
+    def clears_before(*names: str, **where: int) -> None:
+        KernelCache(place).clear()
+        rename(*names, **where)
+
+    monkeypatch.setattr(os, "rename", clears_before)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        cache.put(key_of(3), b"data")
+    assert cache.get(key_of(3)) == b"data"
+    assert own_files(place) == set()
+    monkeypatch.setattr(os, "rename", rename)
+    cache.put(key_of(4), b"data")
+    assert KernelCache(place).get(key_of(4)) == b"data"
+
+
 # Whom it trusts
 
 
-@pytest.mark.parametrize("mode", [0o777, 0o770, 0o702])
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o702], ids=oct)
 def test_a_directory_that_others_may_write_is_refused(place: Path, mode: int) -> None:
     KernelCache(place).put(key_of(1), b"planted")
     place.chmod(mode)

@@ -7,27 +7,8 @@ from typing import Any
 
 import torch
 
-Call = tuple[tuple[Any, ...], dict[str, Any]]
-Maker = Callable[[Any], Iterable[Call]]
-
-
-def each(*makers: Callable[[Any], tuple[Any, ...]], **kwargs: Any) -> Maker:
-    """Calls with these arguments, and these by name; without those that a dtype cannot have."""
-
-    def calls(t: Any) -> Iterable[Call]:
-        for make in makers:
-            try:
-                made = make(t)
-            except RuntimeError:
-                continue
-            yield made, kwargs
-
-    return calls
-
-
-def both(*makers: Maker) -> Maker:
-    return lambda t: [call for make in makers for call in make(t)]
-
+from tests.codegen.lowering.layer_calls import LOSSES, POOLING
+from tests.codegen.lowering.making import Call, Maker, both, each
 
 OVER_DIMS = each(
     lambda t: (t(5),),
@@ -364,9 +345,13 @@ INDEXING: dict[str, Maker] = {
     "index_put": each(
         lambda t: (t(6, 5), [t.distinct(6, 3)], t(3, 5)),
         lambda t: (t(6, 5), [None, t.distinct(5, 2)], t(1)),
+        lambda t: (t(6, 5), [t(6, 5, dtype=torch.bool)], t()),
+        lambda t: (t(6, 5), [None, t(5, dtype=torch.bool)], t(1)),
         lambda t: (t(6, 5), [t.index(6, 4)], t(5), True),
         lambda t: (t(6, 5), [t.index(6, 4), t.index(5, 4)], t(), True),
     ),
+    "index_fill.int_Scalar": each(lambda t: (t(6, 5), 1, t.index(5, 3), 1)),
+    "index_fill.int_Tensor": each(lambda t: (t(6, 5), 0, t.index(6, 3) - 6, t())),
     "_unsafe_index_put": each(lambda t: (t(6, 5), [t.index(6, 4)], t(4, 5), True)),
     "scatter.src": each(lambda t: (t(6, 3), 0, t.distinct(6, 2, 3), t(4, 3))),
     "scatter.value": each(lambda t: (t(6, 3), 0, t.index(6, 2, 3), 1)),
@@ -416,15 +401,59 @@ ACTIVATIONS: dict[str, Maker] = {
     "glu": each(lambda t: (t.smooth(3, 6),), lambda t: (t.smooth(4, 5), 0)),
     "glu_backward": each(lambda t: (t.smooth(3, 3), t.smooth(3, 6), -1)),
     "_prelu_kernel_backward": each(lambda t: (t.smooth(3, 5), t.smooth(3, 5), t.smooth(3, 5))),
+    "native_dropout_backward": each(lambda t: (t(3, 5), t(3, 5, dtype=torch.bool), 2.0)),
+    "addr": both(
+        each(lambda t: (t(3, 5), t(3), t(5)), lambda t: (t(5), t(3), t(5))),
+        each(lambda t: (t(3, 5), t(3), t(5)), beta=2, alpha=3),
+        each(lambda t: (t(3, 5), t(3), t(5)), beta=0),
+    ),
     "round.decimals": each(lambda t: (t.smooth(3, 5),), decimals=2),
     "logit": each(lambda t: (t.smooth(3, 5), 0.1)),
     "nan_to_num": each(lambda t: (t.smooth(3, 5).log(), 1.0, 2.0, -3.0)),
 }
 
+SCANS: dict[str, Maker] = {
+    name: each(
+        lambda t: (t.smooth(3, 5), 0),
+        lambda t: (t(2, 3, 4), -1),
+        lambda t: (t(1, 7), 0),
+        lambda t: (t(0, 3), 0),
+        lambda t: (t(), 0),
+    )
+    for name in ("cumsum", "cumprod", "cummax", "cummin")
+}
+SCANS["cummax"] = both(
+    SCANS["cummax"], each(lambda t: (torch.tensor([1, 3, 3, float("nan"), 2, 4.0]).to(t.dtype), 0))
+)
+
+PAD_BACKWARDS: dict[str, Maker] = {
+    f"{name}_pad{dims}d_backward": each(
+        lambda t, dims=dims: (
+            t.smooth(2, *(n + 3 for n in (4, 3, 5)[:dims])),
+            t.smooth(2, *(4, 3, 5)[:dims]),
+            [1, 2] * dims,
+        )
+    )
+    for name in ("reflection", "replication")
+    for dims in (1, 2, 3)
+}
+
 EMPTY = frozenset({"empty_like"})
 """Nobody may depend on what they hold."""
 
-CALLS = ACTIVATIONS | REDUCTIONS | NORMALIZATION | VIEWS | JOINING | CREATION | INDEXING
+CALLS = (
+    ACTIVATIONS
+    | SCANS
+    | POOLING
+    | LOSSES
+    | PAD_BACKWARDS
+    | REDUCTIONS
+    | NORMALIZATION
+    | VIEWS
+    | JOINING
+    | CREATION
+    | INDEXING
+)
 
 ONE = (
     "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh "

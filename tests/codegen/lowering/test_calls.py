@@ -32,7 +32,9 @@ class Samples:
         return values.tensor(self.rng, shape, dtype or self.dtype, self.layout)
 
     def smooth(self, *shape: int, dtype: torch.dtype | None = None) -> torch.Tensor:
-        """Of numbers near 0, for what is a quotient of small differences."""
+        """Of numbers near 0, for what is a quotient of small differences; floats only."""
+        if not (dtype or self.dtype).is_floating_point:
+            raise RuntimeError("no floats")
         count = torch.Size(shape).numel()
         found = [self.rng.uniform(-2, 2) for _ in range(count)]
         return values.laid_out(
