@@ -6,7 +6,7 @@ the copy reads and writes in its time, is the fraction of copy bandwidth that is
 dropped before the next call.
 
     python benchmarks/run.py kernels --quick --no-compile            two minutes
-    python benchmarks/run.py kernels --only softmax,sum --size 1024  some kinds at one size
+    python benchmarks/run.py kernels --only softmax sum --size 1024  some kinds at one size
     python benchmarks/run.py kernels --budget 1800                   what half an hour allows
 """
 

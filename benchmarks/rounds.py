@@ -8,7 +8,7 @@ import math
 import platform
 import statistics
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-compile", action="store_true", help="leave torch.compile out, which compiles slowly"
     )
-    parser.add_argument("--only", default="", help="titles that hold one of these words, by commas")
+    parser.add_argument("--only", nargs="+", default=[], help="titles that hold one of these")
 
 
 def compilers(arguments: argparse.Namespace) -> dict[str, Compile]:
@@ -43,8 +43,8 @@ def compilers(arguments: argparse.Namespace) -> dict[str, Compile]:
     return {EAGER: eager} | theirs | {OURS: ours}
 
 
-def chosen(title: str, only: str) -> bool:
-    return any(word.strip().lower() in title.lower() for word in only.split(","))
+def chosen(title: str, only: Sequence[str]) -> bool:
+    return not only or any(each.lower() in title.lower() for each in only)
 
 
 def platform_line(backend: str) -> str:

@@ -4,13 +4,14 @@ Inference and a step of training (with eager SGD), by eager code, torch.compile 
 take turns in one process; and what it costs to launch what a backend has made of a graph.
 
     python benchmarks/run.py models                          a quarter of an hour
-    python benchmarks/run.py models --only BERT,launch       some of them
+    python benchmarks/run.py models --only BERT launch       some of them
     python benchmarks/run.py models --no-compile --quick     one minute
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -24,7 +25,7 @@ from rounds import EAGER, OURS, THEIRS, Compile, Timing
 from torch import fx, nn
 
 import jitpkg
-from jitpkg.codegen.backends import REGISTRY
+from jitpkg.codegen.backends import REGISTRY, Backend
 
 MS, US = 1e3, 1e6
 
@@ -128,19 +129,30 @@ def print_models(arguments: argparse.Namespace) -> None:
         print(f"    over {name:16}{rounds.geomean(found):.3f}, least {min(found, default=0):.3f}")
 
 
-def made_by(backend: str, function: Callable[..., Any], x: torch.Tensor) -> Step:
+def made_by(backend: Backend, compile_: Callable[..., Any], of: Callable[..., Any]) -> Step:
     """A call of what a backend makes of a function's graph, behind guards and the like."""
     made: list[Step] = []
-    inner = REGISTRY.find(backend)
 
     def keeping(gm: fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
-        compiled = inner(gm, example_inputs)
-        made.append(partial(compiled, *example_inputs))
-        return compiled
+        compiled = backend(gm, example_inputs)
+
+        def called(*args: Any) -> Any:
+            made.append(partial(compiled, *args))
+            return compiled(*args)
+
+        return called
 
     with torch.no_grad():
-        jitpkg.compile(function, backend=keeping)(x)
+        compile_(of, backend=keeping)(torch.ones(4))
     return made[0]
+
+
+def inductor(gm: fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
+    """Inductor as torch.compile has it."""
+    compiled: Callable[..., Any] = importlib.import_module("torch._inductor").compile(
+        gm, example_inputs
+    )
+    return compiled
 
 
 def of_parameters(count: int) -> nn.Module:
@@ -156,12 +168,13 @@ LAUNCHES: dict[str, Callable[[], Callable[..., Any]]] = {
 
 
 def launches(arguments: argparse.Namespace) -> Iterator[tuple[str, Timing]]:
-    backends = {EAGER: "eager", THEIRS: "inductor", OURS: arguments.backend}
-    if arguments.no_compile:
-        del backends[THEIRS]
     for title, make in list(LAUNCHES.items())[: 2 if arguments.quick else None]:
-        function, x = make(), torch.ones(4)
-        steps = {name: made_by(backend, function, x) for name, backend in backends.items()}
+        function = make()
+        steps = {EAGER: made_by(REGISTRY.find("eager"), jitpkg.compile, function)}
+        if not arguments.no_compile:
+            torch.compiler.reset()
+            steps[THEIRS] = made_by(inductor, torch.compile, function)
+        steps[OURS] = made_by(REGISTRY.find(arguments.backend), jitpkg.compile, function)
         with torch.no_grad():
             yield title, rounds.interleaved(steps, 5 if arguments.quick else 40, 0.005)
 

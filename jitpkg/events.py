@@ -37,6 +37,16 @@ class GraphCompiled:
 
 
 @dataclass(frozen=True, slots=True)
+class KernelCompiled:
+    """A kernel was printed and compiled."""
+
+    name: str
+    text: str
+    """What was compiled; the comments on top say what it computes."""
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Declined:
     """A backend leaves a graph as it is: it runs op by op, as with the backend `eager`."""
 
@@ -108,6 +118,7 @@ class FellBack:
 Event = (
     Traced
     | GraphCompiled
+    | KernelCompiled
     | Declined
     | EntryAdded
     | Broke

@@ -134,6 +134,7 @@ REGISTRY = Registry(
     {
         "aot_eager": "jitpkg.codegen.aot_eager:aot_eager",
         "inductor": "jitpkg.codegen.inductor:inductor",
+        "jitpkg": "jitpkg.codegen.own:own",
     },
 )
 """The process's backends."""

@@ -122,6 +122,7 @@ def _functional(
 
 _SETTINGS: dict[str, Any] = {
     "donated_buffer": False,
+    "enable_autograd_cache": False,  # what comes out of it has no metadata; Inductor has its own
     "force_non_lazy_backward_lowering": True,  # what cannot be compiled is known now
 }
 

@@ -15,8 +15,7 @@ class Options:
     """How graphs become kernels."""
 
     fused_random: bool = False
-    """Draw random numbers inside of kernels, from a stream of their own, which
-    `torch.manual_seed` sets too; off, they are eager's."""
+    """Draw random numbers inside of kernels, from a counter-based stream; off, they are eager's."""
 
     precision: Literal["eager", "fused"] = "eager"
     """Where bfloat16 and float16 are rounded: after each op, as eager code does, or once, where a
@@ -88,15 +87,15 @@ def _checked(name: object, value: object) -> str:
             f"The backend 'jitpkg' has no option {name!r}.{near(key, known)}"
             f" The options are: {', '.join(known)}."
         )
-    possible = _possible(get_type_hints(Options)[key])
-    if not any(type(value) is type(one) and value == one for one in possible):
-        choices = " or ".join(map(repr, possible))
+    if not any(type(value) is type(one) and value == one for one in possible(key)):
+        choices = " or ".join(map(repr, possible(key)))
         raise InvalidArgument(f"The option {name!r} takes {choices}, not {value!r}.")
     return key
 
 
-def _possible(kind: Any) -> tuple[object, ...]:
-    """The values of a type: each option has a few."""
+def possible(option: str) -> tuple[object, ...]:
+    """The values that an option may have."""
+    kind = get_type_hints(Options)[option]
     return get_args(kind) if get_origin(kind) is Literal else (True, False)
 
 

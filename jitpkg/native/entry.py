@@ -12,7 +12,7 @@ from jitpkg.native.extents import Extent, instructions
 from jitpkg.native.llvm import CALLS
 from jitpkg.native.signature import Output, Signature
 from jitpkg.native.symbols import dtype_code
-from jitpkg.native.text import array, string
+from jitpkg.native.text import AS_IT_IS, array, string
 
 Binding = Literal["tensors", "pointers"]
 """How native code gets tensors: it reads the Python objects, or Python passes data pointers."""
@@ -53,7 +53,7 @@ def _reading_tensors(name: str, signature: Signature, kernel: str) -> Iterator[s
     ]
     yield from runtime.DECLARATIONS
     yield from _constants(name, signature)
-    yield f'define ptr @"{name}"(ptr %self, ptr %args, i64 %count) {{'
+    yield f'define ptr @"{name}"(ptr %self, ptr %args, i64 %count) {AS_IT_IS} {{'
     yield from _arrays(signature)
     yield (
         f"  %read = call i32 @jitpkg_read(ptr %args, i64 %count, i64 {inputs}, i64 {integers},"
@@ -90,7 +90,7 @@ def _reading_tensors(name: str, signature: Signature, kernel: str) -> Iterator[s
 def _taking_pointers(name: str, signature: Signature, kernel: str) -> Iterator[str]:
     """A C function for `jitpkg.native.pointers`, and the signature for it to read."""
     yield string(name + ABOUT, f"{name} {signature.text()}")
-    yield f'define i32 @"{name}{ADAPTER}"(ptr %pointers, ptr %integers) {{'
+    yield f'define i32 @"{name}{ADAPTER}"(ptr %pointers, ptr %integers) {AS_IT_IS} {{'
     for k in range(signature.integers):
         yield from _load("i64", f"%i{k}", "%integers", k)
     yield from _kernel_call(signature, kernel)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from string import Template
 
 from jitpkg.native.refusals import Kind
-from jitpkg.native.text import string
+from jitpkg.native.text import AS_IT_IS, string
 
 DECLARATIONS = (
     "declare i32 @jitpkg_read(ptr, i64, i64, i64, ptr, ptr, ptr)",
@@ -27,7 +27,7 @@ EXPORTS = ("jitpkg_read", "jitpkg_allocate", "jitpkg_scratch", "jitpkg_finish")
 def text() -> str:
     """The module."""
     kinds = {kind.name: kind.value for kind in Kind}
-    return f"{string('jitpkg_format', 'isnO')}\n{_TEXT.substitute(kinds)}"
+    return f"{string('jitpkg_format', 'isnO')}\n{_TEXT.substitute(kinds, AS_IT_IS=AS_IT_IS)}"
 
 
 # Layout of CPython's and torch's objects, which the self-test checks: the type at 8, and at 16,
@@ -54,7 +54,7 @@ declare void @Py_DecRef(ptr)
 declare ptr @PyMem_RawMalloc(i64)
 
 ; Raises what Python says that the exception is.
-define internal void @jitpkg_raise(i32 %kind, ptr %about, i64 %number, ptr %given) {
+define internal void @jitpkg_raise(i32 %kind, ptr %about, i64 %number, ptr %given) $AS_IT_IS {
 start:
   %error = call ptr (ptr, ptr, ...) @PyObject_CallFunction(
       ptr @jitpkg_explain, ptr @jitpkg_format, i32 %kind, ptr %about, i64 %number, ptr %given)
@@ -153,7 +153,7 @@ raised:
 
 ; A new tensor on the CPU: its handle, and where its elements are.
 define i32 @jitpkg_allocate(i64 %dims, ptr %sizes, ptr %strides, i32 %dtype, ptr %handle.at,
-    ptr %pointer.at, ptr %about) {
+    ptr %pointer.at, ptr %about) $AS_IT_IS {
 start:
   %made = call i32 @aoti_torch_empty_strided(i64 %dims, ptr %sizes, ptr %strides, i32 %dtype,
       i32 0, i32 0, ptr %handle.at)
@@ -175,7 +175,7 @@ refused:
 }
 
 ; Memory that is aligned to 64 bytes, and the block to free.
-define i32 @jitpkg_scratch(i64 %bytes, ptr %block.at, ptr %pointer.at, ptr %about) {
+define i32 @jitpkg_scratch(i64 %bytes, ptr %block.at, ptr %pointer.at, ptr %about) $AS_IT_IS {
 start:
   %negative = icmp slt i64 %bytes, 0
   %more = add i64 %bytes, 64
@@ -199,7 +199,7 @@ align:
 }
 
 ; The results of a call, or an error; lets go of the handles, which may be null after an error.
-define ptr @jitpkg_finish(i32 %status, i64 %outputs, ptr %handles, ptr %about) {
+define ptr @jitpkg_finish(i32 %status, i64 %outputs, ptr %handles, ptr %about) $AS_IT_IS {
 start:
   %fine = icmp eq i32 %status, 0
   br i1 %fine, label %results, label %failed

@@ -141,3 +141,17 @@ def test_only_what_was_used_has_gradients(works: None) -> None:
                 function(x, w)[used].sum().backward()
                 found.append([x.grad, w.grad])
             torch.testing.assert_close(found[1], found[0])
+
+
+def test_a_graph_that_was_compiled_before(works: None) -> None:
+    """AOTAutograd's cache says nothing of what it has kept, without which nothing is safe."""
+    declined: list[str] = []
+
+    def listen(event: jitpkg.events.Event) -> None:
+        if isinstance(event, jitpkg.events.Declined):
+            declined.append(event.why)
+
+    for _ in range(2):
+        with torch.no_grad(), jitpkg.events.STREAM.listening(listen):
+            assert torch.equal(jitpkg.compile(lambda x: x + 1, backend="inductor")(X), X + 1)
+    assert declined == []

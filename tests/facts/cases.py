@@ -267,6 +267,81 @@ CASES = [
     case("addcdiv", M, facts("transposed"), facts("row")),
     case("addcmul_", M, M, facts("row")),
     case("addcdiv_", M, M, facts("row")),
+    *(
+        case(name, facts(layout, grad=True), *args)
+        for layout in ("matrix", "transposed", "cube", "turned cube", "images", "channels last")
+        for name, args in (
+            *(("logsumexp", (0,)), ("logsumexp", (-1, True))),
+            *(("norm", (2, -1)), ("norm", (1, 0, True)), ("norm", ("fro", 1))),
+            *(("roll", (1,)), ("roll", (1, 0)), ("roll", ((1, 2), (0, 1))), ("roll", ((1, 2), 0))),
+            *(("flip", (0,)), ("flip", ((0, -1),)), ("flip", ((0, 0),)), ("unfold", (0, 2, 1))),
+            *(("tile", (2,)), ("tile", ((2, 1),)), ("argsort", (-1, True)), ("clip", (0, 1))),
+            *(("repeat_interleave", (2,)), ("repeat_interleave", (2, 0)), ("normal_", ())),
+            *(("uniform_", ()), ("clip", (None, 1.5))),
+        )
+    ),
+    *(
+        case("clip", facts(layout, dtype), facts(other), facts(layout, dtype))
+        for layout in ("matrix", "transposed", "cube")
+        for other in ("row", "number", "matrix")
+        for dtype in FLOATS
+    ),
+    *(
+        case(name, facts(layout), dim, of(2, 3, dtype=torch.int64), value)
+        for name in ("scatter", "scatter_", "scatter_add", "scatter_add_")
+        for layout in ("matrix", "transposed", "columns", "sliced")
+        for dim in (0, 1, -1, 2)
+        for value in (of(2, 3), of(3, 5), of(2, 2), of(2, 3, dtype=torch.float64), 2.0)
+        if name.startswith("scatter_add") is False or value != 2.0
+    ),
+    *(
+        case("baddbmm", added, C, of(2, 4, 5), **kwargs)
+        for added in (of(2, 3, 5), of(5), of(2, 1, 1), of(3), of(5, dtype=torch.float64))
+        for kwargs in ({}, {"beta": 0.5}, {"beta": 1, "alpha": 0.25})
+    ),
+    *(case("outer", of(3), b, call=torch.outer) for b in (of(4), of(4, dtype=torch.float64), M)),
+    *(
+        case("meshgrid", of(3), of(4), call=torch.meshgrid, indexing=indexing)
+        for indexing in ("ij", "xy")
+    ),
+    *(
+        case("pad", facts(layout, grad=True), ends, call=F.pad, mode=mode)
+        for layout in ("cube", "turned cube", "images", "channels last", "matrix")
+        for ends in ((1, 1), (1, 0), (1, 1, 0, 1), (9, 9))
+        for mode in ("reflect", "replicate")
+    ),
+    *(
+        case("interpolate", facts(layout, grad=True), call=F.interpolate, **kwargs)
+        for layout in ("images", "channels last", "cube")
+        for kwargs in (
+            *({"scale_factor": 2}, {"size": (5, 7)}, {"size": 9, "mode": "bilinear"}),
+            {"scale_factor": 1.5, "mode": "bilinear", "align_corners": True},
+            *({"size": 7, "mode": "linear"}, {"size": (7, 8), "mode": "bicubic"}),
+        )
+    ),
+    *(
+        case("conv_transpose2d", x, of(3, 4, 3, 3), bias, call=F.conv_transpose2d, **kwargs)
+        for x in (IMAGES, facts("channels last"), of(3, 6, 6))
+        for bias in (None, of(4))
+        for kwargs in (
+            *({}, {"padding": 1}, {"stride": 2, "output_padding": 1}, {"output_padding": 1}),
+            {"dilation": 2, "groups": 3},
+        )
+    ),
+    case("conv_transpose1d", C, of(3, 5, 2), call=F.conv_transpose1d, stride=2),
+    case("conv3d", of(2, 3, 4, 5, 6), of(5, 3, 2, 2, 2), call=F.conv3d, padding=1),
+    *(case("randn", 2, 3, call=torch.randn, **kwargs) for kwargs in ({}, {"dtype": torch.float64})),
+    *(
+        case(name, facts(layout), *args, call=getattr(torch, name))
+        for name in ("std_mean", "var_mean")
+        for layout in ("matrix", "transposed", "images")
+        for args in ((), (0,), ((0, 1),), (-1, False))
+    ),
+    case("randn_like", facts("transposed"), call=torch.randn_like),
+    case("randint", 5, (2, 3), call=torch.randint),
+    case("randint", 1, 5, (2, 3), call=torch.randint, dtype=torch.int32),
+    case("linspace", 0, 1, 5, call=torch.linspace),
+    case("linspace", 0.0, 1, 5, call=torch.linspace, dtype=torch.float64),
     case("copy_", M, facts("transposed", torch.float64)),
     case("fill_", M, 2.0),
     case("clamp_", M, 0, 1),

@@ -55,7 +55,8 @@ def summing(inputs: int, outputs: int = 1, scratch: int = 0) -> str:
     pointers = [f"%a{k}" for k in range(inputs)]
     results = [f"%o{k}" for k in range(outputs)]
     blocks = [f"%s{k}" for k in range(scratch)]
-    arguments = ", ".join(f"ptr {name}" for name in pointers + results + blocks)
+    names = [f"ptr {name}" for name in pointers + results + blocks]
+    arguments = ", ".join([*names, "i64 %n"])
     loads = "".join(
         f"  {name}.at = getelementptr float, ptr {name}, i64 %k\n"
         f"  {name}.element = load float, ptr {name}.at\n"
@@ -69,7 +70,7 @@ def summing(inputs: int, outputs: int = 1, scratch: int = 0) -> str:
         for k, name in enumerate(results)
     )
     return f"""
-define i32 @kernel({arguments}, i64 %n) {{
+define i32 @kernel({arguments}) {{
 start:
   br label %loop
 loop:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import random
 import sys
 
 import pytest
@@ -221,6 +222,36 @@ def test_extents_are_computed_as_python_does(binding: Binding) -> None:
 def test_what_is_no_extent_is_refused(extent: str) -> None:
     with pytest.raises(InvalidArgument):
         Signature(0, 2, scratch=(extent,))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_signatures_mean_the_same_with_both_bindings(seed: int) -> None:
+    chosen = random.Random(seed)
+    inputs, outputs, scratch = (chosen.randrange(most) for most in (12, 5, 4))
+    release = chosen.choice([False, True, "i0 - 3"])
+    extents = ["i0", "i0 + 2", "max(i0, 7)", "i0 * 2 // 2", 9]
+    signature = Signature(
+        inputs,
+        1,
+        tuple(Output(torch.float32, (chosen.choice(extents),), (1,)) for _ in range(outputs)),
+        tuple(chosen.choice(extents) for _ in range(scratch)),
+        releases_gil=release,
+    )
+    functions = [
+        built(summing(inputs, outputs, scratch), signature, binding)
+        for binding in ("tensors", "pointers")
+    ]
+    for n in (0, 1, 6):
+        given = [torch.randint(-9, 9, (n,)).float() for _ in range(inputs)]
+        one, other = (function(*given, n) for function in functions)
+        if outputs == 0:
+            assert one is None and other is None
+            continue
+        expected = sum(given, torch.zeros(n))
+        listed = [[each] if outputs == 1 else list(each) for each in (one, other)]
+        for results in listed:
+            assert all(torch.equal(each[:n], expected + k) for k, each in enumerate(results))
+        assert [each.shape for each in listed[0]] == [each.shape for each in listed[1]]
 
 
 @both_bindings

@@ -1,8 +1,6 @@
 """What was compiled, kept on disk by what it was made from.
 
-    code = kernels().get(key := kernel_key(text, native.target()))
-    if code is None:
-        kernels().put(key, code := native.compile_ir(text))
+    library = native.load(object_code(text))   # of `cache.objects`, the one module that needs LLVM
 
 A key is a hash of all that an answer depends on, so nothing here is ever out of date, and two
 processes that write one key write the same.

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from math import prod
 
 from jitpkg.codegen.fusion.kernel import Kernel
 from jitpkg.codegen.ir import ops
@@ -40,6 +41,8 @@ class Opaque:
     writes: tuple[Buffer, ...]
     call: object
     """What the caller knows it by."""
+    in_order: bool = False
+    """Whether it runs behind all others of these that stand before it."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -104,16 +107,17 @@ class _Fusion:
         self.limits = limits
         self.needed = set(kept)
         """What must lie in memory, whatever is fused."""
-        self.readers: dict[Buffer, int] = {}
+        self.readers: dict[Buffer, list[Item]] = {}
         self.inlined: dict[Buffer, Definition] = {}
         """What is computed where it is read; values without loads of other inlined ones."""
         self.sizes: dict[Buffer, int] = {}
         self.groups: list[_Group] = []
         self.maker: dict[Buffer, _Group] = {}
         self.roots: dict[Buffer, Definition] = {}
+        self.last_in_order: _Group | None = None
         for item in items:
             for buffer in _reads(item):
-                self.readers[buffer] = self.readers.get(buffer, 0) + 1
+                self.readers.setdefault(buffer, []).append(item)
             if isinstance(item, Opaque):
                 self.needed.update(item.reads)
 
@@ -172,20 +176,23 @@ class _Fusion:
             return True  # a view, or made of nothing
         if any(isinstance(node, Reduce) for node in nodes):
             return False
-        if self.readers[item.buffer] == 1:
+        if len(self.readers[item.buffer]) == 1:
             return True
         return _cost(nodes) <= self.limits.twice
 
     # 2. Which roots share a kernel
 
     def _root(self, item: Definition) -> None:
+        item = self._with_rows_inside(item)
         nodes = below(item.value)
         reads = {node.buffer for node in nodes if isinstance(node, Load)}
         size = len(nodes)
-        group = self._joinable(item, reads, size)
-        if group is None:
+        found = self._joinable(item, reads, size)
+        if found is None:
             group = _Group(len(self.groups))
             self.groups.append(group)
+        else:
+            group, item = found
         group.members.append(item)
         group.size += size
         group.axes |= _running(item)
@@ -203,6 +210,10 @@ class _Fusion:
             group.opaque = item
             reads = set(_reads(item)) - {item.buffer}
         self._add_before(group, reads)
+        if isinstance(item, Opaque) and item.in_order:
+            if self.last_in_order is not None:
+                group.before |= self.last_in_order.before | 1 << self.last_in_order.number
+            self.last_in_order = group
         for buffer in item.writes if isinstance(item, Opaque) else (item.buffer,):
             self.maker[buffer] = group
 
@@ -229,24 +240,90 @@ class _Fusion:
             if other.before & bit:
                 other.before |= group.before
 
-    def _joinable(self, item: Definition, reads: set[Buffer], size: int) -> _Group | None:
+    def _with_rows_inside(self, item: Definition) -> Definition:
+        """With the values of roots that nobody else reads, where each of their folds is done no
+        more often than before: of a row of which one element is wanted, no other is stored."""
+        for buffer in _reads(item):
+            group = self.maker.get(buffer)
+            if (
+                group is None
+                or group.opaque is not None
+                or len(group.members) != 1
+                or not self._is_only_reader(item, buffer)
+            ):
+                continue
+            (member,) = group.members
+            value = self.builder.substitute(item.value, {}, {buffer: member})
+            nodes = below(value)
+            if (
+                len(nodes) <= self.limits.nodes
+                and not any(isinstance(node, Scan) for node in nodes)
+                and _is_row_by_row([value])
+                and _most_folded(nodes)
+                <= max(_most_folded(below(member.value)), _positions_of(item))
+                and _reads_once(item, buffer)
+            ):
+                item = Definition(item.buffer, item.axes, value)
+                group.members.clear()
+                group.reads.clear()
+                del self.maker[buffer]
+        return item
+
+    def _is_only_reader(self, item: Definition, buffer: Buffer) -> bool:
+        """Whether a buffer is read for this definition only, on whatever way."""
+        while buffer is not item.buffer:
+            readers = self.readers.get(buffer, [])
+            if buffer in self.needed or len(readers) != 1:
+                return False
+            (reader,) = readers
+            if not isinstance(reader, Definition):
+                return False
+            buffer = reader.buffer
+            if buffer is not item.buffer and buffer not in self.inlined:
+                return False
+        return True
+
+    def _joinable(
+        self, item: Definition, reads: set[Buffer], size: int
+    ) -> tuple[_Group, Definition] | None:
         makers = {
             group.number: group
             for buffer in reads
             if (group := self.maker.get(buffer)) is not None and group.opaque is None
         }
         for group in sorted(makers.values(), key=lambda group: -group.number):
-            if self._may_join(item, group, reads, size, vertical=True):
-                return group
+            renamed = self._along(item, group)
+            if self._may_join(renamed, group, reads, size, vertical=True):
+                return group, renamed
         for group in reversed(self.groups[-_NEAR:]):
             shares = group.opaque is None and not reads.isdisjoint(group.reads)
             if shares and self._may_join(item, group, reads, size, vertical=False):
-                return group
+                return group, item
         return None
+
+    def _along(self, item: Definition, group: _Group) -> Definition:
+        """The definition over the axes of a group that it reads from, where it names them else."""
+        renamed: dict[Axis, Axis] = {}
+        members = {member.buffer: member for member in group.members}
+        for load in loads(item.value):
+            member = members.get(load.buffer)
+            if member is None:
+                continue
+            for at, own in zip(load.index, member.axes, strict=True):
+                is_same = isinstance(at, Axis) and at in item.axes and at.extent == own.extent
+                if isinstance(at, Axis) and is_same and renamed.setdefault(at, own) is not own:
+                    return item
+        axes = tuple(renamed.get(axis, axis) for axis in item.axes)
+        if len(set(axes)) < len(axes) or axes == item.axes:
+            return item
+        value = self.builder.substitute(item.value, renamed)
+        return Definition(item.buffer, axes, value)
 
     def _may_join(
         self, item: Definition, group: _Group, reads: set[Buffer], size: int, *, vertical: bool
     ) -> bool:
+        if not group.members:
+            return False
         if group.size + size > self.limits.nodes or len(group.members) >= self.limits.stores:
             return False
         bit = 1 << group.number
@@ -261,13 +338,12 @@ class _Fusion:
         elif running != group.axes:
             return False
         inside = {d.buffer: d for d in group.members if d.buffer in reads}
-        if not all(_is_aligned(load, item) for load in loads(item.value) if load.buffer in inside):
-            return False
+        for load in loads(item.value):
+            if load.buffer in inside and not _is_aligned(load, inside[load.buffer], item):
+                return False
         value = self.builder.substitute(item.value, {}, inside) if inside else item.value
         values = [value, *(member.value for member in group.members)]
-        return _is_row_by_row(values) and not any(
-            isinstance(node, Scan) for node in below(*values) if len(values) > 1
-        )
+        return _is_row_by_row(values) and not any(isinstance(node, Scan) for node in below(*values))
 
     # 3. Kernels
 
@@ -290,7 +366,7 @@ class _Fusion:
             case Scattered():
                 return _kernels_of_scatter(group.opaque, group.number)
             case None:
-                return [self._kernel(group)]
+                return [self._kernel(group)] if group.members else []
 
     def _kernel(self, group: _Group) -> Kernel:
         inside: dict[Buffer, Definition] = {}
@@ -301,13 +377,16 @@ class _Fusion:
             inside[member.buffer] = member
             if member.buffer in self.needed or self._is_read_outside(member.buffer, group):
                 stores.append(Store(member.buffer, member.axes, value))
-        return kernel_of(f"kernel{group.number}", stores)
+        names = "_".join(store.buffer.name for store in stores)
+        return kernel_of(f"fused_{names}"[:_LONGEST_NAME], stores)
 
     def _is_read_outside(self, buffer: Buffer, group: _Group) -> bool:
         return any(buffer in other.reads for other in self.groups if other is not group) or any(
             buffer in _reads(other.opaque) for other in self.groups if other.opaque is not None
         )
 
+
+_LONGEST_NAME = 60
 
 _NEAR = 8
 """How many of the last kernels are looked at for one that reads the same."""
@@ -373,37 +452,57 @@ def _cost(nodes: Iterable[Node]) -> int:
     )
 
 
-def _is_aligned(load: Load, item: Definition) -> bool:
+def _is_aligned(load: Load, member: Definition, item: Definition) -> bool:
     """Whether an element of a kernel's own tensor is read at the position where it is computed, or
     all along a fold: then nothing is computed that is not wanted anyway."""
-    own = set(item.axes)
-    seen: set[Node] = set()
-    for at, size in zip(load.index, load.buffer.sizes, strict=True):
-        if size == 1:
+    bound: set[Node] = set()
+    for at, own in zip(load.index, member.axes, strict=True):
+        if own.extent == 1 or at is own:
             continue
-        if not isinstance(at, Axis) or at.extent != size or at in seen:
+        if not isinstance(at, Axis) or at in item.axes or at.extent != own.extent or at in bound:
             return False
-        seen.add(at)
-        if at in own and _place(at, item.axes) != _place_in(load, at):
-            return False
+        bound.add(at)
     return load.mask is None
 
 
-def _place(axis: Axis, axes: Sequence[Axis]) -> int:
-    return len(axes) - axes.index(axis)
-
-
-def _place_in(load: Load, axis: Axis) -> int:
-    return len(load.index) - load.index.index(axis)
-
-
 def _is_row_by_row(values: Sequence[Node]) -> bool:
-    """Whether each fold is computed once only: what it depends on are rows of all other folds, and
-    no fold is inside of another one that runs over what it depends on."""
+    """Whether each fold is computed once only.
+
+    What a fold depends on are then rows of all other folds; and if it is inside of another one, it
+    depends on the outermost axes of that.
+    """
     nodes = below(*values)
     folds = [node for node in nodes if isinstance(node, Reduce)]
     bound = {axis for fold in folds for axis in fold.over}
-    if any(fold.axes & bound for fold in folds):
+    free = [fold.axes for fold in folds if not fold.axes & bound]
+    rows = sorted(set(free), key=len)
+    if not all(small <= large for small, large in pairwise(rows)):
         return False
-    rows = sorted({fold.axes for fold in folds}, key=len)
-    return all(small <= large for small, large in pairwise(rows))
+    for fold in folds:
+        if fold.axes & bound:
+            outer = [other for other in folds if fold.axes & frozenset(other.over)]
+            if not all(_is_prefix(fold.axes, other.over) for other in outer):
+                return False
+            if not all(other.axes <= fold.axes for other in outer):
+                return False
+    return True
+
+
+def _is_prefix(axes: frozenset[Axis], over: Sequence[Axis]) -> bool:
+    count = len(axes & frozenset(over))
+    return frozenset(over[:count]) <= axes
+
+
+def _most_folded(nodes: Iterable[Node]) -> int:
+    """How often the fold is done that is done most often."""
+    return max((prod(a.extent for a in n.axes) for n in nodes if isinstance(n, Reduce)), default=1)
+
+
+def _positions_of(item: Definition) -> int:
+    return prod(axis.extent for axis in item.axes)
+
+
+def _reads_once(item: Definition, buffer: Buffer) -> bool:
+    """Whether there is one load of a buffer, done no more often than the buffer has elements."""
+    found = [load for load in loads(item.value) if load.buffer is buffer]
+    return len(found) == 1 and prod(a.extent for a in found[0].axes) <= prod(buffer.sizes)

@@ -193,7 +193,10 @@ def _reached(roots: Iterable[Node], known: set[Node]) -> list[Node]:
 
 
 def _free_below(value: Node, bound: frozenset[Axis]) -> list[Node]:
-    """The largest parts of a fold's value that do not depend on its axes."""
+    """The largest parts of a fold's value that depend neither on its axes nor on those of folds
+    inside of it."""
+    inner = (node.over for node in below(value) if isinstance(node, Reduce))
+    bound = bound.union(*inner)
     found: dict[Node, None] = {}
     seen: set[Node] = set()
     stack = [value]

@@ -77,6 +77,18 @@ def arange(func: Any, args: Any, kwargs: Any) -> Any:
     return factory(func, ([length],), {**kwargs, "dtype": torch.int64})
 
 
+def random_integers(func: Any, args: Any, kwargs: Any) -> Any:
+    """`randint`."""
+    *_, size = args
+    return factory(func, (size,), {**kwargs, "dtype": kwargs.get("dtype") or torch.int64})
+
+
+def linspace(func: Any, args: Any, kwargs: Any) -> Any:
+    start, end, steps = args
+    sure(all(type(n) in (int, float) for n in (start, end)) and type(steps) is int and steps > 0)
+    return factory(func, ([steps],), kwargs)
+
+
 def converted(func: Any, args: Any, kwargs: Any) -> Any:
     """A copy of another dtype. For another device it is one only if that is not the tensor's."""
     sure(kwargs.get("device") in (None, META))
@@ -88,13 +100,15 @@ ROWS = rows(
         as_it_is,
         """
         view transpose permute t unsqueeze squeeze expand select slice split split_with_sizes
-        unbind detach alias diagonal copy_ _unsafe_view
+        unbind detach alias diagonal copy_ _unsafe_view unfold
         """,
     ),
-    (factory, "zeros ones empty rand"),
+    (factory, "zeros ones empty rand randn"),
+    (random_integers, "randint"),
+    (linspace, "linspace"),
     (full, "full"),
     (scalar_tensor, "scalar_tensor"),
-    (like, "zeros_like ones_like empty_like full_like rand_like"),
+    (like, "zeros_like ones_like empty_like full_like rand_like randn_like"),
     (new, "new_zeros new_empty new_ones new_full"),
     (clone, "clone"),
     (arange, "arange"),

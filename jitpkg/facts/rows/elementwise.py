@@ -112,9 +112,12 @@ def bitwise(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def clamp(func: Any, args: Any, kwargs: Any) -> Any:
-    """With numbers as bounds."""
+    """With numbers as bounds, or tensors of the same type."""
     x, *bounds = args
     bounds = [b for b in (*bounds, *kwargs.values()) if b is not None]
+    if bounds and len(tensors(bounds)) == len(bounds):
+        sure(all(b.dtype is x.dtype for b in bounds) and x.dtype not in (torch.bool, *COMPLEX))
+        return _written(func)([x, *bounds], x.dtype)
     sure(x.is_floating_point() and all(type(b) in (int, float) for b in bounds))
     return _written(func)([x], x.dtype)
 
@@ -166,7 +169,7 @@ ROWS = rows(
         exp exp_ exp2 expm1 log log_ log2 log10 log1p sin sin_ cos cos_ tan tanh tanh_ asin acos
         atan sinh cosh sigmoid sigmoid_ sqrt sqrt_ rsqrt rsqrt_ reciprocal reciprocal_ erf erfc
         gelu silu softplus leaky_relu elu hardtanh hardtanh_ hardswish hardsigmoid mish logit
-        floor ceil round trunc frac
+        floor ceil round trunc frac acosh asinh atanh erfinv lgamma digamma celu nan_to_num sinc
         """,
     ),
     (unary_of_numbers, "abs abs_ neg neg_ relu relu_ sign"),
@@ -181,6 +184,6 @@ ROWS = rows(
     (where, "where"),
     (masked_fill, "masked_fill masked_fill_"),
     (of_three, "lerp addcmul addcmul_ addcdiv addcdiv_"),
-    (filled, "bernoulli_ zero_ fill_"),
+    (filled, "bernoulli_ zero_ fill_ normal_ uniform_"),
     (elementwise_loss, "mse_loss smooth_l1_loss huber_loss"),
 )

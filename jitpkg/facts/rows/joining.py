@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from jitpkg.facts.layout import Operand, broadcast, strides
+from jitpkg.facts.layout import Operand, broadcast, is_dense, strides
 from jitpkg.facts.rows.common import empty, is_usual, lies_in_order, operand, rows, sure
 
 
@@ -57,10 +57,19 @@ def index(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def written(func: Any, args: Any, kwargs: Any) -> Any:
-    """`index_put_`, by integers; `index_put` writes to a copy."""
+    """`index_put_`, by integers, or a number by a mask; `index_put` writes to a copy."""
     x, indices, value = args[:3]
+    if len(indices) == 1 and indices[0] is not None and indices[0].dtype is torch.bool:
+        mask = indices[0]
+        sure(0 < mask.dim() <= x.dim() and mask.shape == x.shape[: mask.dim()])
+        sure(value.dtype is x.dtype and value.numel() == 1 and len(args) == 3)
+        return _written_to(func, x)
     size = tuple(index(func, (x, indices), {}).shape)
     sure(value.dtype is x.dtype and broadcast([size, tuple(value.shape)]) == size)
+    return _written_to(func, x)
+
+
+def _written_to(func: Any, x: Any) -> Any:
     if func._schema.name.endswith("_"):
         return x
     return empty(x.shape, x.dtype, strides(tuple(x.shape), [operand(x)]))
@@ -93,6 +102,47 @@ def index_select(func: Any, args: Any, kwargs: Any) -> Any:
     sure(lies_in_order(x) and x.numel() > 0)
     size = list(x.shape)
     size[dim] = at.shape[0]
+    return empty(size, x.dtype)
+
+
+def scattered(func: Any, args: Any, kwargs: Any) -> Any:
+    """`scatter` and `scatter_add`, of tensors or a number."""
+    x, dim, at, value = args
+    sure(not kwargs and x.dim() > 0 and at.dim() == x.dim() and -x.dim() <= dim < x.dim())
+    sure(at.dtype is torch.int64 and at.numel() > 0 and x.numel() > 0)
+    lengths = zip(at.shape, x.shape, strict=True)
+    sure(all(n <= of or k == dim % x.dim() for k, (n, of) in enumerate(lengths)))
+    if isinstance(value, torch.Tensor):
+        sure(value.dtype is x.dtype and value.dim() == x.dim())
+        sure(all(n <= of for n, of in zip(at.shape, value.shape, strict=True)))
+    if func._schema.name.endswith("_"):
+        sure(is_dense(tuple(x.shape), x.stride()))
+        return x
+    return empty(x.shape, x.dtype)
+
+
+def turned(func: Any, args: Any, kwargs: Any) -> Any:
+    """`roll` and `flip`."""
+    x = args[0]
+    sure(lies_in_order(x) and is_usual(x) and x.numel() > 0 and x.dim() > 0)
+    for dims in args[1:] if func._schema.name == "aten::flip" else args[2:]:
+        sure(all(-x.dim() <= dim < x.dim() for dim in dims))
+        sure(len({dim % x.dim() for dim in dims}) == len(dims))
+    if func._schema.name == "aten::roll":
+        sure(len(args[1]) == (len(args[2]) if len(args) > 2 and args[2] else 1))
+    return empty(x.shape, x.dtype)
+
+
+def reflected(func: Any, args: Any, kwargs: Any) -> Any:
+    """`reflection_pad1d` and its like."""
+    x, ends = args
+    dims = len(ends) // 2
+    sure(x.dim() in (dims + 1, dims + 2) and x.numel() > 0 and x.is_floating_point())
+    sure(lies_in_order(x) and is_usual(x) and all(n >= 0 for n in ends))
+    size = list(x.shape)
+    for k in range(dims):
+        sure(max(ends[2 * k], ends[2 * k + 1]) < size[-1 - k])
+        size[-1 - k] = size[-1 - k] + ends[2 * k] + ends[2 * k + 1]
     return empty(size, x.dtype)
 
 
@@ -139,6 +189,9 @@ ROWS = rows(
     (stack, "stack"),
     (index, "index"),
     (gather, "gather"),
+    (scattered, "scatter scatter_ scatter_add scatter_add_"),
+    (turned, "roll flip"),
+    (reflected, "reflection_pad1d reflection_pad2d replication_pad1d replication_pad2d"),
     (index_select, "index_select"),
     (embedding, "embedding"),
 )

@@ -35,6 +35,16 @@ def batches_of_products(func: Any, args: Any, kwargs: Any) -> Any:
     return empty((a.shape[0], a.shape[1], b.shape[2]), a.dtype)
 
 
+def added_batches(func: Any, args: Any, kwargs: Any) -> Any:
+    """`baddbmm`."""
+    added, a, b = args
+    sure(kwargs.keys() <= {"alpha", "beta"} and added.dtype is a.dtype)
+    made = batches_of_products(func, (a, b), {})
+    size = tuple(made.shape)
+    sure(broadcast([tuple(added.shape), size]) == size and lies_in_order(added))
+    return made
+
+
 def vector_products(func: Any, args: Any, kwargs: Any) -> Any:
     """`mv` and `dot`."""
     a, b = args
@@ -54,8 +64,10 @@ def _windows(length: int, kernel: int, stride: int, padding: int, dilation: int)
 
 
 def convolution(func: Any, args: Any, kwargs: Any) -> Any:
-    x, weight, bias, stride, padding, dilation, transposed, _, groups = args
-    sure(not transposed and x.dtype is weight.dtype and x.is_floating_point())
+    x, weight, bias, stride, padding, dilation, transposed, ends, groups = args
+    if transposed:
+        return _convolution_transposed(x, weight, bias, (stride, padding, dilation, ends), groups)
+    sure(x.dtype is weight.dtype and x.is_floating_point())
     sure(lies_in_order(x) and lies_in_order(weight) and x.dim() == weight.dim() > 2)
     sure(x.numel() > 0 and x.shape[1] == weight.shape[1] * groups)
     sure(weight.shape[0] % groups == 0)
@@ -65,6 +77,37 @@ def convolution(func: Any, args: Any, kwargs: Any) -> Any:
     over = zip(lengths, weight.shape[2:], stride, padding, dilation, strict=True)
     size = (x.shape[0], weight.shape[0], *(_windows(*each) for each in over))
     return empty(size, x.dtype)
+
+
+def _convolution_transposed(x: Any, weight: Any, bias: Any, settings: Any, groups: int) -> Any:
+    sure(x.dtype is weight.dtype and x.is_floating_point() and x.numel() > 0)
+    sure(lies_in_order(x) and lies_in_order(weight) and x.dim() == weight.dim() > 2)
+    sure(x.shape[1] == weight.shape[0] and x.shape[1] % groups == 0)
+    channels = weight.shape[1] * groups
+    sure(bias is None or (bias.dtype is x.dtype and tuple(bias.shape) == (channels,)))
+    lengths = x.shape[2:]
+    sure(all(len(given) == len(lengths) for given in settings))
+    size = [x.shape[0], channels]
+    for n, window, *given in zip(lengths, weight.shape[2:], *settings, strict=True):
+        stride, padding, dilation, end = given
+        sure(0 <= end < max(stride, dilation))
+        length = (n - 1) * stride - 2 * padding + dilation * (window - 1) + end + 1
+        sure(length > 0)
+        size.append(length)
+    return empty(size, x.dtype)
+
+
+def resized(func: Any, args: Any, kwargs: Any) -> Any:
+    """`upsample_nearest2d` and its like, to a size or by factors."""
+    x, size, *rest = args
+    factors: Any = rest[-1] if rest else None
+    sure(x.dim() in (3, 4) and x.is_floating_point() and x.numel() > 0 and lies_in_order(x))
+    sure(all(n > 1 for n in x.shape[1:]))
+    if size is None:
+        sure(isinstance(factors, list | tuple) and len(factors) == x.dim() - 2)
+        size = [int(n * factor) for n, factor in zip(x.shape[2:], factors, strict=True)]
+    sure(len(size) == x.dim() - 2 and all(n > 0 for n in size))
+    return empty((*x.shape[:2], *size), x.dtype)
 
 
 def max_pool(func: Any, args: Any, kwargs: Any) -> Any:
@@ -151,6 +194,9 @@ def nll_loss(func: Any, args: Any, kwargs: Any) -> Any:
 ROWS = rows(
     (matrix_product, "mm addmm"),
     (batches_of_products, "bmm"),
+    (added_batches, "baddbmm"),
+    (resized, "upsample_nearest1d upsample_linear1d"),
+    (resized, "upsample_nearest2d upsample_bilinear2d upsample_bicubic2d"),
     (vector_products, "mv dot"),
     (convolution, "convolution"),
     (max_pool, "max_pool2d_with_indices"),

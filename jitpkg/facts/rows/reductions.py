@@ -48,6 +48,26 @@ def deviation(func: Any, args: Any, kwargs: Any) -> Any:
     return empty(_reduced(x, dims, kwargs.get("keepdim", False)), x.dtype)
 
 
+def deviation_and_mean(func: Any, args: Any, kwargs: Any) -> Any:
+    """`var_mean` and `std_mean`."""
+    return deviation(func, args, kwargs), deviation(func, args, kwargs)
+
+
+def along(func: Any, args: Any, kwargs: Any) -> Any:
+    """`logsumexp`."""
+    x, *rest = args
+    sure(x.is_floating_point() and x.numel() > 0)
+    return empty(_reduced(x, *rest), x.dtype)
+
+
+def norm(func: Any, args: Any, kwargs: Any) -> Any:
+    """`linalg_vector_norm`."""
+    x, _, *rest = args
+    sure(kwargs.get("dtype") is None and x.is_floating_point() and x.numel() > 0)
+    sure(len(rest) < 3)
+    return empty(_reduced(x, *(rest or [None])), x.dtype)
+
+
 def extreme(func: Any, args: Any, kwargs: Any) -> Any:
     """`amax` and `amin`; `max` and `min`, which have indices, too, where a dim is given."""
     x, *rest = args
@@ -119,6 +139,9 @@ ROWS = rows(
     (total, "sum prod"),
     (mean, "mean"),
     (deviation, "std var"),
+    (deviation_and_mean, "std_mean var_mean"),
+    (along, "logsumexp"),
+    (norm, "linalg_vector_norm"),
     (extreme, "amax amin max min"),
     (extreme_index, "argmax argmin"),
     (to_bool, "any all"),

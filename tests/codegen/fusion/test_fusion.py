@@ -1,8 +1,11 @@
 """Random programs of definitions: fused, in normal form, they are what they were one by one."""
 
+import os
+
 import hypothesis.strategies as st
+import pytest
 import torch
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 
 from jitpkg.codegen.fusion.groups import Limits, Opaque, fuse
 from jitpkg.codegen.fusion.kernel import Compute, Kernel, Loop, Statement, Write
@@ -97,6 +100,16 @@ class Program:
                 pass
 
 
+MANY = int(os.environ.get("JITPKG_TEST_EXAMPLES", "0"))
+
+
+@pytest.mark.timeout(120 + 5 * MANY)
+@settings(
+    max_examples=MANY or 150,
+    deadline=None,
+    derandomize=not MANY,
+    suppress_health_check=list(HealthCheck),
+)
 @given(
     draw=st.data(),
     sizes=st.sampled_from([(3, 4), (2, 3, 4), (1, 5), (4, 1), (0, 3), (7,)]),

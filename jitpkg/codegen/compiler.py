@@ -1,0 +1,312 @@
+"""From a graph of ATen ops to a Python function that calls kernels: the whole way as one page.
+
+lower     each op that has a row becomes a definition; the others stay calls
+fuse      definitions become kernels
+make      a printer makes a function of each kernel that differs from all others
+wrap      a line for each kernel and each call, as readable Python
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from operator import getitem
+from typing import Any, Protocol
+
+from torch import fx
+from torch._ops import OpOverload
+
+from jitpkg.codegen.fusion.groups import Item, Limits, Opaque, Scattered, fuse
+from jitpkg.codegen.fusion.kernel import Kernel
+from jitpkg.codegen.fusion.normal import Normal, Normaliser
+from jitpkg.codegen.ir import ops
+from jitpkg.codegen.ir.builder import Builder
+from jitpkg.codegen.ir.nodes import Buffer, Definition, Store
+from jitpkg.codegen.lowering import table
+from jitpkg.codegen.lowering.calls import lower
+from jitpkg.codegen.lowering.table import Lowering, NotLowered, Tensor
+from jitpkg.codegen.straight_line import straight_line
+from jitpkg.facts.tensor import TensorFacts
+
+Function = Callable[..., Any]
+
+
+class Maker(Protocol):
+    """What makes functions of kernels: a printer, or the interpreter."""
+
+    def make(self, normal: Normal, builder: Builder, given: int) -> Function:
+        """A function of the kernel's inputs, and of the first `given` of its outputs, that returns
+        the other outputs: one tensor, or a tuple of them; None where there are none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What became of a graph."""
+
+    kernels: tuple[Kernel, ...]
+    calls: tuple[str, ...]
+    """Ops that are not in kernels."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    function: Function
+    """Of the graph's placeholders; returns a tuple of what the graph returns."""
+    report: Report
+
+
+def compile_graph(
+    name: str, graph: fx.Graph, maker: Maker, limits: Limits | None = None
+) -> Compiled:
+    """Compile a functional graph of ATen ops, whose nodes have `meta["facts"]`."""
+    lowered = _Lowered(graph)
+    steps = fuse(lowered.items, lowered.kept, lowered.builder, limits)
+    wrapper = _Wrapper(lowered, maker)
+    for step in steps:
+        wrapper.add(step)
+    function = straight_line(f"{name}.kernels", wrapper.finished())
+    kernels = tuple(step for step in steps if isinstance(step, Kernel))
+    calls = tuple(_title(step.call) for step in steps if isinstance(step, Opaque))
+    return Compiled(function, Report(kernels, calls))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Call:
+    """A node of the graph that is called as it is."""
+
+    node: fx.Node
+    results: Mapping[int | None, Buffer]
+    """By position among its results; None is the result itself."""
+
+
+class _Lowered:
+    """The graph as items for fusion."""
+
+    def __init__(self, graph: fx.Graph) -> None:
+        self.graph = graph
+        self.builder = Builder()
+        self.items: list[Item] = []
+        self.values: dict[tuple[fx.Node, int | None], Buffer] = {}
+        """What is loaded for a node's result, or for one of its results."""
+        self.memory: dict[tuple[fx.Node, int | None], Buffer] = {}
+        """Where it lies in memory, if that is asked: for a view, a tensor of its own."""
+        self.kept: list[Buffer] = []
+        self._lowering = Lowering(self.builder)
+        for node in graph.nodes:
+            match node.op:
+                case "placeholder" | "get_attr":
+                    self._given(node)
+                case "call_function":
+                    self._call(node)
+                case "output":
+                    self.kept = [
+                        self.in_memory(used)
+                        for used in node.all_input_nodes
+                        if self._is_tensor(used)
+                    ]
+                case other:
+                    raise NotLowered(f"a node that is a {other}")
+
+    def _is_tensor(self, node: fx.Node) -> bool:
+        return self._place(node) in self.values
+
+    def _place(self, node: fx.Node) -> tuple[fx.Node, int | None]:
+        """Of a node, or of the result that it takes out of another one's."""
+        if node.target is getitem and isinstance(node.args[1], int):
+            of = node.args[0]
+            assert isinstance(of, fx.Node)
+            if (of, None) not in self.values:
+                return of, node.args[1]
+        return node, None
+
+    def _given(self, node: fx.Node) -> None:
+        facts = node.meta.get("facts")
+        if isinstance(facts, TensorFacts):
+            self.values[node, None] = _buffer(node.name, facts)
+            self.memory[node, None] = self.values[node, None]
+
+    def _call(self, node: fx.Node) -> None:
+        if node.target is getitem and self._place(node) in self.values:
+            return
+        try:
+            made = self._lowered(node)
+        except NotLowered:
+            self._as_it_is(node)
+            return
+        if not isinstance(made, tuple):
+            self._define(node, None, made, node.meta["facts"])
+            return
+        for k, result in enumerate(made):
+            if result is not None:
+                self._define(node, k, result, node.meta["facts"][k])
+
+    def _lowered(self, node: fx.Node) -> Any:
+        if not isinstance(node.target, OpOverload) or "random" in node.meta:
+            raise NotLowered(f"{node.target} is no op of ATen")
+        if not all(map(_is_lowerable, _facts_of(node))):
+            raise NotLowered("a tensor that kernels do not know")
+        operand: Callable[[fx.Node], Any] = self._operand
+        args, kwargs = fx.map_arg((node.args, node.kwargs), operand)
+        return lower(self._lowering, node.target, args, kwargs, node.meta["facts"])
+
+    def _operand(self, node: fx.Node) -> Tensor:
+        buffer = self.values.get(self._place(node))
+        if buffer is None or buffer.dtype not in ops.EVERY:
+            raise NotLowered(f"{node} is no tensor that kernels know")
+        return self._lowering.of_buffer(buffer)
+
+    def _define(
+        self, node: fx.Node, k: int | None, made: Tensor | table.Scattered, facts: TensorFacts
+    ) -> None:
+        buffer = _buffer(node.name if k is None else f"{node.name}_{k}", facts)
+        self.values[node, k] = buffer
+        if isinstance(made, Tensor):
+            self.items.append(Definition(buffer, made.axes, made.value))
+        else:
+            start = Definition(buffer, made.base.axes, made.base.value)
+            store = Store(buffer, made.index, made.update, made.combine)
+            self.items.append(Scattered(buffer, start, store, made.over))
+        if not _is_view(node):
+            self.memory[node, k] = buffer
+
+    def in_memory(self, node: fx.Node) -> Buffer:
+        """The buffer that a node's tensor lies in."""
+        place = self._place(node)
+        if place not in self.memory:  # a view, which ATen makes of what it is a view of
+            self._as_it_is(place[0])
+        return self.memory[place]
+
+    def _as_it_is(self, node: fx.Node) -> None:
+        reads = tuple(self.in_memory(n) for n in node.all_input_nodes if self._is_tensor(n))
+        results: dict[int | None, Buffer] = {}
+        facts = node.meta.get("facts")
+        several = isinstance(facts, tuple | list)
+        every: Any = facts if several else (facts,)
+        for k, each in enumerate(every):
+            if isinstance(each, TensorFacts):
+                place = k if several else None
+                name = node.name if place is None else f"{node.name}_{place}"
+                results[place] = self.memory[node, place] = _buffer(name, each)
+                self.values.setdefault((node, place), results[place])
+        in_order = "random" in node.meta or not isinstance(node.target, OpOverload)
+        call = _Call(node, results)
+        self.items.append(Opaque(reads, tuple(results.values()), call, in_order))
+
+
+class _Wrapper:
+    """Writes the graph of what is called."""
+
+    def __init__(self, lowered: _Lowered, maker: Maker) -> None:
+        self._lowered = lowered
+        self._maker = maker
+        self._normaliser = Normaliser(lowered.builder)
+        self._made: dict[object, Function] = {}
+        self._graph = fx.Graph()
+        self._nodes: dict[Buffer, fx.Node] = {}
+        """The tensors that exist."""
+        self._others: dict[fx.Node, Any] = {}
+        """What stands for nodes that are no tensors in memory."""
+        for node in lowered.graph.nodes:
+            if node.op == "placeholder":
+                self._others[node] = self._graph.placeholder(node.name)
+            elif node.op == "get_attr":
+                self._others[node] = node.meta["value"]
+            if (node, None) in lowered.memory and node in self._others:
+                self._nodes[lowered.memory[node, None]] = self._others[node]
+
+    def add(self, step: Kernel | Opaque) -> None:
+        match step:
+            case Kernel():
+                self._kernel(step)
+            case Opaque(call=_Call() as call):
+                self._call(call)
+
+    def finished(self) -> fx.Graph:
+        (output,) = self._lowered.graph.find_nodes(op="output")
+        self._graph.output(fx.map_arg(output.args[0], self._used))
+        return self._graph
+
+    def _used(self, node: fx.Node) -> Any:
+        place = self._lowered._place(node)
+        buffer = self._lowered.memory.get(place)
+        return self._others[node] if buffer is None else self._nodes[buffer]
+
+    def _kernel(self, kernel: Kernel) -> None:
+        outputs = sorted(kernel.outputs, key=lambda buffer: buffer not in self._nodes)
+        given = sum(buffer in self._nodes for buffer in outputs)
+        kernel = Kernel(kernel.name, kernel.axes, kernel.stores, kernel.inputs, tuple(outputs))
+        normal = self._normaliser.normal(kernel)
+        key = _key(normal, given)
+        function = self._made.get(key)
+        if function is None:
+            function = self._maker.make(normal, self._lowered.builder, given)
+            self._made[key] = function
+        args = [self._nodes[buffer] for buffer in (*normal.inputs, *normal.outputs[:given])]
+        fresh = normal.outputs[given:]
+        if len(fresh) == 1:
+            self._nodes[fresh[0]] = self._graph.create_node(
+                "call_function", function, tuple(args), name=fresh[0].name
+            )
+            return
+        call = self._graph.create_node("call_function", function, tuple(args))
+        self._take(call, dict(enumerate(fresh)))
+
+    def _call(self, call: _Call) -> None:
+        args, kwargs = fx.map_arg((call.node.args, call.node.kwargs), self._used)
+        made = self._graph.create_node(
+            "call_function", call.node.target, args, kwargs, name=call.node.name
+        )
+        self._others[call.node] = made
+        if None in call.results:
+            self._nodes[call.results[None]] = made
+        else:
+            self._take(made, {k: b for k, b in call.results.items() if k is not None})
+
+    def _take(self, call: fx.Node, results: Mapping[int, Buffer]) -> None:
+        for k, buffer in results.items():
+            self._nodes[buffer] = self._graph.create_node(
+                "call_function", getitem, (call, k), name=buffer.name
+            )
+
+
+def _key(normal: Normal, given: int) -> object:
+    """Equal for kernels that do the same with tensors of the same layout."""
+    stores = tuple((s.buffer, s.index, s.value, s.combine) for s in normal.kernel.stores)
+    layouts = tuple((b.dtype, b.sizes, b.strides) for b in normal.outputs)
+    return stores, normal.kernel.axes, normal.kernel.inputs, layouts, given
+
+
+def _buffer(name: str, facts: TensorFacts) -> Buffer:
+    return Buffer(
+        name, facts.dtype, tuple(map(_number, facts.size)), tuple(map(_number, facts.stride))
+    )
+
+
+def _number(length: object) -> int:
+    if type(length) is not int:
+        raise NotLowered("sizes that vary")
+    return length
+
+
+def _facts_of(node: fx.Node) -> Iterator[TensorFacts]:
+    facts = node.meta.get("facts")
+    for each in facts if isinstance(facts, tuple | list) else (facts,):
+        if isinstance(each, TensorFacts):
+            yield each
+
+
+def _is_lowerable(facts: TensorFacts) -> bool:
+    return facts.device.type == "cpu" and facts.dtype in ops.EVERY
+
+
+def _is_view(node: fx.Node) -> bool:
+    """Whether eager code makes no memory for the result."""
+    assert isinstance(node.target, OpOverload)
+    returned = node.target._schema.returns
+    return any(result.alias_info is not None for result in returned)
+
+
+def _title(call: object) -> str:
+    assert isinstance(call, _Call)
+    return str(call.node.target)

@@ -1,0 +1,166 @@
+"""The backend `jitpkg`, on programs of which it is known what they become."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+import jitpkg
+from jitpkg import events
+from jitpkg.codegen.aten.prepare import prepare
+from jitpkg.codegen.aten.prepared import Prepared
+from jitpkg.codegen.compiler import compile_graph
+from jitpkg.codegen.interpreted import Interpreted
+
+ROWS, COLUMNS = 13, 37
+
+
+def layer_norm(x: Tensor, w: Tensor, b: Tensor) -> Any:
+    return F.layer_norm(torch.tanh(x), (x.shape[-1],), w, b)
+
+
+def add_and_norm(x: Tensor, w: Tensor, b: Tensor) -> Any:
+    total = x + b
+    return total, F.layer_norm(total, (x.shape[-1],), w, b)
+
+
+def rms_norm(x: Tensor, w: Tensor) -> Any:
+    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * w
+
+
+def cross_entropy(x: Tensor, target: Tensor) -> Any:
+    return F.cross_entropy(x, target)
+
+
+def linear(x: Tensor, w: Tensor) -> Any:
+    return F.gelu(x @ w.unsqueeze(1)) + 1
+
+
+def moments(x: Tensor) -> Any:
+    return x.mean(0), x.var(1), x.sum()
+
+
+def joined(x: Tensor, w: Tensor) -> Any:
+    return torch.cat([x, x.flip(0) * w], 1).relu()
+
+
+def row() -> Tensor:
+    return torch.randn(COLUMNS)
+
+
+CASES: dict[str, tuple[Callable[..., Any], Callable[[], list[Tensor]], int, int]] = {
+    # function, arguments besides x, kernels, calls that are left to ATen
+    "pointwise": (lambda x: (x.sin() * 2).exp() - x, list, 1, 0),
+    "softmax": (lambda x: x.softmax(-1), list, 1, 0),
+    "softmax of columns": (lambda x: x.softmax(0), list, 1, 0),
+    "layer norm": (layer_norm, lambda: [row(), row()], 1, 0),
+    "add and norm": (add_and_norm, lambda: [row(), row()], 1, 0),
+    "rms norm": (rms_norm, lambda: [row()], 1, 0),
+    "cross entropy": (cross_entropy, lambda: [torch.randint(0, COLUMNS, (ROWS,))], 1, 1),
+    "linear": (linear, lambda: [row()], 1, 2),
+    "moments": (moments, list, 3, 0),
+    "joined": (joined, lambda: [row()], 1, 0),
+    "running sums": (lambda x: (x.cumsum(0), x.cumsum(1)), list, 0, 2),
+}
+
+
+@pytest.fixture(params=CASES)
+def case(request: pytest.FixtureRequest) -> tuple[Callable[..., Any], list[Tensor], int, int]:
+    torch.manual_seed(0)
+    function, others, kernels, calls = CASES[request.param]
+    return function, [torch.randn(ROWS, COLUMNS), *others()], kernels, calls
+
+
+def compiled_count(function: Callable[..., Any], inputs: list[Tensor]) -> tuple[int, int]:
+    """How many kernels, and how many calls of ATen."""
+    reports = []
+
+    def backend(gm: torch.fx.GraphModule, given: list[Any]) -> Callable[..., Any]:
+        prepared = prepare(gm, given)
+        assert isinstance(prepared, Prepared), prepared
+        reports.append(compile_graph("graph", prepared.graph, Interpreted()).report)
+        return gm.forward
+
+    jitpkg.compile(function, backend=backend, fullgraph=True)(*inputs)
+    (report,) = reports
+    return len(report.kernels), len(report.calls)
+
+
+def test_kernels_are_counted(
+    case: tuple[Callable[..., Any], list[Tensor], int, int],
+) -> None:
+    function, inputs, kernels, calls = case
+    assert compiled_count(function, inputs) == (kernels, calls)
+
+
+@pytest.mark.parametrize("debug", ["", "interpret"])
+def test_inference(
+    case: tuple[Callable[..., Any], list[Tensor], int, int],
+    debug: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("JITPKG_DEBUG", debug)
+    function, inputs, *_ = case
+    got = jitpkg.compile(function, backend="jitpkg", fullgraph=True)(*inputs)
+    torch.testing.assert_close(got, function(*inputs))
+
+
+def with_gradients(function: Callable[..., Any], inputs: list[Tensor]) -> tuple[Any, list[Any]]:
+    given = [x.clone().requires_grad_(x.is_floating_point()) for x in inputs]
+    results = function(*given)
+    several = results if isinstance(results, tuple) else (results,)
+    sum(result.square().sum() for result in several).backward()
+    return results, [x.grad for x in given]
+
+
+def test_training(case: tuple[Callable[..., Any], list[Tensor], int, int]) -> None:
+    function, inputs, *_ = case
+    compiled = jitpkg.compile(function, backend="jitpkg", fullgraph=True)
+    got, want = with_gradients(compiled, inputs), with_gradients(function, inputs)
+    torch.testing.assert_close(got, want)
+
+
+def test_kernel_is_text() -> None:
+    heard: list[events.KernelCompiled] = []
+
+    def listener(event: events.Event) -> None:
+        if isinstance(event, events.KernelCompiled):
+            heard.append(event)
+
+    with events.STREAM.listening(listener):
+        jitpkg.compile(lambda x: x.exp() + 1, backend="jitpkg")(torch.randn(4, 8))
+    (kernel,) = heard
+    assert "out0[i] = (exp(in0[i]) + 1.0)" in kernel.text
+
+
+def test_index_out_of_range_is_eager_s_error() -> None:
+    def pick(table: Tensor, index: Tensor) -> Tensor:
+        return F.embedding(index, table) * 2
+
+    compiled = jitpkg.compile(pick, backend="jitpkg")
+    table, index = torch.randn(4, 3), torch.tensor([0, 3])
+    torch.testing.assert_close(compiled(table, index), pick(table, index))
+    for bad in (torch.tensor([0, 4]), torch.tensor([-1, 0])):
+        with pytest.raises(IndexError) as eager:
+            pick(table, bad)
+        with pytest.raises(IndexError) as ours:
+            compiled(table, bad)
+        assert str(ours.value) == str(eager.value)
+
+
+def test_random_numbers_are_eager_s() -> None:
+    def noisy(x: Tensor) -> Tensor:
+        return F.dropout(x, 0.5, training=True) + torch.rand(3) * x.sum()
+
+    compiled = jitpkg.compile(noisy, backend="jitpkg")
+    x = torch.randn(5, 3)
+    for seed in range(3):
+        torch.manual_seed(seed)
+        want = noisy(x)
+        torch.manual_seed(seed)
+        torch.testing.assert_close(compiled(x), want)
