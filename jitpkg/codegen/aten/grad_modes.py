@@ -28,7 +28,7 @@ class GradModes:
         changes = False
         placeholders = gm.graph.find_nodes(op="placeholder")
         need = {
-            node for node, given in zip(placeholders, inputs, strict=True) if getattr(given, "requires_grad", False)
+            node for node, given in zip(placeholders, inputs, strict=True) if given.requires_grad
         }
         for node in gm.graph.nodes:
             if node.target is SWITCH:
