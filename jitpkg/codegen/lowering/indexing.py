@@ -64,7 +64,9 @@ def _index_select(k: Lowering, x: Tensor, dim: int, index: Tensor) -> Tensor:
 class _Indexing:
     """`x[indices]`: which dims of the result are whose."""
 
-    def __init__(self, x: Tensor, indices: Sequence[Tensor | None]) -> None:
+    def __init__(self, x: Tensor, indices: Sequence[Tensor | None], clamped: bool = False) -> None:
+        self.clamped = clamped
+        """Whether an index outside is moved inside, not an error."""
         require(len(indices) <= x.rank, "too many indices")
         self.indices = [*indices, *(None,) * (x.rank - len(indices))]
         self.given = [d for d, index in enumerate(self.indices) if index is not None]
@@ -87,9 +89,14 @@ class _Indexing:
         among = [place.node for place in at[self.place : end]]
         rest = iter([*at[: self.place], *at[end:]])
         return [
-            next(rest) if index is None else k.expr(k.broadcast(index, among)).checked(size)
+            next(rest) if index is None else self._place(k.expr(k.broadcast(index, among)), size)
             for index, size in zip(self.indices, x.sizes, strict=True)
         ]
+
+    def _place(self, index: Expr, size: int) -> Expr:
+        if self.clamped:
+            index = index.maximum(-size).minimum(max(size - 1, 0))
+        return index.checked(size)
 
 
 def _index(k: Lowering, x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
@@ -276,6 +283,37 @@ def _embedding_backward(
     )
 
 
+def _unfold_backward(
+    k: Lowering, grad: Tensor, sizes: Sequence[int], dim: int, size: int, step: int
+) -> Scattered:
+    """Each element of a window is added where it was read."""
+    dim = dim_of(dim, len(sizes))
+    zeros = k.define(sizes, grad.dtype, lambda *_: k.number(0, grad.dtype))
+    return scattered(
+        k,
+        zeros,
+        grad.sizes,
+        lambda at: replaced(at[:-1], dim, at[dim] * step + at[-1]),
+        lambda at: grad.get(*at),
+        "sum",
+    )
+
+
+def _unsafe_masked_index(
+    k: Lowering, x: Tensor, mask: Tensor, indices: Sequence[Tensor | None], fill: Scalar
+) -> Tensor:
+    """Where the mask is false, an index may lie anywhere."""
+    plan = _Indexing(x, indices, clamped=True)
+    number = k.number(fill, x.dtype)
+    require(mask.dtype is torch.bool, "no mask")
+
+    def element(*at: Expr) -> Expr:
+        place = k.expr(k.broadcast(mask, [i.node for i in at]))
+        return place.where(x.get(*plan.index(k, x, at)), number)
+
+    return k.define(plan.result, x.dtype, element)
+
+
 def _take(k: Lowering, x: Tensor, index: Tensor) -> Tensor:
     require(index.dtype in INDICES, "no indices")
 
@@ -295,6 +333,8 @@ ROWS: Mapping[str, Any] = named(
         "gather": _gather,
         "index_select": _index_select,
         "index index.Tensor_hacked_twin _unsafe_index _unsafe_index.Tensor_hacked_twin": _index,
+        "_unsafe_masked_index": _unsafe_masked_index,
+        "unfold_backward": _unfold_backward,
         "take": _take,
         "index_put index_put.hacked_twin _unsafe_index_put _unsafe_index_put.hacked_twin": (
             _index_put

@@ -165,6 +165,10 @@ def _bce_with_logits(
     return _reduced(k, _weighted(k, losses, weight), x.dtype, reduction)
 
 
+def _soft_margin(a: Expr, b: Expr) -> Expr:
+    return (-b * a).exp().apply("log1p")
+
+
 # Of classes
 
 
@@ -253,6 +257,7 @@ ROWS: Mapping[str, Any] = named(
         "huber_loss_backward": _slope_of_elements(_huber_slope),
         "smooth_l1_loss": _of_elements(_smooth),
         "smooth_l1_loss_backward": _slope_of_elements(_smooth_slope),
+        "soft_margin_loss": _of_elements(_soft_margin),
         "binary_cross_entropy": _bce,
         "binary_cross_entropy_backward": _bce_backward,
         "binary_cross_entropy_with_logits": _bce_with_logits,

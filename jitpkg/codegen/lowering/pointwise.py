@@ -18,6 +18,7 @@ from jitpkg.codegen.lowering.table import (
     Row,
     Scalar,
     Tensor,
+    dim_of,
     named,
     require,
 )
@@ -130,6 +131,24 @@ def _addr(
     if beta == 0:
         return added
     return k.pointwise(lambda s, p: _scaled(k, s, beta) + p, [x, added])
+
+
+def _cross(k: Lowering, a: Tensor, b: Tensor, *, dim: int = -1) -> Tensor:
+    sizes = k.common_sizes([a, b])
+    dim = dim_of(dim, len(sizes))
+    require(len(sizes) == a.rank == b.rank and a.sizes[dim] == b.sizes[dim] == 3, "no vectors")
+    common = promoted([a, b])
+    require(common is not torch.bool, "arithmetic on truths")
+
+    def element(*at: Expr) -> Expr:
+        def part(x: Tensor, ahead: int) -> Expr:
+            place = (at[dim] + ahead) % 3
+            index = [place if d == dim else i for d, i in enumerate(at)]
+            return k.operand(x, index, common)
+
+        return part(a, 1) * part(b, 2) - part(a, 2) * part(b, 1)
+
+    return k.define(sizes, common, element)
 
 
 def _lerp(k: Lowering, a: Tensor, b: Tensor, weight: Operand) -> Tensor:
@@ -422,6 +441,7 @@ ROWS: Mapping[str, Row] = named(
         "addcmul": _addcmul,
         "addcdiv": _addcdiv,
         "addr": _addr,
+        "linalg_cross": _cross,
         "lerp": _lerp,
         "div true_divide div.Tensor_mode div.Scalar_mode": _div,
         "floor_divide": _floor_divide,

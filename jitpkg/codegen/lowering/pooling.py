@@ -359,15 +359,16 @@ def _nearest_backward(exact: bool) -> Row:
         counts: Sequence[int],
         sizes: Sequence[int],
         *scales: float | None,
-    ) -> Tensor:
+    ) -> Tensor | Scattered:
         rank = len(counts)
         require(product(sizes) > 0, "no image")
         given = [*scales, *(None,) * rank][:rank]
-        factors = []
+        factors, formulas = [], []
         for n, c, s in zip(sizes[2:], counts, given, strict=True):
-            _nearest_formula(n, c, s, exact)
-            require(c % n == 0, "elements that are taken unevenly often")
+            formulas.append(_nearest_formula(n, c, s, exact))
             factors.append(c // n)
+        if any(c % n for n, c in zip(sizes[2:], counts, strict=True)):
+            return _given_back(k, grad, sizes, formulas)
         inner = [k.axis(f) for f in factors]
 
         def element(*at: Expr) -> Expr:
@@ -378,6 +379,24 @@ def _nearest_backward(exact: bool) -> Row:
         return k.define(sizes, grad.dtype, element)
 
     return row
+
+
+def _given_back(
+    k: Lowering,
+    grad: Tensor,
+    sizes: Sequence[int],
+    formulas: Sequence[Callable[[Expr], Expr]],
+) -> Scattered:
+    """Each output gives to the element that it has taken."""
+    zeros = k.define(sizes, grad.dtype, lambda *_: k.number(0, grad.dtype))
+    return scattered(
+        k,
+        zeros,
+        grad.sizes,
+        lambda at: [*at[:2], *(f(i) for f, i in zip(formulas, at[2:], strict=True))],
+        lambda at: grad.get(*at),
+        "sum",
+    )
 
 
 def _bilinear(
@@ -475,6 +494,33 @@ def _pixel_shuffle(k: Lowering, x: Tensor, factor: int) -> Tensor:
     return k.viewed(x, sizes, index)
 
 
+def _channel_shuffle(k: Lowering, x: Tensor, groups: int) -> Tensor:
+    require(x.rank >= 3 and x.sizes[1] % groups == 0, "no such channels")
+    each = x.sizes[1] // groups
+    return k.viewed(x, x.sizes, lambda n, c, *at: [n, c % groups * each + c // groups, *at])
+
+
+def _im2col(
+    k: Lowering,
+    x: Tensor,
+    kernel: Sequence[int],
+    dilation: Sequence[int],
+    padding: Sequence[int],
+    stride: Sequence[int],
+) -> Tensor:
+    require(x.rank == 4, "no batch of images")
+    w = _Windows(k, x.sizes, kernel, stride, padding, dilation)
+    rows, columns = w.kernel
+
+    def element(n: Expr, flat: Expr, window: Expr) -> Expr:
+        inner = [flat // columns % rows, flat % columns]
+        places = w.places([window // w.counts[1], window % w.counts[1]], inner)
+        return x.get(n, flat // (rows * columns), *places, where=w.inside(places))
+
+    sizes = [x.sizes[0], x.sizes[1] * rows * columns, product(w.counts)]
+    return k.define(sizes, x.dtype, element)
+
+
 def _pixel_unshuffle(k: Lowering, x: Tensor, factor: int) -> Tensor:
     *outer, channels, height, width = x.sizes
     require(height % factor == 0 and width % factor == 0, "no such image")
@@ -513,6 +559,8 @@ ROWS: Mapping[str, Any] = named(
         "upsample_linear1d_backward upsample_bilinear2d_backward "
         "upsample_trilinear3d_backward": _bilinear_backward,
         "pixel_shuffle": _pixel_shuffle,
+        "channel_shuffle": _channel_shuffle,
+        "im2col": _im2col,
         "pixel_unshuffle": _pixel_unshuffle,
     }
 )

@@ -341,6 +341,10 @@ INDEXING: dict[str, Maker] = {
         lambda t: (t(4, 5, 6), [None, t.index(5, 3), t.index(6)]),
     ),
     "_unsafe_index.Tensor": each(lambda t: (t(4, 5), [t.index(4, 3), t.index(5, 3)])),
+    "_unsafe_masked_index": each(
+        lambda t: (t(4, 5), t(3, dtype=torch.bool), [t.index(4, 3) * 3 - 6, t.index(5, 3)], 1),
+    ),
+    "unfold_backward": each(lambda t: (t(3, 2, 3), [8, 2], 0, 3, 2)),
     "take": each(lambda t: (t(4, 5), t.index(20, 2, 3))),
     "index_put": each(
         lambda t: (t(6, 5), [t.distinct(6, 3)], t(3, 5)),
@@ -407,6 +411,7 @@ ACTIVATIONS: dict[str, Maker] = {
         each(lambda t: (t(3, 5), t(3), t(5)), beta=2, alpha=3),
         each(lambda t: (t(3, 5), t(3), t(5)), beta=0),
     ),
+    "linalg_cross": each(lambda t: (t(4, 3), t(4, 3)), lambda t: (t(2, 3), t(1, 3))),
     "round.decimals": each(lambda t: (t.smooth(3, 5),), decimals=2),
     "logit": each(lambda t: (t.smooth(3, 5), 0.1)),
     "nan_to_num": each(lambda t: (t.smooth(3, 5).log(), 1.0, 2.0, -3.0)),

@@ -76,7 +76,10 @@ POOLING: dict[str, Maker] = {
         lambda t: (t(2, 3, 4, 5), [8, 15]), lambda t: (t(1, 2, 3, 3), [6, 6], 2.0, 2.0)
     ),
     "_upsample_nearest_exact2d": each(lambda t: (t(2, 3, 4, 5), [8, 15])),
-    "upsample_nearest2d_backward": each(lambda t: (t(1, 2, 6, 9), [6, 9], [1, 2, 3, 3])),
+    "upsample_nearest2d_backward": each(
+        lambda t: (t(1, 2, 6, 9), [6, 9], [1, 2, 3, 3]),
+        lambda t: (t(1, 2, 5, 2), [5, 2], [1, 2, 3, 4]),
+    ),
     "_upsample_nearest_exact2d_backward": each(lambda t: (t(1, 2, 6, 9), [6, 9], [1, 2, 3, 3])),
     "upsample_linear1d": each(lambda t: (t.smooth(2, 3, 4), [7], True)),
     "upsample_bilinear2d": each(
@@ -87,6 +90,10 @@ POOLING: dict[str, Maker] = {
     "upsample_bilinear2d_backward": each(
         lambda t: (t.smooth(2, 3, 8, 7), [8, 7], [2, 3, 4, 5], False),
         lambda t: (t.smooth(2, 3, 8, 3), [8, 3], [2, 3, 4, 5], True),
+    ),
+    "channel_shuffle": each(lambda t: (t(2, 6, 3), 3)),
+    "im2col": each(
+        lambda t: (t.smooth(2, 3, 5, 6), [2, 3], [1, 2], [1, 0], [2, 1]),
     ),
     "pixel_shuffle": each(lambda t: (t(2, 8, 3, 2), 2)),
     "pixel_unshuffle": each(lambda t: (t(2, 3, 6, 4), 2)),
@@ -144,6 +151,7 @@ LOSSES: dict[str, Maker] = {
     "huber_loss_backward": _with_reductions(_slope, 0.7),
     "smooth_l1_loss": both(_with_reductions(_pair, 0.7), _with_reductions(_pair, 0.0)),
     "smooth_l1_loss_backward": _with_reductions(_slope, 0.7),
+    "soft_margin_loss": _with_reductions(_pair),
     "binary_cross_entropy": _with_reductions(_chances),
     "binary_cross_entropy_backward": _with_reductions(lambda t: (t.smooth(1, 1), *_chances(t))),
     "binary_cross_entropy_with_logits": both(
