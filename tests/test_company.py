@@ -23,6 +23,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.utils import _python_dispatch
 
 import jitpkg
 from jitpkg import config, events
@@ -258,6 +259,27 @@ def test_alarm_in_the_middle_of_compiling(C: Any) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     assert interrupted
+    assert "Traced" in events_of(lambda: C(fresh(sine))(X))
+
+
+@pytest.mark.parametrize("when", ["_push_mode", "_pop_mode"])
+def test_interrupt_while_a_mode_is_entered_or_left(
+    C: Any, when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = getattr(_python_dispatch, when)
+
+    def interrupted(*args: Any) -> None:
+        if when == "_push_mode":
+            original(*args)
+        raise KeyboardInterrupt
+
+    f = C(fresh(nested))
+    with monkeypatch.context() as patch:
+        patch.setattr(_python_dispatch, when, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            f(X, "")
+    assert torch._C._len_torch_dispatch_stack() == 0
+    assert torch.equal(f(X, ""), nested(X, ""))
     assert "Traced" in events_of(lambda: C(fresh(sine))(X))
 
 

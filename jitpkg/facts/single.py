@@ -42,8 +42,13 @@ class Singles:
     def __init__(self) -> None:
         self._fake: Any = None
 
-    def of_op(self, op: torch._ops.OpOverload, args: Any, kwargs: Any) -> Any:
+    def of_op(
+        self, op: torch._ops.OpOverload, args: Any, kwargs: Any, *, has_row: bool = False
+    ) -> Any:
         """What an op returns that neither writes to anything nor makes views.
+
+        Args:
+            has_row: nobody but rows is to be asked.
 
         Raises:
             Unanswered: nobody can say, or it would raise.
@@ -55,7 +60,9 @@ class Singles:
             return row(op, args, kwargs)
         except Raises as error:
             raise Unanswered(str(error)) from None
-        except Exception:  # torch's own, too: a row may run an op on stand-ins
+        except Exception as error:  # torch's own, too: a row may run an op on stand-ins
+            if has_row:
+                raise Unanswered(f"no row for {op}") from error
             return self.by_fake_tensors(op, args, kwargs)
 
     def of_function(self, name: str, call: Callable[..., Any], args: Any, kwargs: Any) -> Any:

@@ -16,6 +16,7 @@ from jitpkg.code.analysis import is_function, is_generator
 from jitpkg.code.instructions import Inconsistent
 from jitpkg.code.verify import Unverified
 from jitpkg.errors import BackendError, GraphBreak, IncorrectResult, InternalError
+from jitpkg.facts.thread_state import leave_modes
 from jitpkg.guards import state as global_state
 from jitpkg.guards.explain import FirstFailure, first_failure
 from jitpkg.guards.kinds import Guard
@@ -348,6 +349,7 @@ class Dispatcher:
             self._failed(error, options)
             return region.native(arguments)
         finally:
+            leave_modes()  # there were none: `obstacle` says so
             self._building = False
             self._lock.release()
         if entry is None:

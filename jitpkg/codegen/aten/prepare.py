@@ -149,7 +149,7 @@ class _Preparation:
             if target in _WHOLE:
                 return self._as_one_op(_WHOLE[target], function, args, kwargs)
             if name in FUNCTIONS:
-                with self._recorder:
+                with self._recorder.of_function(name):
                     return function(*args, **kwargs)
             if not name or isinstance(function, FunctionType):
                 raise Unanswered(f"no row for {name}")

@@ -86,6 +86,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._log = _Log()
         self._listens = True
         self._only: str | None = None
+        self._function = ""
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -150,6 +151,17 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._listens = True
 
     @contextmanager
+    def of_function(self, name: str) -> Iterator[None]:
+        """Inside, a function's ops are recorded.
+
+        Those that it is made of need rows: there it is tested that they are the same on the CPU,
+        though some choose other ops where somebody listens.
+        """
+        self._function = name.strip("_")
+        with self:
+            yield
+
+    @contextmanager
     def only(self, name: str) -> Iterator[None]:
         """Inside, no ops but those of this name are recorded.
 
@@ -158,7 +170,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """
         self._only = name
         try:
-            with self:
+            with self.of_function(name):
                 yield
         finally:
             self._only = None
@@ -177,7 +189,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if not self._listens:
             if name in VIEWS:
                 return func(*args, **kwargs)
-            return self._singles.of_op(func, args, kwargs)
+            return self._of_op(func, args, kwargs)
         if self._only is not None and _plain_name(name) != self._only:
             raise Unanswered(f"{self._only} calls {name}")
         if name in VIEWS:
@@ -187,8 +199,12 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return self._hidden(func, args, kwargs, *hidden)
         if func._schema.is_mutable:
             return self._in_place(func, args, kwargs)
-        result = self._singles.of_op(func, args, kwargs)
+        result = self._of_op(func, args, kwargs)
         return self._new(self._op(func, args, kwargs), result)
+
+    def _of_op(self, func: Op, args: Any, kwargs: Any) -> Any:
+        is_it = _plain_name(func._schema.name) == self._function
+        return self._singles.of_op(func, args, kwargs, has_row=not is_it)
 
     def _view(self, func: Op, args: Any, kwargs: Any) -> Any:
         source = self.traced(args[0])
@@ -224,7 +240,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             node = self._call(op, args_of, kwargs_of)
             node.meta["facts"] = target.facts
         else:
-            result = self._singles.of_op(op, args_of, kwargs_of)
+            result = self._of_op(op, args_of, kwargs_of)
             if tuple(result.shape) != target.facts.size:
                 raise Declined("a write of another size: eager code refuses it")
             if not of_any_kind and not torch.can_cast(result.dtype, target.facts.dtype):
@@ -236,7 +252,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _hidden(self, func: Op, args: Any, kwargs: Any, op: Op, written: Sequence[int]) -> Any:
         """An op with more results: new values of arguments that it writes to."""
-        result = self._singles.of_op(func, args, kwargs)
+        result = self._of_op(func, args, kwargs)
         targets = [self.traced(args[k]) for k in written]
         given = args[: len(op._schema.arguments)]
         facts = (*map(facts_of_stand_in, result), *(target.facts for target in targets))

@@ -27,6 +27,12 @@ class Fold:
         """Whether adding up many elements one after the other would lose too much."""
         return self.op == "sum" and self.a.dtype in _FLOATS
 
+    def between_blocks(self) -> Fold:
+        """What many parts are folded into: sums of float32 in float64."""
+        if self.is_inexact_sum and self.a.dtype is torch.float32:
+            return Fold(self.a.of(torch.float64), self.op)
+        return self
+
     def start(self) -> list[str]:
         identity = ops.REDUCTIONS[self.op].identity
         assert identity is not None

@@ -334,3 +334,22 @@ def _lane_bytes(node: Node) -> int:
     if node.dtype in ops.NARROW:
         return 4
     return 1 if node.dtype is torch.int64 else node.dtype.itemsize
+
+
+SHORTEST = 64
+"""Rows from which on columns are worth blocks."""
+
+
+def is_columns(loop: Loop, plan: Plan) -> bool:
+    """Whether a loop in lanes is one over columns: all that is inside of it are long loops."""
+    inner = [each for each in loop.body if isinstance(each, Loop)]
+    extent = plan.extent(loop)
+    if not inner or extent < 4 * plan.lanes[loop]:
+        return False
+    if any(plan.extent(each) < SHORTEST for each in inner):
+        return False
+    states: list[Node] = [fold for each in inner for fold in each.folds]
+    states += [node for each in inner for node in scans(each, plan.needed)]
+    if any(node.dtype is torch.bool for node in states):
+        return False
+    return sum(16 * extent for _ in states) <= 4 * LONGEST

@@ -30,6 +30,9 @@ class Running:
         self.fold = Fold(self.a, op)
         self.types = self.carry.types
 
+    def between_blocks(self) -> Running:
+        return self
+
     def start(self) -> list[str]:
         return self.carry.start()
 

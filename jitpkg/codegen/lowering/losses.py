@@ -61,8 +61,12 @@ def _slope_of_elements(slope: Callable[..., Expr]) -> Row:
 # Of distances
 
 
-def _squared(a: Expr, b: Expr) -> Expr:
-    return (a - b) * (a - b)
+def _mse(k: Lowering, x: Tensor, y: Tensor, reduction: int = MEAN) -> Tensor:
+    """ATen rounds the difference."""
+    common = promoted([x, y])
+    require(common.is_floating_point, "a loss of integers")
+    apart = k.wide(k.pointwise(lambda a, b: a - b, [x, y]))
+    return _reduced(k, k.pointwise(lambda d: d * d, [apart]), common, reduction)
 
 
 def _squared_slope(a: Expr, b: Expr) -> Expr:
@@ -243,7 +247,7 @@ def _nll_backward(
 
 ROWS: Mapping[str, Any] = named(
     {
-        "mse_loss": _of_elements(_squared),
+        "mse_loss": _mse,
         "mse_loss_backward": _slope_of_elements(_squared_slope),
         "huber_loss": _of_elements(_huber),
         "huber_loss_backward": _slope_of_elements(_huber_slope),

@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping
 import torch
 
 from jitpkg.codegen.ir import ops
+from jitpkg.codegen.ir.nodes import Const
 from jitpkg.codegen.lowering.expression import Expr
-from jitpkg.codegen.lowering.promotion import as_float, promoted
+from jitpkg.codegen.lowering.promotion import as_float, computed_in, promoted
 from jitpkg.codegen.lowering.table import (
     Lowering,
     NotLowered,
@@ -71,16 +72,27 @@ def times(a: Expr, b: Expr) -> Expr:
 
 
 def _add(k: Lowering, a: Operand, b: Operand, alpha: Scalar = 1) -> Tensor:
-    return k.pointwise(lambda x, y: plus(x, _scaled(k, y, alpha)), [a, b])
+    by = _alpha(k, promoted([a, b]), alpha)
+    return k.pointwise(lambda x, y: plus(x, _scaled(k, y, by)), [a, b], rounded=True)
 
 
 def _sub(k: Lowering, a: Operand, b: Operand, alpha: Scalar = 1) -> Tensor:
     require(promoted([a, b]) is not torch.bool, "a difference of truths")
-    return k.pointwise(lambda x, y: x - _scaled(k, y, alpha), [a, b])
+    by = _alpha(k, promoted([a, b]), alpha)
+    return k.pointwise(lambda x, y: x - _scaled(k, y, by), [a, b], rounded=True)
 
 
 def _rsub(k: Lowering, a: Operand, b: Operand, alpha: Scalar = 1) -> Tensor:
     return _sub(k, b, a, alpha)
+
+
+def _alpha(k: Lowering, common: torch.dtype, alpha: Scalar) -> Scalar:
+    """ATen's sums round their numbers to the dtype, where its products do not."""
+    if not common.is_floating_point:
+        return alpha
+    rounded = k.number(alpha, common).node
+    assert isinstance(rounded, Const)
+    return rounded.value
 
 
 def _scaled(k: Lowering, value: Expr, alpha: Scalar) -> Expr:
@@ -135,7 +147,7 @@ def _div(k: Lowering, a: Operand, b: Operand, *, rounding_mode: str | None = Non
         case None:
             return k.pointwise(lambda x, y: x / y, [a, b], as_float(promoted([a, b])))
         case "trunc":
-            return _rounded_quotient(k, a, b, "truncdiv", lambda x, y: (x / y).apply("trunc"))
+            return _rounded_quotient(k, a, b, "truncdiv", truncated)
         case "floor":
             return _rounded_quotient(k, a, b, "floordiv", floored)
         case _:
@@ -143,14 +155,19 @@ def _div(k: Lowering, a: Operand, b: Operand, *, rounding_mode: str | None = Non
 
 
 def _rounded_quotient(
-    k: Lowering, a: Operand, b: Operand, op: str, of_reals: Callable[[Expr, Expr], Expr]
+    k: Lowering,
+    a: Operand,
+    b: Operand,
+    op: str,
+    of_reals: Callable[[Expr, Expr, torch.dtype], Expr],
 ) -> Tensor:
     def of_integers(x: Expr, y: Expr) -> Expr:
         return -x if _divisor(b) == -1 else x.apply(op, y)
 
     common = promoted([a, b])
     if common.is_floating_point:
-        return k.pointwise(of_reals, [a, b])
+        narrow = common if isinstance(b, Tensor) else computed_in(common)
+        return k.pointwise(lambda x, y: of_reals(x, y, narrow), [a, b])
     require(common is not torch.bool, "a quotient of truths")
     _divisor(b)
     return k.pointwise(of_integers, [a, b])
@@ -163,13 +180,22 @@ def _divisor(b: Operand) -> Scalar:
     return b
 
 
-def floored(a: Expr, b: Expr) -> Expr:
-    """As in `div_floor_floating` of c10."""
+def truncated(a: Expr, b: Expr, narrow: torch.dtype) -> Expr:
+    """ATen rounds a narrow quotient before it cuts it off."""
+    return (a / b).cast(narrow).cast(a.dtype).apply("trunc")
+
+
+def floored(a: Expr, b: Expr, narrow: torch.dtype) -> Expr:
+    """As in `div_floor_floating` of c10, which rounds in between where the divisor is a tensor."""
+
+    def rounded(value: Expr) -> Expr:
+        return value.cast(narrow).cast(value.dtype)
+
     rest = a.apply("fmod", b)
-    exact = (a - rest) / b
-    exact = (rest.ne(0) & ((b < 0) ^ (rest < 0))).where(exact - 1, exact)
+    exact = rounded(rounded(a - rest) / b)
+    exact = (rest.ne(0) & ((b < 0) ^ (rest < 0))).where(rounded(exact - 1), exact)
     down = exact.apply("floor")
-    near = (exact - down > 0.5).where(down + 1, down)
+    near = (rounded(exact - down) > 0.5).where(down + 1, down)
     signed_zero = a.of(0).apply("copysign", a / b)
     return b.eq(0).where(a / b, exact.ne(0).where(near, signed_zero))
 
@@ -211,7 +237,7 @@ def _pow(k: Lowering, base: Operand, exponent: Operand) -> Tensor:
     common = promoted([base, exponent])
     require(common is not torch.bool, "a power of truths")
     if not isinstance(exponent, Tensor):
-        return k.pointwise(lambda x: power(x, exponent), [base], common)
+        return k.pointwise(lambda x: power(x, exponent, common), [base], common)
     if not isinstance(base, Tensor):
         require(common.is_floating_point, "a power of integers by data")
         if base == 1:
@@ -222,10 +248,13 @@ def _pow(k: Lowering, base: Operand, exponent: Operand) -> Tensor:
     return k.pointwise(lambda x, e: x.apply("pow", e), [base, exponent])
 
 
-def power(x: Expr, exponent: Scalar) -> Expr:
-    """By a number; the cases that ATen tells apart."""
+def power(x: Expr, exponent: Scalar, dtype: torch.dtype) -> Expr:
+    """By a number; the cases that ATen tells apart. It rounds the square of a bfloat16."""
     if x.dtype in ops.INTEGERS:
         return _by_squaring(x, exponent)
+    square = x * x
+    if dtype is torch.bfloat16:
+        square = square.cast(dtype).cast(x.dtype)
     match exponent:
         case 0:
             return x.of(1)
@@ -234,7 +263,7 @@ def power(x: Expr, exponent: Scalar) -> Expr:
         case 2:
             return x * x
         case 3:
-            return x * x * x
+            return square * x
         case 0.5:
             return x.sqrt()
         case -0.5:
@@ -242,9 +271,9 @@ def power(x: Expr, exponent: Scalar) -> Expr:
         case -1:
             return 1 / x
         case -2:
-            return 1 / (x * x)
+            return 1 / square
         case _:
-            return x.apply("pow", exponent)
+            return x.apply("pow", x.of(exponent).cast(dtype).cast(x.dtype))
 
 
 def _by_squaring(x: Expr, exponent: Scalar) -> Expr:

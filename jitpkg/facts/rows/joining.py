@@ -57,10 +57,19 @@ def index(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def written(func: Any, args: Any, kwargs: Any) -> Any:
-    """`index_put_`, by integers; `index_put` writes to a copy."""
+    """`index_put_`, by integers, or a number by a mask; `index_put` writes to a copy."""
     x, indices, value = args[:3]
+    if len(indices) == 1 and indices[0] is not None and indices[0].dtype is torch.bool:
+        mask = indices[0]
+        sure(0 < mask.dim() <= x.dim() and mask.shape == x.shape[: mask.dim()])
+        sure(value.dtype is x.dtype and value.numel() == 1 and len(args) == 3)
+        return _written_to(func, x)
     size = tuple(index(func, (x, indices), {}).shape)
     sure(value.dtype is x.dtype and broadcast([size, tuple(value.shape)]) == size)
+    return _written_to(func, x)
+
+
+def _written_to(func: Any, x: Any) -> Any:
     if func._schema.name.endswith("_"):
         return x
     return empty(x.shape, x.dtype, strides(tuple(x.shape), [operand(x)]))

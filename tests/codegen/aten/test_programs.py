@@ -238,6 +238,7 @@ def written_by_index(x: Tensor, at: Tensor) -> Any:
     y = x.clone()
     y[at] = x[0]
     y.masked_fill_(x > 0, -1.0)
+    y[x < -1] = 3
     y[0, 1] += 2
     y.index_put_((at,), x[:3], accumulate=True)
     return y
@@ -353,6 +354,13 @@ def test_an_op_without_a_row_is_recorded_as_such() -> None:
     targets = [node.target for node in backend.prepared[-1].graph.nodes]
     assert torch.ops.aten.roll.default in targets
     assert torch.cross in targets
+
+
+def test_functions_that_choose_other_ops_where_somebody_listens() -> None:
+    backend = OpByOp()
+    backend.assert_same(lambda x: (x.norm("nuc"), x.norm(2, -1)), torch.randn(5, 5))
+    assert "linalg_vector_norm" in backend.names()
+    assert "_linalg_svd" not in backend.names()
 
 
 def test_inputs_count_writes_as_eager() -> None:

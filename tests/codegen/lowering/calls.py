@@ -471,7 +471,8 @@ TWO = (
 WITH_NUMBER = (
     "add.Scalar sub.Scalar rsub.Scalar mul.Scalar div.Scalar floor_divide.Scalar remainder.Scalar "
     "fmod.Scalar pow.Tensor_Scalar eq.Scalar ne.Scalar lt.Scalar le.Scalar gt.Scalar ge.Scalar "
-    "bitwise_and.Scalar bitwise_or.Scalar bitwise_xor.Scalar clamp clamp_min clamp_max "
+    "bitwise_and.Scalar bitwise_or.Scalar bitwise_xor.Scalar clamp.default clamp_min.default "
+    "clamp_max.default "
     "bitwise_left_shift.Tensor_Scalar bitwise_right_shift.Tensor_Scalar xlogy.Scalar_Other"
 ).split()
 DERIVATIVES = (

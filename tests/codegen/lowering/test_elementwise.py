@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from jitpkg.codegen.lowering.table import NotLowered
 from tests.codegen.lowering import values
 from tests.codegen.lowering.calls import DERIVATIVES, ONE, TWO, WITH_NUMBER
-from tests.codegen.lowering.oracle import compare
+from tests.codegen.lowering.oracle import compare, lowered
 
 ATEN = torch.ops.aten
 
@@ -123,6 +123,10 @@ def test_most_calls_are_lowered() -> None:
         assert check(name, x) or check(name, x > 0), name
     for name in TWO:
         assert check(name, x, y) or check(name, x > 0, y > 0) or "shift" in name, name
+    for name in WITH_NUMBER:
+        assert check(name, x, 2) or check(name, torch.arange(5), 2), name
+    for name in DERIVATIVES:
+        assert check(name, x, x), name
     assert check("bitwise_left_shift", torch.arange(5), torch.arange(5) * 17)
 
 
@@ -133,3 +137,46 @@ def test_casts(dtype: torch.dtype) -> None:
         given = values.tensor(rng, (3, 5), source)
         negative = given < 0  # as an unsigned number: undefined
         compare(ATEN._to_copy.default, given.masked_fill(negative, 1), dtype=dtype)
+
+
+ROUNDED_ALIKE = {
+    "add.Scalar": (0.7,),
+    "sub.Scalar": (0.7, 1.3),
+    "rsub.Scalar": (0.7,),
+    "mul.Scalar": (0.7,),
+    "div.Scalar": (0.7,),
+    "floor_divide.Scalar": (0.7,),
+    "remainder.Scalar": (0.7,),
+    "fmod.Scalar": (0.7,),
+    "pow.Tensor_Scalar": (3,),
+    "eq.Scalar": (0.7,),
+    "gt.Scalar": (0.7,),
+    "clamp.default": (-0.7, 1.3),
+    "threshold": (0.7, 1.3),
+    "leaky_relu": (0.3,),
+    "silu": (),
+    "sigmoid": (),
+}
+
+
+@pytest.mark.parametrize("name", ROUNDED_ALIKE)
+def test_bfloat16_is_rounded_where_aten_rounds_it(name: str) -> None:
+    torch.manual_seed(0)
+    given = (torch.randn(2000) * 3).to(torch.bfloat16)
+    target = overload(name)
+    expected = target(given, *ROUNDED_ALIKE[name])
+    (found,) = lowered(target, (given, *ROUNDED_ALIKE[name]), {}, expected)
+    assert found is not None
+    assert int((found != expected).sum()) <= 1
+
+
+@pytest.mark.parametrize("mode", ["floor", "trunc"])
+@pytest.mark.parametrize("dtype", values.FLOATS, ids=str)
+def test_rounded_quotients_are_exact(dtype: torch.dtype, mode: str) -> None:
+    torch.manual_seed(0)
+    a, b = (torch.randn(2000) * 30).to(dtype), torch.randn(2000).to(dtype)
+    target = ATEN.div.Tensor_mode
+    expected = target(a, b, rounding_mode=mode)
+    (found,) = lowered(target, (a, b), {"rounding_mode": mode}, expected)
+    assert found is not None
+    assert torch.equal(found, expected)

@@ -1,0 +1,475 @@
+"""One walk over a schedule's statements, which prints them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import torch
+
+from jitpkg.codegen.cpu import memory, scalar_ops
+from jitpkg.codegen.cpu.arithmetic import memory as in_memory
+from jitpkg.codegen.cpu.arithmetic import vector
+from jitpkg.codegen.cpu.casts import cast
+from jitpkg.codegen.cpu.folds import Fold, fold
+from jitpkg.codegen.cpu.frame import Frame
+from jitpkg.codegen.cpu.plan import is_columns, scans, statements
+from jitpkg.codegen.cpu.scans import Running
+from jitpkg.codegen.cpu.turned import fill, turned_loads
+from jitpkg.codegen.fusion.kernel import Compute, Loop, Statement, Write
+from jitpkg.codegen.ir import ops
+from jitpkg.codegen.ir.builder import IllegalNode
+from jitpkg.codegen.ir.nodes import Apply, Checked, Load, Node, Reduce, Scan
+
+ADDED_UP = 64
+"""Iterations of one accumulator of a float sum, at least, before it goes into another one: errors
+then grow like the square root of the number of elements at worst."""
+
+LONG = 40
+"""Ops from which on a loop is printed once with a mask, not twice."""
+
+
+ROWS = 16
+"""Of columns that are read at a time: more of them would be too many for the prefetcher."""
+
+Carried = tuple[Reduce, Fold] | tuple[Scan, Running]
+Result = TypeVar("Result")
+
+
+class Walk:
+    def __init__(self, frame: Frame, parted: Loop | None) -> None:
+        """`parted`: the loop that runs from `%low` to `%high` only."""
+        self.frame = frame
+        self.w = frame.w
+        self.parted = parted
+        self.partial: dict[Reduce, tuple[Fold, list[str]]] = {}
+        """What inner loops have folded, for the outer loops that carry the same folds."""
+        self.running: dict[Scan, tuple[Running, list[str]]] = {}
+        """How far the scans are."""
+        self.open: list[Loop] = []
+
+    # Statements
+
+    def block(self, body: Sequence[Statement]) -> None:
+        frame = self.frame
+        for statement in body:
+            match statement:
+                case Compute(nodes=nodes):
+                    for node in nodes:
+                        if node in frame.plan.needed and node not in frame.values:
+                            self.compute_or_take(node)
+                case Write(store=store):
+                    memory.store(frame, store)
+                case Loop():
+                    self.loop(statement)
+
+    def compute_or_take(self, node: Node) -> None:
+        frame, w = self.frame, self.w
+        plan, loop = frame.plan, frame.loop
+        kept = loop is not None and node in plan.kept.get(loop, ())
+        taken = loop is not None and node in plan.taken.get(loop, ())
+        if not taken:
+            self.compute(node)
+        if loop is None or not (kept or taken):
+            return
+        element, size = in_memory(node.dtype), node.dtype.itemsize
+        if node not in frame.rows:
+            frame.rows[node] = f"%row.{w.fresh()}"
+            count = -(-plan.extent(loop) // frame.width) * frame.width
+            frame.levels[0].before.append(
+                f"  {frame.rows[node]} = alloca [{count} x {element}], align 64"
+            )
+        at = frame.positions[loop.axis][0]
+        pointer = w.op(f"getelementptr {element}, ptr {frame.rows[node]}, i64 {at}")
+        if taken:
+            frame.define(node, memory.row(frame, pointer, node.dtype, None), frame.width)
+        else:
+            kind = vector(element, frame.width)
+            w.do(f"store {kind} {frame.wide(node, frame.width)}, ptr {pointer}, align {size}")
+
+    def compute(self, node: Node) -> None:
+        frame = self.frame
+        match node:
+            case Load():
+                memory.load(frame, node)
+            case Apply(op=op, args=args):
+                lanes = max(frame.of(arg).lanes for arg in args)
+                texts = [frame.wide(arg, lanes) for arg in args]
+                if op == ops.CAST:
+                    found = cast(frame.arithmetic(args[0].dtype, lanes), texts[0], node.dtype)
+                else:
+                    kind = args[1].dtype if op == "where" else args[0].dtype
+                    found = scalar_ops.rows(kind)[op](frame.arithmetic(kind, lanes), *texts)
+                frame.define(node, found, lanes)
+            case Checked():
+                self.check(node)
+            case Scan():
+                self.scan(node)
+            case _:
+                raise AssertionError(node)
+
+    def check(self, node: Checked) -> None:
+        frame, w = self.frame, self.w
+        value = frame.of(node.index)
+        a = frame.arithmetic(torch.int64, value.lanes)
+        size = a.const(node.extent)
+        below = a.compare("slt", value.text, a.const(0))
+        index = a.select(below, a.op("add", value.text, size), value.text)
+        wrong = a.compare("uge", index, size)
+        counted = wrong
+        if frame.mask is not None and value.lanes > 1:
+            counted = a.mask("and", wrong, frame.mask)
+        bit = w.op(f"zext i1 {frame.any_lane(counted, value.lanes)} to i32")
+        status = w.op("load i32, ptr %status")
+        w.do(f"store i32 {w.op(f'or i32 {status}, {bit}')}, ptr %status")
+        frame.define(node, a.select(wrong, a.const(0), index), value.lanes)
+
+    def scan(self, node: Scan) -> None:
+        frame = self.frame
+        running, state = self.running[node]
+        value = frame.wide(node.value, running.a.lanes)
+        state, found = running.step(state, value, frame.mask)
+        self.running[node] = (running, state)
+        frame.define(node, found, running.a.lanes)
+
+    # Loops
+
+    def loop(self, loop: Loop) -> None:
+        frame = self.frame
+        if frame.plan.extent(loop) == 0:
+            return
+        outer = frame.still
+        frame.still = outer | frame.plan.still.get(loop, frozenset())
+        self.open.append(loop)
+        if frame.axis is None and loop in frame.plan.lanes:
+            self.in_lanes(loop)
+        else:
+            self.one_by_one(loop)
+        self.open.pop()
+        frame.still = outer
+
+    def carried(self, loop: Loop) -> list[Carried]:
+        frame = self.frame
+        lanes = self.lanes_of_folds(loop)
+        outside = frame.axis is not None
+        found: list[Carried] = [
+            (node, fold(frame.arithmetic(node.value.dtype, lanes), node.op, not outside))
+            for node in loop.folds
+        ]
+        along = not outside and loop in frame.plan.lanes
+        lanes = frame.width if outside else frame.plan.lanes.get(loop, 1)
+        for node in scans(loop, frame.plan.needed):
+            if not any(isinstance(s, Compute) and node in s.nodes for s in loop.body):
+                raise IllegalNode(f"a running {node.op} that another loop stands inside of")
+            found.append((node, Running(frame, node.dtype, node.op, lanes, along)))
+        return found
+
+    def lanes_of_folds(self, loop: Loop) -> int:
+        """How many lanes the folds have that a loop carries."""
+        frame = self.frame
+        if frame.axis is not None:
+            return frame.width
+        inside = [loop, *(each for each in statements(loop.body) if isinstance(each, Loop))]
+        found = [each for each in inside if each in frame.plan.lanes]
+        carrying = [each for each in found if set(each.folds) & set(loop.folds)]
+        return frame.plan.lanes[carrying[0]] if carrying else 1
+
+    def one_by_one(self, loop: Loop) -> None:
+        extent = self.frame.plan.extent(loop)
+        low, high = ("%low", "%high") if loop is self.parted else ("0", str(extent))
+        carried = self.carried(loop)
+        state = self.repeated(loop, carried, low, high, 1)
+        self.known(loop, carried, state)
+
+    def in_lanes(self, loop: Loop) -> None:
+        frame = self.frame
+        extent, lanes = frame.plan.extent(loop), frame.plan.lanes[loop]
+        carried = self.carried(loop)
+        frame.loop, frame.axis, frame.width = loop, loop.axis, lanes
+        low, high, full = self.bounds(loop)
+        state = [each.start() for _, each in carried]
+        if not carried and is_columns(loop, frame.plan):
+            self.in_columns(loop, low, high, full)
+        else:
+            if full:
+                state = self.repeated(loop, carried, low, high, lanes)
+            if full < extent:
+                before = state
+                state = self.rest(loop, full, lambda: self.body(loop, carried, before))
+        frame.loop, frame.axis, frame.width = None, None, 1
+        self.known(loop, carried, state)
+
+    def bounds(self, loop: Loop) -> tuple[str, str, int]:
+        """Where the full vectors of lanes begin and end, and how many positions they have."""
+        frame, w = self.frame, self.w
+        extent, lanes = frame.plan.extent(loop), frame.plan.lanes[loop]
+        full = extent // lanes * lanes
+        if self.is_long(loop):
+            full = -(-extent // lanes) * lanes
+        if loop is not self.parted:
+            return "0", str(full), full
+        low = w.op(f"mul i64 %low, {lanes}")
+        high = w.op(f"mul i64 %high, {lanes}")
+        if full < extent:
+            less = w.op(f"icmp slt i64 {high}, {full}")
+            high = w.op(f"select i1 {less}, i64 {high}, i64 {full}")
+        return low, high, full
+
+    def is_long(self, loop: Loop) -> bool:
+        """Whether the body is printed once only, with a mask."""
+        count = sum(len(s.nodes) for s in statements(loop.body) if isinstance(s, Compute))
+        return count > LONG
+
+    def rest(self, loop: Loop, start: int, run: Callable[[], Result]) -> Result:
+        """The last lanes, fewer than the others."""
+        frame, w = self.frame, self.w
+        key = w.fresh()
+        if loop is self.parted:
+            last = w.op(f"icmp sgt i64 %high, {start // frame.width}")
+            w.do(f"br i1 {last}, label %rest.{key}, label %whole.{key}")
+            frame.label(f"rest.{key}")
+        frame.enter()
+        frame.positions[loop.axis] = (str(start), frame.depth)
+        frame.mask = frame.first_lanes(str(frame.plan.extent(loop) - start))
+        found = run()
+        frame.mask = None
+        frame.leave()
+        if loop is self.parted:
+            w.do(f"br label %whole.{key}")
+            frame.label(f"whole.{key}")
+        return found
+
+    # Columns: the loops inside are outside, for some rows at a time
+
+    def in_columns(self, loop: Loop, low: str, high: str, full: int) -> None:
+        """Each inner loop by blocks of its rows, and each block along all lanes.
+
+        So memory is read along its rows; what a column carries lies in memory of ours meanwhile.
+        """
+        frame, w = self.frame, self.w
+        lanes, extent = frame.width, frame.plan.extent(loop)
+        results: dict[Node, tuple[Fold, list[str]]] = {}
+
+        def across(run: Callable[[], object]) -> None:
+            if full:
+                frame.enter()
+
+                def one(at: str, _: list[str]) -> list[str]:
+                    frame.positions[loop.axis] = (at, frame.depth)
+                    if full > extent:
+                        frame.mask = frame.first_lanes(w.op(f"sub i64 {extent}, {at}"))
+                    run()
+                    frame.mask = None
+                    return []
+
+                frame.counted(low, high, lanes, [], one, surely=loop is not self.parted)
+                frame.leave()
+            if full < extent:
+                self.rest(loop, full, run)
+
+        def state_of(places: list[str], types: Sequence[str]) -> list[str]:
+            return [
+                w.op(f"load {kind}, ptr {self.column(text, kind)}, align 64")
+                for text, kind in zip(places, types, strict=True)
+            ]
+
+        def keep(places: list[str], types: Sequence[str], state: Sequence[str]) -> None:
+            for place, kind, text in zip(places, types, state, strict=True):
+                w.do(f"store {kind} {text}, ptr {self.column(place, kind)}, align 64")
+
+        def before(statements: Sequence[Statement]) -> None:
+            for node, (each, places) in results.items():
+                kept = each.between_blocks()
+                text = state_of(places, kept.types)[-1]
+                if kept is not each:
+                    text = cast(kept.a, text, each.a.dtype)
+                frame.define(node, text, lanes)
+            self.block([each for each in statements if not isinstance(each, Loop)])
+
+        def stage(inner: Loop, statements: Sequence[Statement]) -> None:
+            carried = self.carried(inner)
+            kept = [each.between_blocks() for _, each in carried]
+            places = [[self.columns(extent, kind) for kind in each.types] for each in kept]
+            count = frame.plan.extent(inner)
+
+            def begin() -> None:
+                for each, at in zip(kept, places, strict=True):
+                    keep(at, each.types, each.start())
+
+            if carried:
+                across(begin)
+
+            def column(first: str, last: str) -> None:
+                before(statements)
+                old = [state_of(at, each.types) for each, at in zip(kept, places, strict=True)]
+                start = [
+                    each.start() if each.is_inexact_sum else state
+                    for (_, each), state in zip(carried, old, strict=True)
+                ]
+                new = self.repeated(inner, carried, first, last, 1, start)
+                for (_, each), to, at, state, part in zip(
+                    carried, kept, places, old, new, strict=True
+                ):
+                    if isinstance(to, Fold) and to.is_inexact_sum:
+                        part = to.merge(state, [cast(each.a, part[0], to.a.dtype)])
+                    keep(at, to.types, part)
+
+            def block(first: str, _: list[str]) -> list[str]:
+                last = w.op(f"add i64 {first}, {ROWS}")
+                if count % ROWS:
+                    less = w.op(f"icmp slt i64 {last}, {count}")
+                    last = w.op(f"select i1 {less}, i64 {last}, i64 {count}")
+                across(lambda: column(first, last))
+                return []
+
+            frame.enter()
+            frame.counted("0", str(count), ROWS, [], block, surely=True)
+            frame.leave()
+            for (node, each), at in zip(carried, places, strict=True):
+                if isinstance(each, Fold):
+                    results[node] = (each, at)
+
+        for k, statement in enumerate(loop.body):
+            if isinstance(statement, Loop):
+                self.open.append(statement)
+                stage(statement, [each for each in loop.body[:k] if isinstance(each, Compute)])
+                self.open.pop()
+        across(lambda: before(loop.body))
+
+    def columns(self, extent: int, kind: str) -> str:
+        """Memory for a vector of this type for each step of the lanes."""
+        name = f"%columns.{self.w.fresh()}"
+        count = -(-extent // self.frame.width)
+        self.frame.levels[0].before.append(f"  {name} = alloca [{count} x {kind}], align 64")
+        return name
+
+    def column(self, place: str, kind: str) -> str:
+        """A pointer to the vector of this step."""
+        assert self.frame.axis is not None
+        at, _ = self.frame.positions[self.frame.axis]
+        step = self.w.op(f"sdiv exact i64 {at}, {self.frame.width}")
+        return self.w.op(f"getelementptr {kind}, ptr {place}, i64 {step}")
+
+    def repeated(
+        self,
+        loop: Loop,
+        carried: list[Carried],
+        low: str,
+        high: str,
+        step: int,
+        begin: list[list[str]] | None = None,
+    ) -> list[list[str]]:
+        """The iterations from `low` to below `high`; returns the states of the folds.
+
+        `begin`: the states at first, where these are not all iterations.
+        """
+        frame, w = self.frame, self.w
+        extent = frame.plan.extent(loop)
+        masked = extent % step != 0 and self.is_long(loop)
+        surely = loop is not self.parted or step == 1
+        frame.enter()
+        kinds = [kind for _, fold in carried for kind in fold.types]
+
+        def run(at: str, flat: list[str]) -> list[str]:
+            frame.positions[loop.axis] = (at, frame.depth)
+            if masked:
+                frame.mask = frame.first_lanes(w.op(f"sub i64 {extent}, {at}"))
+            after = self.body(loop, carried, _grouped(carried, flat))
+            if masked:
+                frame.mask = None
+            return [text for state in after for text in state]
+
+        states = [fold.start() for _, fold in carried] if begin is None else begin
+        start = [text for state in states for text in state]
+        sums = [fold.is_inexact_sum for _, fold in carried]
+        iterations = extent // step
+        turned = turned_loads(frame, loop) if step == 1 else []
+        few = begin is not None or iterations <= 2 * ADDED_UP
+        if not turned and (few or not any(sums)):
+            flat = frame.counted(
+                low, high, step, list(zip(kinds, start, strict=True)), run, surely=surely
+            )
+        else:
+            many = ADDED_UP
+            while many * many < iterations:
+                many *= 2
+            if turned:
+                many = turned[0].high
+
+            def some(at: str, totals: list[str]) -> list[str]:
+                for each in turned:
+                    fill(frame, each, at)
+                end = w.op(f"add i64 {at}, {many * step}")
+                less = w.op(f"icmp slt i64 {end}, {high}")
+                end = w.op(f"select i1 {less}, i64 {end}, i64 {high}")
+                first = [
+                    text
+                    for (_, fold), total in zip(carried, _grouped(carried, totals), strict=True)
+                    for text in (fold.start() if fold.is_inexact_sum else total)
+                ]
+                inner = frame.counted(
+                    at, end, step, list(zip(kinds, first, strict=True)), run, surely=True
+                )
+                found = zip(
+                    carried, _grouped(carried, totals), _grouped(carried, inner), strict=True
+                )
+                return [
+                    text
+                    for (_, fold), total, part in found
+                    for text in (
+                        fold.merge(total, part)
+                        if isinstance(fold, Fold) and fold.is_inexact_sum
+                        else part
+                    )
+                ]
+
+            flat = frame.counted(
+                low, high, many * step, list(zip(kinds, start, strict=True)), some, surely=surely
+            )
+        frame.leave()
+        for each in turned:
+            del frame.turned[each.load]
+        return _grouped(carried, flat)
+
+    def body(self, loop: Loop, carried: list[Carried], states: list[list[str]]) -> list[list[str]]:
+        """One iteration (of all lanes): the statements, and what they mean to the folds."""
+        frame = self.frame
+        mask = frame.mask if loop.axis is frame.axis else None
+        for (node, each), state in zip(carried, states, strict=True):
+            if isinstance(node, Scan):
+                assert isinstance(each, Running)
+                self.running[node] = (each, state)
+        self.block(loop.body)
+        after = []
+        for (node, each), state in zip(carried, states, strict=True):
+            if isinstance(node, Scan):
+                after.append(self.running.pop(node)[1])
+                continue
+            assert isinstance(each, Fold)
+            if node in self.partial:
+                _, part = self.partial.pop(node)
+                after.append(each.merge(state, each.masked(part, mask)))
+                continue
+            value = frame.wide(node.value, each.a.lanes)
+            after.append(each.step(state, value, frame.positions[loop.axis][0], mask))
+        return after
+
+    def known(self, loop: Loop, carried: list[Carried], states: list[list[str]]) -> None:
+        """Behind the loop: results, or parts of what an outer loop carries on."""
+        frame = self.frame
+        outside = {fold for each in self.open[:-1] for fold in each.folds}
+        for (node, each), state in zip(carried, states, strict=True):
+            if isinstance(node, Scan):
+                continue
+            assert isinstance(each, Fold)
+            if node in outside:
+                self.partial[node] = (each, state)
+            elif frame.axis is None:
+                frame.define(node, each.result(state), 1)
+            else:
+                frame.define(node, state[-1], each.a.lanes)
+
+
+def _grouped(carried: list[Carried], flat: Sequence[str]) -> list[list[str]]:
+    texts = iter(flat)
+    return [[next(texts) for _ in fold.types] for _, fold in carried]
