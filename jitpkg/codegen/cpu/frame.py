@@ -79,6 +79,8 @@ class Frame:
         """Where each loop stands (the first lane), and the depth from which on that is known."""
         self.still: frozenset[Axis] = frozenset()
         self.pointers: dict[Buffer, str] = {}
+        self.streamed: frozenset[Buffer] = frozenset()
+        """What is written past the caches; it begins at the start of a cache line."""
         self.turned: dict[Load, Turned] = {}
         self.axis: Axis | None = None
         """The one whose positions are the lanes."""

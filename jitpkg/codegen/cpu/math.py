@@ -36,11 +36,22 @@ def exp(f: Arithmetic, x: str) -> str:
         5.0000001201e-1,
     )
     p = f.add(f.fma(f.mul(p, r), r, r), f.const(1.0))
+    if f.vector_bits == 512 and f.lanes > 1:
+        return _by_parts(f, _scaled, p, n)
     i = f.of(torch.int32)
     whole = i.op("sub", f.to("bitcast", shifted, torch.int32), i.const(0x4B400000))
     half = i.op("ashr", whole, i.const(1))
     rest = i.op("sub", whole, half)
     return f.mul(f.mul(p, _power_of_two(f, half)), _power_of_two(f, rest))
+
+
+def _scaled(f: Arithmetic, x: str, n: str) -> str:
+    """`x * 2**n` in one instruction, of 16 lanes."""
+    name = "@llvm.x86.avx512.mask.scalef.ps.512"
+    f.w.declare(f"declare {f.type} {name}({f.type}, {f.type}, {f.type}, i16, i32)")
+    return f.w.op(
+        f"call {f.type} {name}({f.type} {x}, {f.type} {n}, {f.type} zeroinitializer, i16 -1, i32 4)"
+    )
 
 
 def _power_of_two(f: Arithmetic, n: str) -> str:
@@ -157,11 +168,20 @@ def call(f: Arithmetic, name: str, *args: str) -> str:
     lanes = f.vector_bits // f.bits
     letter = "f" if f.dtype is torch.float32 else "d"
     symbol = f"Sleef_{SLEEF[name].replace('#', f'{letter}{lanes}')}"
-    part = vector(f.element, lanes)
-    f.w.declare(f"declare {part} @{symbol}({', '.join([part] * len(args))}) #1")
+
+    def part(f: Arithmetic, *given: str) -> str:
+        f.w.declare(f"declare {f.type} @{symbol}({', '.join([f.type] * len(given))}) #1")
+        return f.w.op(f"call {f.type} @{symbol}({', '.join(f'{f.type} {a}' for a in given)})")
+
+    return _by_parts(f, part, *args)
+
+
+def _by_parts(f: Arithmetic, emit: Function, *args: str) -> str:
+    """What `emit` prints for vectors as wide as a register, for any number of lanes."""
+    lanes = f.vector_bits // f.bits
+    one = Arithmetic(f.w, f.dtype, lanes, f.vector_bits)
     if f.lanes <= lanes:
-        whole = [_widened(f, arg, lanes) for arg in args]
-        found = f.w.op(f"call {part} @{symbol}({', '.join(f'{part} {a}' for a in whole)})")
+        found = emit(one, *(_widened(f, arg, lanes) for arg in args))
         return _narrowed(f, found, lanes)
     parts = []
     for first in range(0, f.lanes, lanes):
@@ -170,13 +190,13 @@ def call(f: Arithmetic, name: str, *args: str) -> str:
             f.w.op(f"shufflevector {f.type} {arg}, {f.type} poison, <{lanes} x i32> {mask}")
             for arg in args
         ]
-        parts.append(f.w.op(f"call {part} @{symbol}({', '.join(f'{part} {a}' for a in cut)})"))
+        parts.append(emit(one, *cut))
     while len(parts) > 1:
+        part = vector(f.element, lanes)
         both = f"<{2 * lanes} x i32> {constants('i32', range(2 * lanes))}"
         joined = zip(parts[::2], parts[1::2], strict=True)
         parts = [f.w.op(f"shufflevector {part} {a}, {part} {b}, {both}") for a, b in joined]
         lanes *= 2
-        part = vector(f.element, lanes)
     return parts[0]
 
 

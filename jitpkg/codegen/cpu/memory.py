@@ -26,6 +26,10 @@ NOWHERE = "@nowhere"
 """Memory that may always be read: zeros."""
 
 
+LINE = 64
+"""Bytes of a cache line."""
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where the lanes of an access are."""
@@ -227,11 +231,26 @@ def store(frame: Frame, write: Store) -> None:
         return
     value = _to_memory(frame, frame.wide(write.value, frame.width), buffer.dtype, frame.width)
     if write.combine is None and at.apart is None and at.step == 1:
-        _put_row(frame, at.base, value, buffer.dtype, frame.mask)
+        if frame.mask is None and _is_whole_lines(frame, write):
+            kind = vector(memory(buffer.dtype), frame.width)
+            frame.w.do(f"store {kind} {value}, ptr {at.base}, align {LINE}, !nontemporal !0")
+        else:
+            _put_row(frame, at.base, value, buffer.dtype, frame.mask)
     elif write.combine is None and at.apart is None and at.step and buffer.dtype.itemsize >= 4:
         _scatter(frame, at, value, buffer.dtype)
     else:
         _one_by_one(frame, write, at, value)
+
+
+def _is_whole_lines(frame: Frame, write: Store) -> bool:
+    """Whether the lanes fill cache lines that should be written past the caches."""
+    buffer, size = write.buffer, write.buffer.dtype.itemsize
+    if buffer not in frame.streamed or frame.width * size % LINE:
+        return False
+    whole = offset(buffer, write.index)
+    far = [factor for atom, factor in whole.terms if atom not in (frame.axis, *frame.still)]
+    affine = all(isinstance(atom, Axis) for atom, _ in whole.terms)
+    return affine and all(each * size % LINE == 0 for each in (*far, whole.constant))
 
 
 def _to_memory(frame: Frame, value: str, dtype: torch.dtype, lanes: int) -> str:

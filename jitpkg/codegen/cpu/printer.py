@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from jitpkg.codegen.cpu import memory
 from jitpkg.codegen.cpu.frame import Frame
 from jitpkg.codegen.cpu.host import Host
@@ -11,7 +9,7 @@ from jitpkg.codegen.cpu.plan import Plan, offset, plan, scans
 from jitpkg.codegen.cpu.walk import Walk
 from jitpkg.codegen.fusion.kernel import Compute, Loop, Schedule
 from jitpkg.codegen.ir import legality
-from jitpkg.codegen.ir.nodes import Axis, Store
+from jitpkg.codegen.ir.nodes import Axis, Buffer, Store
 from jitpkg.codegen.ir.text import axis_names, text_of_store
 
 GRAIN = 32768
@@ -29,81 +27,107 @@ def llvm_of(schedule: Schedule, host: Host, name: str = "kernel") -> str:
     kernel = schedule.kernel
     for store in kernel.stores:
         legality.check_store(store, kernel.axes)
-    frame = Frame(host, plan(schedule, host))
     names = axis_names(kernel.axes)
     lines = [f"; {kernel.name}: " + ", ".join(f"{n} < {a.extent}" for a, n in names.items())]
     for store in kernel.stores:
         lines.extend(f";   {line}" for line in text_of_store(store, names))
-    return "\n".join([*lines, *_Function(frame, schedule, name).lines(), ""])
+    return "\n".join([*lines, *_Function(host, schedule, name).lines(), ""])
 
 
 _ATTRIBUTES = """
 attributes #0 = {{ nounwind "prefer-vector-width"="{bits}" "min-legal-vector-width"="{bits}" }}
-attributes #1 = {{ nounwind willreturn memory(none) }}"""
+attributes #1 = {{ nounwind willreturn memory(none) }}
+!0 = !{{i32 1}}"""
 
 
 class _Function:
-    def __init__(self, frame: Frame, schedule: Schedule, name: str) -> None:
-        self.frame = frame
-        self.w = frame.w
+    def __init__(self, host: Host, schedule: Schedule, name: str) -> None:
+        self.host = host
         self.schedule = schedule
         self.name = name
+        self.plan = plan(schedule, host)
         self.parted = self._parted()
-
-    # The function
+        kernel = schedule.kernel
+        self.buffers = [*kernel.inputs, *kernel.outputs]
+        self.names = [f"%{_plain(buffer.name)}.{k}" for k, buffer in enumerate(self.buffers)]
 
     def lines(self) -> list[str]:
-        kernel = self.schedule.kernel
-        buffers = [*kernel.inputs, *kernel.outputs]
-        names = [f"%{_plain(buffer.name)}.{k}" for k, buffer in enumerate(buffers)]
-        frame, w = self.frame, self.w
+        """The module."""
+        streamed = self._streamed()
+        declared: set[str] = set()
+        parts = self._part("part", frozenset(), declared)
+        if streamed:
+            parts += self._part("streamed", streamed, declared)
+        if self._grain():
+            declared.add("declare i32 @torch_parallel_for(i64, i64, i64, ptr, ptr)")
+        return [
+            *sorted(declared),
+            f"{memory.NOWHERE} = internal constant [16 x i8] zeroinitializer, align 16",
+            "",
+            *parts,
+            *self._entry(streamed),
+            _ATTRIBUTES.format(bits=self.host.bits),
+        ]
+
+    def _part(self, name: str, streamed: frozenset[Buffer], declared: set[str]) -> list[str]:
+        """The function that runs the steps from `%low` to `%high`."""
+        frame = Frame(self.host, self.plan)
+        frame.streamed = streamed
+        w = frame.w
         w.do("%status = alloca i32, align 4")
         w.do("store i32 0, ptr %status")
-        for k, (buffer, text) in enumerate(zip(buffers, names, strict=True)):
+        for k, (buffer, text) in enumerate(zip(self.buffers, self.names, strict=True)):
             frame.pointers[buffer] = text
             w.do(f"%at.{k} = getelementptr ptr, ptr %context, i64 {k}")
             w.do(f"{text} = load ptr, ptr %at.{k}, align 8")
         Walk(frame, self.parted).block(frame.plan.body)
+        if streamed:
+            w.do("fence seq_cst")  # such stores are in no order with others
         status = w.op("load i32, ptr %status")
         failed = w.op(f"icmp ne i32 {status}, 0")
         w.do(f"br i1 {failed}, label %fail, label %end")
         frame.label("fail")
-        w.do(f"%failed = getelementptr ptr, ptr %context, i64 {len(buffers)}")
+        w.do(f"%failed = getelementptr ptr, ptr %context, i64 {len(self.buffers)}")
         w.do("store i32 1, ptr %failed")
         w.do("br label %end")
         frame.label("end")
         w.do("ret void")
-        part = f"@{self.name}.part"
+        declared |= w.declared
         return [
-            *sorted(w.declared),
-            *(
-                ["declare i32 @torch_parallel_for(i64, i64, i64, ptr, ptr)"]
-                if self._grain()
-                else []
-            ),
-            f"{memory.NOWHERE} = internal constant [16 x i8] zeroinitializer, align 16",
-            "",
-            f"define internal void {part}(i64 %low, i64 %high, ptr %context) #0 {{",
+            f"define internal void @{self.name}.{name}(i64 %low, i64 %high, ptr %context) #0 {{",
             "entry:",
             *w.body(),
             "}",
             "",
-            *self._entry(names, part),
-            _ATTRIBUTES.format(bits=frame.host.bits),
         ]
 
-    def _entry(self, names: Sequence[str], part: str) -> list[str]:
-        parameters = ", ".join(f"ptr {text}" for text in names)
+    def _entry(self, streamed: frozenset[Buffer]) -> list[str]:
+        parameters = ", ".join(f"ptr {text}" for text in self.names)
         lines = [
             f"define i32 @{self.name}({parameters}) #0 {{",
             "entry:",
-            f"  %context = alloca [{len(names) + 1} x ptr], align 64",
+            f"  %context = alloca [{len(self.names) + 1} x ptr], align 64",
         ]
-        for k, text in enumerate(names):
+        for k, text in enumerate(self.names):
             lines.append(f"  %to.{k} = getelementptr ptr, ptr %context, i64 {k}")
             lines.append(f"  store ptr {text}, ptr %to.{k}, align 8")
-        lines.append(f"  %status = getelementptr ptr, ptr %context, i64 {len(names)}")
+        lines.append(f"  %status = getelementptr ptr, ptr %context, i64 {len(self.names)}")
         lines.append("  store i32 0, ptr %status")
+        part = f"@{self.name}.part"
+        if streamed:
+            lines.append("  %bits.0 = or i64 0, 0")
+            written = [
+                text
+                for buffer, text in zip(self.buffers, self.names, strict=True)
+                if buffer in streamed
+            ]
+            for k, text in enumerate(written):
+                lines.append(f"  %address.{k} = ptrtoint ptr {text} to i64")
+                lines.append(f"  %bits.{k + 1} = or i64 %bits.{k}, %address.{k}")
+            lines.append(f"  %odd = and i64 %bits.{len(written)}, {memory.LINE - 1}")
+            lines.append("  %even = icmp eq i64 %odd, 0")
+            lines.append(f"  %run = select i1 %even, ptr @{self.name}.streamed, ptr {part}")
+            part = "%run"
         count, grain = self._steps(), self._grain()
         if grain:
             arguments = f"i64 0, i64 {count}, i64 {grain}, ptr {part}, ptr %context"
@@ -112,14 +136,22 @@ class _Function:
             lines.append(f"  call void {part}(i64 0, i64 {count}, ptr %context)")
         return [*lines, "  %found = load i32, ptr %status", "  ret i32 %found", "}"]
 
+    def _streamed(self) -> frozenset[Buffer]:
+        """Outputs that no cache holds: they are written past it."""
+        stores = self.schedule.kernel.stores
+        size = sum(_span(store.buffer) * store.buffer.dtype.itemsize for store in stores)
+        if size < self.host.cache:
+            return frozenset()
+        return frozenset(store.buffer for store in stores if store.combine is None)
+
     def _parted(self) -> Loop | None:
         """The loop whose iterations go to the threads: the only outermost one."""
-        frame, kernel = self.frame, self.schedule.kernel
-        outer = [each for each in frame.plan.body if not isinstance(each, Compute)]
-        if len(outer) != 1 or not isinstance(outer[0], Loop) or not frame.host.parallel:
+        kernel = self.schedule.kernel
+        outer = [each for each in self.plan.body if not isinstance(each, Compute)]
+        if len(outer) != 1 or not isinstance(outer[0], Loop) or not self.host.parallel:
             return None
         loop = outer[0]
-        if loop.folds or scans(loop, frame.plan.needed):
+        if loop.folds or scans(loop, self.plan.needed):
             return None
         if any(store.combine is not None for store in kernel.stores):
             return None
@@ -132,15 +164,15 @@ class _Function:
         loop = self.parted
         if loop is None:
             return 1
-        extent = self.frame.plan.extent(loop)
-        return -(-extent // self.frame.plan.lanes.get(loop, 1))
+        extent = self.plan.extent(loop)
+        return -(-extent // self.plan.lanes.get(loop, 1))
 
     def _grain(self) -> int:
         """Steps that are worth a thread; 0 where the whole is not worth two."""
         loop = self.parted
         if loop is None:
             return 0
-        inner = _elements(loop, self.frame.plan) // max(self._steps(), 1)
+        inner = _elements(loop, self.plan) // max(self._steps(), 1)
         grain = max(1, GRAIN // max(inner, 1))
         return grain if self._steps() > grain else 0
 
@@ -160,3 +192,9 @@ def _elements(loop: Loop, plan: Plan) -> int:
     """How often the innermost statements run."""
     inner = [each for each in loop.body if isinstance(each, Loop)]
     return plan.extent(loop) * max(1, sum(_elements(each, plan) for each in inner))
+
+
+def _span(buffer: Buffer) -> int:
+    """How many elements its memory has."""
+    far = sum((n - 1) * step for n, step in zip(buffer.sizes, buffer.strides, strict=True))
+    return 0 if 0 in buffer.sizes else far + 1

@@ -9,13 +9,10 @@ from __future__ import annotations
 
 from jitpkg.codegen.cpu.arithmetic import constants, memory, suffix, vector
 from jitpkg.codegen.cpu.frame import Frame, Turned
-from jitpkg.codegen.cpu.memory import place
+from jitpkg.codegen.cpu.memory import LINE, place
 from jitpkg.codegen.cpu.plan import WIDEST, Plan, offset, statements
 from jitpkg.codegen.fusion.kernel import Compute, Loop
 from jitpkg.codegen.ir.nodes import Load
-
-LINE = 64
-"""Bytes of a cache line."""
 
 MOST = 1 << 20
 """Bytes of rows that are turned at a time; they should stay in the second cache."""

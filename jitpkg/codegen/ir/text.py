@@ -34,6 +34,9 @@ _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "mod
     "shl": "<<",
     "shr": ">>",
 }
+_LONG = 160
+"""Characters of a value that gets a name and a line of its own."""
+
 _AXES = "ijklmnpqrstuvwxyz"
 
 
@@ -69,7 +72,7 @@ def _all_axes(first: Sequence[Axis], values: Sequence[Node]) -> list[Axis]:
 
 
 def lines_of(root: Node, names: Mapping[Axis, str]) -> tuple[list[str], str]:
-    """`name = value` for each value that has more than one use, and the text of the root."""
+    """`name = value` for each value that is used more than once or is long, and the root's text."""
     uses: dict[Node, int] = {}
     every = below(root)
     for node in every:
@@ -78,10 +81,10 @@ def lines_of(root: Node, names: Mapping[Axis, str]) -> tuple[list[str], str]:
     lines: list[str] = []
     known: dict[Node, str] = {}
     for node in every:
-        if uses.get(node, 0) > 1 and isinstance(node, Apply | Reduce | Scan | Checked | Load):
-            text = _inline(node, names, known)
-            if len(text) > 12:
-                known[node] = f"v{len(known)}"
+        if isinstance(node, Apply | Reduce | Scan | Checked | Load):
+            text = known[node] = _inline(node, names, known)  # of operands that are all known
+            if len(text) > (12 if uses.get(node, 0) > 1 else _LONG):
+                known[node] = f"v{len(lines)}"
                 lines.append(f"{known[node]} = {text}")
     return lines, _inline(root, names, known)
 

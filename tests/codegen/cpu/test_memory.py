@@ -1,0 +1,65 @@
+"""Writes past the caches, and parts on torch's threads."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+
+from jitpkg.codegen.cpu.printer import llvm_of
+from jitpkg.codegen.fusion.groups import kernel_of
+from jitpkg.codegen.fusion.loops import schedule
+from jitpkg.codegen.ir.builder import Builder
+from jitpkg.codegen.ir.nodes import Definition, Store
+from jitpkg.codegen.lowering.table import Lowering
+from tests.codegen.cpu.support import buffer, check, host, needs_llvm, run
+from tests.codegen.cpu.test_folds import numbers, softmax
+
+pytestmark = needs_llvm
+
+
+@pytest.mark.parametrize("sizes", [(300, 512), (300, 500), (2000, 70)], ids=str)
+@pytest.mark.parametrize("dim", [0, 1])
+def test_softmax_in_parts_and_past_the_caches(sizes: tuple[int, int], dim: int) -> None:
+    given = numbers(torch.float32, sizes)
+    for on in (host(), dataclasses.replace(host(), cache=0)):
+        b = Builder()
+        x = buffer("x", *sizes)
+        check(b, [softmax(b, Lowering(b), x, dim)], {x: given}, on=on)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("shift", [0, 1, 16])
+def test_results_may_begin_anywhere(shift: int, threads: int) -> None:
+    on = dataclasses.replace(host(), cache=0)
+    b = Builder()
+    i, j = b.axes((400, 256))
+    x = buffer("x", 400, 256)
+    value = b.apply("add", b.load(x, (i, j)), b.const(1.0, torch.float32))
+    kernel = kernel_of("k", [Store(buffer("out", 400, 256), (i, j), value)])
+    text = llvm_of(schedule(kernel, b), on)
+    assert "!nontemporal" in text and "@torch_parallel_for" in text
+    given = numbers(torch.float32, (400, 256))
+    memory = torch.full((400 * 256 + 32,), 7.0)
+    out = memory[shift : shift + 400 * 256]
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        assert run(kernel, b, [given, out], on) == 0
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(out.view(400, 256), given + 1)
+    assert memory[:shift].eq(7).all() and memory[shift + 400 * 256 :].eq(7).all()
+
+
+def test_long_chains_take_time_by_their_length() -> None:
+    """A thousand ops and more: printed without recursion, and right."""
+    b = Builder()
+    (i,) = b.axes((100,))
+    x = buffer("x", 100)
+    value = b.load(x, (i,))
+    for k in range(1500):
+        value = b.apply("add" if k % 2 else "mul", value, b.const(0.5, torch.float32))
+    definition = Definition(buffer("out", 100), (i,), value)
+    check(b, [definition], {x: numbers(torch.float32, (100,))})
