@@ -25,6 +25,7 @@ from jitpkg.codegen.ir.nodes import Buffer, Definition, Store
 from jitpkg.codegen.lowering import table
 from jitpkg.codegen.lowering.calls import lower
 from jitpkg.codegen.lowering.table import Lowering, NotLowered, Tensor
+from jitpkg.codegen.options import Options
 from jitpkg.codegen.straight_line import straight_line
 from jitpkg.facts.tensor import TensorFacts
 
@@ -57,10 +58,15 @@ class Compiled:
 
 
 def compile_graph(
-    name: str, graph: fx.Graph, maker: Maker, limits: Limits | None = None
+    name: str,
+    graph: fx.Graph,
+    maker: Maker,
+    options: Options | None = None,
+    limits: Limits | None = None,
 ) -> Compiled:
     """Compile a functional graph of ATen ops, whose nodes have `meta["facts"]`."""
-    lowered = _Lowered(graph)
+    options = options or Options()
+    lowered = _Lowered(graph, Builder(rounds=options.precision == "eager"))
     steps = fuse(lowered.items, lowered.kept, lowered.builder, limits)
     wrapper = _Wrapper(lowered, maker)
     for step in steps:
@@ -83,9 +89,9 @@ class _Call:
 class _Lowered:
     """The graph as items for fusion."""
 
-    def __init__(self, graph: fx.Graph) -> None:
+    def __init__(self, graph: fx.Graph, builder: Builder) -> None:
         self.graph = graph
-        self.builder = Builder()
+        self.builder = builder
         self.items: list[Item] = []
         self.values: dict[tuple[fx.Node, int | None], Buffer] = {}
         """What is loaded for a node's result, or for one of its results."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jitpkg import events, native
+from jitpkg.codegen.cache.objects import object_code
 from jitpkg.codegen.cpu.host import Host, host_of
 from jitpkg.codegen.cpu.printer import llvm_of
 from jitpkg.codegen.fusion.loops import schedule
@@ -37,7 +38,7 @@ class CpuKernels:
             releases_gil=sum(map(_span, (*kernel.inputs, *kernel.outputs))) >= LONG,
         )
         text = native.joined(printed, native.entry_point("entry", signature))
-        library = native.load(native.compile_ir(text))
+        library = native.load(object_code(text))
         function = native.builtin(library, "entry", kernel.name, "\n".join(_comments(printed)))
         seconds = time.perf_counter() - began
         events.STREAM.emit(events.KernelCompiled(kernel.name, printed, seconds))

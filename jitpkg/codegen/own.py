@@ -8,42 +8,70 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from torch import fx
 
-from jitpkg import events, native
+from jitpkg import config, events, native
+from jitpkg.codegen.aten.by_size import BySize
 from jitpkg.codegen.aten.prepare import prepare
-from jitpkg.codegen.aten.runtime import runtime
+from jitpkg.codegen.aten.runtime import op_by_op, runtime
+from jitpkg.codegen.aten.simplify import simplify
+from jitpkg.codegen.cache.objects import object_code
 from jitpkg.codegen.compiler import Maker, compile_graph
 from jitpkg.codegen.interpreted import Interpreted
 from jitpkg.codegen.launch import CpuKernels
 from jitpkg.codegen.lowering.table import NotLowered
+from jitpkg.codegen.options import Options, WithOptions
 from jitpkg.codegen.straight_line import straight_line
+from jitpkg.marks import VARIES
+from jitpkg.messages import warn
 
 Function = Callable[..., Any]
 
 
-def own(gm: fx.GraphModule, example_inputs: list[Any]) -> Function:
-    """Compile a graph to kernels."""
-    name = type(gm).__name__
+def compile_graph_module(
+    gm: fx.GraphModule, example_inputs: list[Any], options: Options
+) -> Function:
+    """Compile a graph of torch functions to kernels."""
     maker, why = _maker()
     if maker is None:
         return _as_it_is(gm, why)
-    prepared = prepare(gm, example_inputs)
+    if any(dims != frozenset() for dims in gm.meta.get(VARIES) or ()):
+        compile_ = partial(_of_one_size, maker=maker, options=options)
+        return BySize(gm, compile_).compiled(example_inputs)
+    return _of_one_size(gm, example_inputs, maker, options)
+
+
+own = WithOptions(compile_graph_module)
+"""The backend."""
+
+
+def _of_one_size(gm: fx.GraphModule, inputs: list[Any], maker: Maker, options: Options) -> Function:
+    prepared = prepare(gm, inputs)
     if isinstance(prepared, str):
-        return _through_aot(gm, example_inputs, maker)
+        return _through_aot(gm, inputs, maker, options)
+    simplify(prepared)
     try:
-        compiled = compile_graph(name, prepared.graph, maker)
+        compiled = compile_graph(prepared.name, prepared.graph, maker, options)
     except NotLowered as error:
         return _as_it_is(gm, str(error))
+    except Exception as error:
+        if config.current().raises:
+            raise
+        warn(
+            f"{prepared.name} runs op by op: its kernels could not be compiled"
+            f" ({type(error).__name__}: {error}). Please report it; JITPKG_STRICT=1 raises."
+        )
+        return op_by_op(prepared)
     return runtime(prepared, compiled.function)
 
 
 def _maker() -> tuple[Maker | None, str]:
     if os.environ.get("JITPKG_DEBUG") == "interpret":
         return Interpreted(), ""
-    why = native.why_not()
+    why = native.start(object_code)
     return (CpuKernels(), "") if why is None else (None, why)
 
 
@@ -53,7 +81,7 @@ def _as_it_is(gm: fx.GraphModule, why: str) -> Function:
     return straight_line(name, gm.graph)
 
 
-def _through_aot(gm: fx.GraphModule, inputs: list[Any], maker: Maker) -> Function:
+def _through_aot(gm: fx.GraphModule, inputs: list[Any], maker: Maker, options: Options) -> Function:
     from jitpkg.codegen.training import through_kernels  # it imports torch's compiler: a second
 
-    return through_kernels(gm, inputs, maker)
+    return through_kernels(gm, inputs, maker, options)

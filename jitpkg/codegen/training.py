@@ -16,12 +16,15 @@ from jitpkg import events
 from jitpkg.codegen.compiler import Maker, compile_graph
 from jitpkg.codegen.functional import Compiled, through_aot
 from jitpkg.codegen.lowering.table import NotLowered
+from jitpkg.codegen.options import Options
 from jitpkg.facts.tensor import TensorFacts, facts_of
 
 Run = Callable[[list[Any]], Any]
 
 
-def through_kernels(gm: fx.GraphModule, inputs: list[Any], maker: Maker) -> Callable[..., Any]:
+def through_kernels(
+    gm: fx.GraphModule, inputs: list[Any], maker: Maker, options: Options
+) -> Callable[..., Any]:
     """Differentiate a graph ahead of time, and compile both halves."""
 
     def compile_(
@@ -29,10 +32,10 @@ def through_kernels(gm: fx.GraphModule, inputs: list[Any], maker: Maker) -> Call
     ) -> Callable[..., Any]:
         def forward(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Run:
             compiled.note(gm)
-            return _boxed(gm, maker)
+            return _boxed(gm, maker, options)
 
         def backward(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Run:
-            return compiled.backward.runs(gm, lambda part: _boxed(part, maker))
+            return compiled.backward.runs(gm, lambda part: _boxed(part, maker, options))
 
         function: Callable[..., Any] = aot_module_simplified(
             gm,
@@ -47,10 +50,10 @@ def through_kernels(gm: fx.GraphModule, inputs: list[Any], maker: Maker) -> Call
     return through_aot("jitpkg", gm, inputs, compile_)
 
 
-def _boxed(aten: fx.GraphModule, maker: Maker) -> Run:
+def _boxed(aten: fx.GraphModule, maker: Maker, options: Options) -> Run:
     """A function that takes its arguments out of a list, so that they can be freed."""
     try:
-        function = compile_graph(type(aten).__name__, _with_facts(aten), maker).function
+        function = compile_graph(type(aten).__name__, _with_facts(aten), maker, options).function
     except NotLowered as error:
         events.STREAM.emit(events.Declined(type(aten).__name__, "jitpkg", str(error)))
         function = aten.forward

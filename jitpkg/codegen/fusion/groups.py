@@ -170,7 +170,7 @@ class _Fusion:
 
     def _is_read_through(self, item: Definition) -> bool:
         nodes = below(item.value)
-        if any(isinstance(node, Scan) for node in nodes):
+        if _scans(item.value):
             return False
         if isinstance(item.value, Load) or not any(isinstance(node, Load) for node in nodes):
             return True  # a view, or made of nothing
@@ -220,7 +220,12 @@ class _Fusion:
     def _scattered(self, item: Scattered) -> Scattered:
         """With what it reads computed on the way, where that is small."""
         values = self.builder.substituted((*item.store.index, item.store.value), {}, self.inlined)
-        store = Store(item.buffer, values[:-1], values[-1], item.store.combine)
+        index, value = values[:-1], values[-1]
+        combine = item.store.combine
+        if combine is not None:  # once for each position of axes that nothing depends on any more
+            used = value.axes.union(*(at.axes for at in index))
+            value = self.builder.reduce(combine, value, [a for a in item.axes if a not in used])
+        store = Store(item.buffer, index, value, combine)
         start = self.builder.substitute(item.start.value, {}, self.inlined)
         return Scattered(
             item.buffer, Definition(item.buffer, item.start.axes, start), store, item.axes
@@ -253,11 +258,12 @@ class _Fusion:
             ):
                 continue
             (member,) = group.members
+            if _scans(member.value):
+                continue
             value = self.builder.substitute(item.value, {}, {buffer: member})
             nodes = below(value)
             if (
                 len(nodes) <= self.limits.nodes
-                and not any(isinstance(node, Scan) for node in nodes)
                 and _is_row_by_row([value])
                 and _most_folded(nodes)
                 <= max(_most_folded(below(member.value)), _positions_of(item))
@@ -343,7 +349,7 @@ class _Fusion:
                 return False
         value = self.builder.substitute(item.value, {}, inside) if inside else item.value
         values = [value, *(member.value for member in group.members)]
-        return _is_row_by_row(values) and not any(isinstance(node, Scan) for node in below(*values))
+        return _is_row_by_row(values) and not _scans(*values)
 
     # 3. Kernels
 
@@ -491,6 +497,10 @@ def _is_row_by_row(values: Sequence[Node]) -> bool:
 def _is_prefix(axes: frozenset[Axis], over: Sequence[Axis]) -> bool:
     count = len(axes & frozenset(over))
     return frozenset(over[:count]) <= axes
+
+
+def _scans(*values: Node) -> bool:
+    return any(isinstance(node, Scan) for node in below(*values))
 
 
 def _most_folded(nodes: Iterable[Node]) -> int:

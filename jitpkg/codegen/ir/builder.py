@@ -22,6 +22,7 @@ from jitpkg.codegen.ir.nodes import (
     Scan,
     below,
     contiguous,
+    operands,
 )
 from jitpkg.codegen.ir.ranges import Linear, range_of
 
@@ -33,9 +34,14 @@ class IllegalNode(Exception):
 
 
 class Builder:
-    """An arena of nodes."""
+    """An arena of nodes.
 
-    def __init__(self) -> None:
+    Args:
+        rounds: whether a value that becomes bfloat16 or float16, and float32 again, is rounded.
+    """
+
+    def __init__(self, *, rounds: bool = True) -> None:
+        self._rounds = rounds
         self._made: dict[Any, Any] = {}
         self._count = 0
         self._of_dims: dict[tuple[int, Extent], Axis] = {}
@@ -135,6 +141,8 @@ class Builder:
             raise IllegalNode(f"there is no {dtype} in kernels")
         if value.dtype is dtype:
             return value
+        if not self._rounds and dtype in ops.FLOATS and _is_narrowed(value, dtype):
+            return operands(value)[0]
         if isinstance(value, Const) and _casts_exactly(value.value, dtype):
             return self.const(value.value, dtype)
         made: Apply = self._node(
@@ -290,6 +298,8 @@ class Builder:
             raise IllegalNode(f"a running {op} of {value.dtype} is not in the table")
         if along.extent == 1:
             return value
+        if along.extent == 1:
+            return value
         made: Scan = self._node(
             Scan,
             (op, value, along),
@@ -400,6 +410,15 @@ class Builder:
         sizes = tuple(axis.extent for axis in axes)
         buffer = Buffer(name, value.dtype, sizes, contiguous(sizes))
         return Definition(buffer, tuple(axes), value)
+
+
+def _is_narrowed(value: Node, dtype: torch.dtype) -> bool:
+    """Whether a value has been cast down, from this very dtype."""
+    match value:
+        case Apply(op=ops.CAST, args=(wide,)):
+            return value.dtype in ops.NARROW and wide.dtype is dtype
+        case _:
+            return False
 
 
 def _axes(nodes: Iterable[Node]) -> frozenset[Axis]:
