@@ -97,13 +97,18 @@ class _Source:
 
     def _check_memory(self, original: str) -> None:
         """Inputs that are written to have their memory to themselves, or it runs as it was."""
-        written = list(dict.fromkeys(self._inputs[w.input] for w in self._prepared.writes))
-        others = [name for name in self._inputs if name not in written]
-        if len(self._inputs) == 1:
+        placeholders = self._prepared.graph.find_nodes(op="placeholder")
+        with_elements = {
+            name
+            for name, node in zip(self._inputs, placeholders, strict=True)
+            if 0 not in node.meta["facts"].size
+        }
+        changed = {self._inputs[write.input] for write in self._prepared.writes}
+        written = "".join(f"{n}, " for n in self._inputs if n in changed & with_elements)
+        others = "".join(f"{n}, " for n in self._inputs if n in with_elements - changed)
+        if not written or len(with_elements) == 1:
             return
-        test = f"{self._hold('share', _share)}(({', '.join(written)},), ({', '.join(others)},))"
-        if not others:
-            test = f"{self._hold('share', _share)}(({', '.join(written)},), ())"
+        test = f"{self._hold('share', _share)}(({written}), ({others}))"
         self._lines.append(f"if {test}: return {original}({', '.join(self._inputs)})")
 
     def _result(self, k: int, result: Result) -> str:

@@ -417,6 +417,19 @@ def test_inputs_that_come_to_share_memory() -> None:
     assert torch.equal(compiled(z[:4], z[2:]), expected)
 
 
+def test_inputs_without_elements_share_nothing() -> None:
+    def program(x: Tensor, y: Tensor, z: Tensor) -> Any:
+        y.zero_()
+        z.add_(1)
+        return x[..., ::2], x.squeeze(), z * 2
+
+    backend = OpByOp()
+    x, z = torch.zeros(1, 0), torch.ones(3)
+    backend.assert_same(program, x, x.detach(), z)
+    backend.assert_same(program, z[:0], z[:0], z)
+    assert not backend.declined
+
+
 def test_random_streams_are_set_back_when_an_op_fails() -> None:
     """Then the original code runs, and fails itself."""
 
