@@ -21,6 +21,9 @@ from jitpkg.codegen.cpu.plan import Plan
 from jitpkg.codegen.fusion.kernel import Loop
 from jitpkg.codegen.ir.nodes import Axis, Buffer, Const, Load, Node
 
+ROOM = 1 << 20
+"""Bytes of the stack: threads have a few megabytes. It should stay in the second cache, too."""
+
 
 @dataclass(frozen=True, slots=True)
 class Value:
@@ -89,6 +92,8 @@ class Frame:
         """The one that runs in lanes."""
         self.rows: dict[Node, str] = {}
         """Memory with what an earlier loop has computed, for all positions of its axis."""
+        self.room = ROOM
+        """Bytes of the stack that are left for turned loads and for columns."""
         self.mask: str | None = None
         """The lanes that count; None where all do."""
         self.block = "entry"

@@ -14,9 +14,6 @@ from jitpkg.codegen.cpu.plan import WIDEST, Plan, offset, statements
 from jitpkg.codegen.fusion.kernel import Compute, Loop
 from jitpkg.codegen.ir.nodes import Load
 
-MOST = 1 << 20
-"""Bytes of rows that are turned at a time; they should stay in the second cache."""
-
 
 def turned_loads(frame: Frame, loop: Loop) -> list[Turned]:
     """Those for which the rows of some iterations of `loop` are worth turning."""
@@ -52,8 +49,9 @@ def _turned(frame: Frame, plan: Plan, loop: Loop, lanes: Loop, load: Load) -> Tu
             return None  # something that an inner loop finds out
     high = LINE // size
     row = -(-extent // WIDEST) * WIDEST + LINE // size  # so that they are in different cache sets
-    if len(frame.turned) * MOST + high * row * size > 2 * MOST:
+    if high * row * size > frame.room:
         return None
+    frame.room -= high * row * size
     name = f"%turned.{frame.w.fresh()}"
     frame.levels[0].before.append(
         f"  {name} = alloca [{high * row} x {memory(load.dtype)}], align 64"
