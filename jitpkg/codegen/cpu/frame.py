@@ -177,6 +177,9 @@ class Frame:
     def leave(self) -> None:
         for node in self.levels.pop().nodes:
             self.values.pop(node, None)
+        gone = [axis for axis, (_, depth) in self.positions.items() if depth > self.depth]
+        for axis in gone:
+            del self.positions[axis]
 
     def label(self, name: str) -> None:
         self.w.lines.append(f"{name}:")
