@@ -14,6 +14,7 @@ from jitpkg.codegen.cpu.casts import cast
 from jitpkg.codegen.cpu.folds import Fold, fold
 from jitpkg.codegen.cpu.frame import Frame
 from jitpkg.codegen.cpu.plan import is_columns, scans, statements
+from jitpkg.codegen.cpu.positions import compared_positions
 from jitpkg.codegen.cpu.scans import Running
 from jitpkg.codegen.cpu.turned import fill, turned_loads
 from jitpkg.codegen.fusion.kernel import Compute, Loop, Statement, Write
@@ -93,6 +94,10 @@ class Walk:
             case Load():
                 memory.load(frame, node)
             case Apply(op=op, args=args):
+                mask = compared_positions(frame, node)
+                if mask is not None:
+                    frame.define(node, mask, frame.width)
+                    return
                 lanes = max(frame.of(arg).lanes for arg in args)
                 texts = [frame.wide(arg, lanes) for arg in args]
                 if op == ops.CAST:

@@ -220,7 +220,12 @@ class _Fusion:
     def _scattered(self, item: Scattered) -> Scattered:
         """With what it reads computed on the way, where that is small."""
         values = self.builder.substituted((*item.store.index, item.store.value), {}, self.inlined)
-        store = Store(item.buffer, values[:-1], values[-1], item.store.combine)
+        index, value = values[:-1], values[-1]
+        combine = item.store.combine
+        if combine is not None:  # once for each position of axes that nothing depends on any more
+            used = value.axes.union(*(at.axes for at in index))
+            value = self.builder.reduce(combine, value, [a for a in item.axes if a not in used])
+        store = Store(item.buffer, index, value, combine)
         start = self.builder.substitute(item.start.value, {}, self.inlined)
         return Scattered(
             item.buffer, Definition(item.buffer, item.start.axes, start), store, item.axes

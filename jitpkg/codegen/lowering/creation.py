@@ -116,13 +116,13 @@ def _arange_from(k: Lowering, start: Scalar, end: Scalar, step: Scalar = 1, **gi
 def _linspace(k: Lowering, start: Scalar, end: Scalar, steps: int, **given: Any) -> Tensor:
     """From both ends to the middle, as ATen does it."""
     dtype = _options(k, given, torch.get_default_dtype())
-    require(dtype in ops.FLOATS and steps > 1, "a short range")
-    step = (end - start) / (steps - 1)
+    require(dtype in ops.FLOATS and steps >= 0, "no such range")
+    step = (end - start) / max(steps - 1, 1)
 
     def element(at: Expr) -> Expr:
         from_start = at.cast(dtype) * step + start
         from_end = end - ((steps - 1) - at).cast(dtype) * step
-        return (at < steps // 2).where(from_start, from_end)
+        return (at < max(steps // 2, 1)).where(from_start, from_end)
 
     return k.define([steps], dtype, element)
 

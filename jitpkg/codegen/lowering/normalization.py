@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from jitpkg.codegen.ir import ops
 from jitpkg.codegen.lowering.expression import Expr
 from jitpkg.codegen.lowering.reductions import moments
 from jitpkg.codegen.lowering.table import (
@@ -110,13 +111,10 @@ def _last(x: Tensor, shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def _kept_dtype(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> torch.dtype:
-    """The dtype of means: float32 where the weights are, of a narrow input."""
+    """The dtype of means. Of weights in float32 beside a narrow input torch is of two minds: its
+    kernels keep float32, and what it says on fake tensors is the input's."""
     for each in (weight, bias):
-        if each is not None:
-            require(each.dtype in (x.dtype, torch.float32), "weights of another dtype")
-            if each.dtype is not x.dtype:
-                require(x.dtype.itemsize == 2, "weights of another dtype")
-                return torch.float32
+        require(each is None or each.dtype is x.dtype, "weights of another dtype")
     return x.dtype
 
 
@@ -310,6 +308,8 @@ def _batch_norm_functional(
         return (*found, running_mean, running_var)
     made, center, scale, variance = _batch_norm_train(k, x, weight, bias, eps)
     kept = _kept_dtype(x, weight, bias)
+    narrow = {running_mean.dtype, running_var.dtype} & ops.NARROW
+    require(not narrow, "narrow statistics, of which torch is of two minds")
     count = x.numel // x.sizes[1]
     unbiased = count / (count - 1) if count > 1 else float("nan")
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 import torch
 
 from jitpkg.codegen.ir import ops
+from jitpkg.codegen.ir.builder import INDEX
 from jitpkg.codegen.ir.nodes import Const
 from jitpkg.codegen.lowering.expression import Expr
 from jitpkg.codegen.lowering.promotion import as_float, computed_in, promoted
@@ -162,22 +163,26 @@ def _rounded_quotient(
     of_reals: Callable[[Expr, Expr, torch.dtype], Expr],
 ) -> Tensor:
     def of_integers(x: Expr, y: Expr) -> Expr:
-        return -x if _divisor(b) == -1 else x.apply(op, y)
+        return _divided(x, y, b, op, -x)
 
     common = promoted([a, b])
     if common.is_floating_point:
         narrow = common if isinstance(b, Tensor) else computed_in(common)
         return k.pointwise(lambda x, y: of_reals(x, y, narrow), [a, b])
     require(common is not torch.bool, "a quotient of truths")
-    _divisor(b)
     return k.pointwise(of_integers, [a, b])
 
 
-def _divisor(b: Operand) -> Scalar:
-    """A divisor of integers: ATen raises where it is 0, so it must be known."""
-    if isinstance(b, Tensor) or b == 0:
-        raise NotLowered("a divisor that may be 0")
-    return b
+def _divided(x: Expr, y: Expr, b: Operand, op: str, by_minus_one: Expr) -> Expr:
+    """Integers: ATen raises where the divisor is 0, and so does the kernel where it is data."""
+    if not isinstance(b, Tensor):
+        require(b != 0, "a divisor of 0")
+        return by_minus_one if b == -1 else x.apply(op, y)
+    zero = y.eq(0).cast(INDEX).checked(1).cast(y.dtype)
+    if y.dtype is torch.uint8:
+        return x.apply(op, y.maximum(1) + zero)
+    whole = (y.eq(0) | y.eq(-1)).where(1, y)
+    return y.eq(-1).where(by_minus_one, x.apply(op, whole + zero))
 
 
 def truncated(a: Expr, b: Expr, narrow: torch.dtype) -> Expr:
@@ -220,13 +225,12 @@ def _rest(
     k: Lowering, a: Operand, b: Operand, op: str, of_reals: Callable[[Expr, Expr], Expr]
 ) -> Tensor:
     def of_integers(x: Expr, y: Expr) -> Expr:
-        return x.of(0) if _divisor(b) == -1 else x.apply(op, y)
+        return _divided(x, y, b, op, x.of(0))
 
     common = promoted([a, b])
     if common.is_floating_point:
         return k.pointwise(of_reals, [a, b], rounded=True)
     require(common is not torch.bool, "a quotient of truths")
-    _divisor(b)
     return k.pointwise(of_integers, [a, b])
 
 

@@ -210,7 +210,9 @@ def _moments_row(finish: Callable[[Expr], Expr], with_mean: bool) -> Row:
         keepdim: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
         dims = dims_of(dims, x.rank)
-        variance, center = moments(k, x, dims, 1 if correction is None else correction)
+        correction = 1 if correction is None else correction
+        require(product([x.sizes[d] for d in dims]) > correction, "no freedom: ATen warns of it")
+        variance, center = moments(k, x, dims, correction)
         sizes = reduced_sizes(x.sizes, dims, keepdim)
         spread = view(k, k.cast(k.pointwise(finish, [variance]), x.dtype), sizes)
         return (spread, view(k, k.cast(center, x.dtype), sizes)) if with_mean else spread

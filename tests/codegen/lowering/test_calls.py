@@ -78,6 +78,15 @@ def test_calls(name: str, turn: int) -> None:
     assert count
 
 
+def test_a_divisor_of_0_makes_the_kernel_fail() -> None:
+    """The original call then raises what ATen raises."""
+    x, y = torch.tensor([1, 2]), torch.tensor([3, 0])
+    with pytest.raises(IndexError):
+        lowered(ATEN.remainder.Tensor, (x, y), {}, x)
+    compare(ATEN.remainder.Tensor, torch.arange(-7, 7), torch.tensor(-1))
+    compare(ATEN.div.Tensor_mode, torch.arange(-7, 7), torch.tensor(3), rounding_mode="floor")
+
+
 def test_rms_norm_backward() -> None:
     """ATen has it on CUDA only."""
     x, weight = torch.randn(4, 3, 8, requires_grad=True), torch.randn(8, requires_grad=True)
@@ -113,8 +122,8 @@ REFUSED: dict[str, Callable[[Any, Any], Any]] = {
     "an integer that does not fit": lambda k, x: lower(
         k, ATEN.add.Tensor, (k.cast(x, torch.uint8), 300), {}
     ),
-    "a divisor that may be 0": lambda k, x: lower(
-        k, ATEN.floor_divide.default, (k.cast(x, torch.int64), k.cast(x, torch.int64)), {}
+    "a divisor of 0": lambda k, x: lower(
+        k, ATEN.floor_divide.default, (k.cast(x, torch.int64), 0), {}
     ),
     "a mask as index": lambda k, x: lower(k, ATEN.index.Tensor, (x, [k.cast(x, torch.bool)]), {}),
     "another device": lambda k, x: lower(k, ATEN._to_copy.default, (x,), {"device": "meta"}),
