@@ -13,7 +13,7 @@ from jitpkg.codegen.cpu.arithmetic import vector
 from jitpkg.codegen.cpu.casts import cast
 from jitpkg.codegen.cpu.folds import Fold, fold
 from jitpkg.codegen.cpu.frame import Frame
-from jitpkg.codegen.cpu.plan import is_columns, scans, statements
+from jitpkg.codegen.cpu.plan import bytes_of_columns, scans, statements
 from jitpkg.codegen.cpu.positions import compared_positions
 from jitpkg.codegen.cpu.scans import Running
 from jitpkg.codegen.cpu.turned import fill, turned_loads
@@ -193,7 +193,9 @@ class Walk:
         frame.loop, frame.axis, frame.width = loop, loop.axis, lanes
         low, high, full = self.bounds(loop)
         state = [each.start() for _, each in carried]
-        if not carried and is_columns(loop, frame.plan):
+        needed = None if carried else bytes_of_columns(loop, frame.plan)
+        if needed is not None and needed <= frame.room:
+            frame.room -= needed
             self.in_columns(loop, low, high, full)
         else:
             if full:

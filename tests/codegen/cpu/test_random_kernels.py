@@ -232,3 +232,17 @@ def test_turned(sizes: tuple[int, int], dtype: torch.dtype) -> None:
     definition = Definition(buffer("out", *sizes), both.axes, both.value)
     memory = {x: given.t(), y: torch.randint(0, 9, sizes, generator=draw).float()}
     check(b, [definition], memory, tolerance=0)
+
+
+def test_turned_loads_of_different_sizes() -> None:
+    """Each fills a cache line with as many iterations as the others: those of the narrowest."""
+    b = Builder()
+    i, j = b.axes((33, 16))
+    dtypes = (torch.int16, torch.int64, torch.uint8)
+    loaded = [buffer(f"x{k}", 33, 16, dtype=d, strides=(1, 33)) for k, d in enumerate(dtypes)]
+    definitions = [
+        Definition(buffer(f"out{k}", 33, 16, dtype=each.dtype), (i, j), b.load(each, (i, j)))
+        for k, each in enumerate(loaded)
+    ]
+    memory = {each: torch.arange(528).to(each.dtype).view(16, 33).t() for each in loaded}
+    check(b, definitions, memory)
