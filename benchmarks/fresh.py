@@ -74,7 +74,8 @@ def _environment(caches: Path) -> dict[str, str]:
         "TRITON_CACHE_DIR": "triton",
         "JITPKG_CACHE_DIR": "jitpkg",
     }
-    return kept | {name: str(caches / folder) for name, folder in folders.items()}
+    places = {name: str(caches / folder) for name, folder in folders.items()}
+    return kept | places | {"JITPKG_STRICT": "1"}
 
 
 def _reaped(session: int) -> float:

@@ -63,7 +63,8 @@ def bert(width: int, heads: int) -> nn.Module:
 
 
 def gpt2(width: int, heads: int) -> nn.Module:
-    return transformer("GPT2LMHeadModel", n_embd=width, n_head=heads, vocab_size=1000)
+    ends = {"bos_token_id": 0, "eos_token_id": 0}
+    return transformer("GPT2LMHeadModel", n_embd=width, n_head=heads, vocab_size=1000, **ends)
 
 
 def vit(width: int, heads: int, image: int, patch: int) -> nn.Module:

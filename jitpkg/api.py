@@ -114,7 +114,7 @@ def jit(
         dynamic: which sizes and Python numbers vary: those that have been seen to differ (None),
             none (False), or all from the first call on (True).
         backend: a name of `list_backends()`, or `backend(gm, example_inputs) -> callable`.
-        mode: of Inductor, as `torch.compile` takes it; other backends have none.
+        mode: of `jitpkg` and `inductor`, as `torch.compile` takes it; other backends have none.
         options: for the backend; not together with `mode`.
         disable: do nothing.
 

@@ -10,7 +10,7 @@ import textwrap
 import torch
 
 import jitpkg
-from jitpkg.codegen.options import MODES
+from jitpkg.codegen import options
 from jitpkg.config import Options
 from jitpkg.logs import TOPICS
 from pages.text import attribute_docstrings, logged, scrubbed
@@ -44,6 +44,20 @@ PAGE = """\
 {arguments}
 
 What cannot be is refused at once, with the list of what can.
+
+## Options of the backend `jitpkg`
+
+`options={{"precision": "fused"}}` gives one by name, and a mode gives some at once;
+`jitpkg.list_options()` and `jitpkg.list_mode_options(mode)` list them. So far `precision` does
+something; the others are taken, and change nothing yet. Those of `inductor` are torch's.
+
+| option | values | default | meaning |
+|---|---|---|---|
+{options}
+
+| mode | sets |
+|---|---|
+{modes}
 
 ## Settings
 
@@ -163,6 +177,8 @@ for use. To compare exceptions, printed output and gradients as well, see
 def page() -> str:
     return PAGE.format(
         arguments="\n".join(_argument_rows()),
+        options="\n".join(_option_rows()),
+        modes="\n".join(_mode_rows()),
         settings="\n".join(_setting_rows()),
         source=inspect.getsource(clipped),
         logs="\n\n".join(_log_sections()),
@@ -174,9 +190,9 @@ def _argument_rows() -> list[str]:
     values = {
         "fullgraph": "`False`, `True`",
         "dynamic": "`None`, `False`, `True`",
-        "backend": ", ".join(f"`{name!r}`" for name in ("eager", "aot_eager", "inductor"))
+        "backend": ", ".join(f"`{name!r}`" for name in ("eager", "aot_eager", "inductor", "jitpkg"))
         + ", a function",
-        "mode": "`None`, " + ", ".join(f"`{mode!r}`" for mode in MODES),
+        "mode": "`None`, " + ", ".join(f"`{mode!r}`" for mode in options.MODES),
         "options": "a dict",
         "disable": "`False`, `True`",
     }
@@ -197,6 +213,25 @@ def _setting_rows() -> list[str]:
     return [
         f"| `{f.name}` | `JITPKG_{f.name.upper()}` | `{f.default!r}` | {meanings[f.name]} |"
         for f in dataclasses.fields(Options)
+    ]
+
+
+def _option_rows() -> list[str]:
+    meanings = attribute_docstrings(options.Options)
+    return [
+        f"| `{f.name}` | {_values(f.name)} | `{f.default!r}` | {meanings[f.name]} |"
+        for f in dataclasses.fields(options.Options)
+    ]
+
+
+def _values(option: str) -> str:
+    return ", ".join(f"`{value!r}`" for value in options.possible(option))
+
+
+def _mode_rows() -> list[str]:
+    return [
+        f"| `{mode!r}` | {', '.join(f'`{k}={v!r}`' for k, v in sets.items()) or 'nothing'} |"
+        for mode, sets in jitpkg.list_mode_options().items()
     ]
 
 

@@ -260,7 +260,28 @@ CASES = [
         for a, b in ((M, M), (M, 0.0), (1.0, M), (facts("row"), facts("column")))
     ),
     case("where", facts("transposed", torch.bool), facts("transposed"), M, call=torch.where),
-    case("masked_fill", facts("transposed"), MASK, 1.0),
+    *(
+        case("masked_fill", facts(layout, dtype), mask, 1.0)
+        for layout in ("matrix", "transposed", "columns", "expanded", "sliced")
+        for mask in (MASK, facts("transposed", torch.bool), of(4, dtype=torch.bool))
+        for dtype in FLOATS
+    ),
+    *(
+        case("masked_fill", facts(layout), of(2, 3, 1, 1, dtype=torch.bool), 1.0)
+        for layout in ("images", "channels last")
+    ),
+    *(
+        case("stack", [facts(a), facts(b)], dim, call=torch.stack)
+        for a, b in itertools.product(
+            ("matrix", "transposed", "columns", "expanded", "sliced"), repeat=2
+        )
+        for dim in (0, 1, -1)
+    ),
+    *(
+        case("stack", [facts(a), facts(a)], dim, call=torch.stack)
+        for a in ("cube", "turned cube", "images", "channels last")
+        for dim in (0, 1, -1)
+    ),
     case("masked_fill_", M, MASK, 1.0),
     case("lerp", M, facts("transposed"), 0.5),
     case("addcmul", M, facts("transposed"), facts("row")),
@@ -289,8 +310,8 @@ CASES = [
     *(
         case(name, facts(layout), dim, of(2, 3, dtype=torch.int64), value)
         for name in ("scatter", "scatter_", "scatter_add", "scatter_add_")
-        for layout in ("matrix", "transposed", "columns", "sliced")
-        for dim in (0, 1, -1, 2)
+        for layout in ("matrix", "transposed")
+        for dim in (0, -1, 2)
         for value in (of(2, 3), of(3, 5), of(2, 2), of(2, 3, dtype=torch.float64), 2.0)
         if name.startswith("scatter_add") is False or value != 2.0
     ),

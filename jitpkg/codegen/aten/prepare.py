@@ -206,9 +206,9 @@ class _Preparation:
 
     def _writes(self) -> tuple[Write, ...]:
         written = [k for k, given in enumerate(self._given) if given.memory.version]
-        memories = [_memory(x) for x in self._inputs]
+        memories = [_memory(x) for x in self._inputs if x.numel()]
         for k in written:
-            if memories.count(memories[k]) > 1:
+            if memories.count(_memory(self._inputs[k])) > 1 and self._inputs[k].numel():
                 raise Declined("a write to inputs that share memory")
             if overlaps(self._given[k].facts):
                 raise Declined("a write to what may overlap with itself")

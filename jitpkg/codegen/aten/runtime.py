@@ -38,13 +38,16 @@ def runtime(prepared: Prepared, run: Function) -> Function:
     Args:
         run: given the inputs, returns the values that the prepared graph returns.
     """
-    if prepared.without_grad or prepared.grad_mode is not None:
-        return _Source(prepared, run).function()
-    if not prepared.writes and prepared.results == tuple(
-        Value(k) for k in range(len(prepared.values))
-    ):
+    returned = tuple(Value(k) for k in range(len(prepared.values)))
+    plain = not prepared.writes and prepared.results == returned
+    switches = prepared.without_grad or prepared.grad_mode is not None
+    if plain and not switches and not _is_random(prepared):
         return run
     return _Source(prepared, run).function()
+
+
+def _is_random(prepared: Prepared) -> bool:
+    return any("random" in node.meta for node in prepared.graph.nodes)
 
 
 class _Source:
@@ -58,8 +61,7 @@ class _Source:
     def function(self) -> Function:
         prepared, inputs = self._prepared, ", ".join(self._inputs)
         if prepared.writes:
-            original = straight_line(prepared.name, prepared.original.graph)
-            self._check_memory(self._hold("original", original))
+            self._check_memory(self._hold("original", prepared.original.forward))
         values = "".join(f"v{k}, " for k in range(len(prepared.values)))
         call = f"{self._hold('run', self._run)}({inputs})"
         self._run_line(f"{values}= {call}" if values else call)
@@ -80,25 +82,33 @@ class _Source:
         return function
 
     def _run_line(self, line: str) -> None:
-        if not self._prepared.without_grad:
-            self._lines.append(line)
-            return
-        switch = self._hold("set_grad_enabled", SWITCH)
-        self._lines += [
-            f"{switch}(False)",
-            f"try: {line}",
-            f"finally: {switch}(True)",
-        ]
+        """Run the graph; if it fails, nothing has happened."""
+        if _is_random(self._prepared):
+            self._lines.append(f"state = {self._hold('get_rng_state', torch.get_rng_state)}()")
+            restore = f"{self._hold('set_rng_state', torch.set_rng_state)}(state)"
+            handlers = ["except Exception:", f"    {restore}", "    raise"]
+        else:
+            handlers = []
+        if self._prepared.without_grad:
+            switch = self._hold("set_grad_enabled", SWITCH)
+            self._lines.append(f"{switch}(False)")
+            handlers.append(f"finally: {switch}(True)")
+        self._lines += [f"try: {line}", *handlers] if handlers else [line]
 
     def _check_memory(self, original: str) -> None:
         """Inputs that are written to have their memory to themselves, or it runs as it was."""
-        written = list(dict.fromkeys(self._inputs[w.input] for w in self._prepared.writes))
-        others = [name for name in self._inputs if name not in written]
-        if len(self._inputs) == 1:
+        placeholders = self._prepared.graph.find_nodes(op="placeholder")
+        with_elements = {
+            name
+            for name, node in zip(self._inputs, placeholders, strict=True)
+            if 0 not in node.meta["facts"].size
+        }
+        changed = {self._inputs[write.input] for write in self._prepared.writes}
+        written = "".join(f"{n}, " for n in self._inputs if n in changed & with_elements)
+        others = "".join(f"{n}, " for n in self._inputs if n in with_elements - changed)
+        if not written or len(with_elements) == 1:
             return
-        test = f"{self._hold('share', _share)}(({', '.join(written)},), ({', '.join(others)},))"
-        if not others:
-            test = f"{self._hold('share', _share)}(({', '.join(written)},), ())"
+        test = f"{self._hold('share', _share)}(({written}), ({others}))"
         self._lines.append(f"if {test}: return {original}({', '.join(self._inputs)})")
 
     def _result(self, k: int, result: Result) -> str:
@@ -121,10 +131,15 @@ class _Source:
     def _view(self, view: View, name: str) -> str:
         packet = view.op._schema.name.removeprefix("aten::")
         op = self._hold(f"{packet}_{view.op._overloadname}", view.op)
-        pieces = [name, *(repr(arg) for arg in view.args)]
-        pieces.extend(f"{key}={value!r}" for key, value in view.kwargs.items())
+        pieces = [name, *(self._argument(arg) for arg in view.args)]
+        pieces.extend(f"{key}={self._argument(value)}" for key, value in view.kwargs.items())
         item = "" if view.item is None else f"[{view.item}]"
         return f"{op}({', '.join(pieces)}){item}"
+
+    def _argument(self, value: Any) -> str:
+        if isinstance(value, int | list | tuple | None):
+            return repr(value)
+        return self._hold(str(value).replace(".", "_"), value)
 
     def _write(self, write: Write) -> None:
         name, value = self._inputs[write.input], f"v{write.value}"

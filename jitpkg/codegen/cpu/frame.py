@@ -21,6 +21,9 @@ from jitpkg.codegen.cpu.plan import Plan
 from jitpkg.codegen.fusion.kernel import Loop
 from jitpkg.codegen.ir.nodes import Axis, Buffer, Const, Load, Node
 
+ROOM = 1 << 20
+"""Bytes of the stack: threads have a few megabytes. It should stay in the second cache, too."""
+
 
 @dataclass(frozen=True, slots=True)
 class Value:
@@ -89,6 +92,8 @@ class Frame:
         """The one that runs in lanes."""
         self.rows: dict[Node, str] = {}
         """Memory with what an earlier loop has computed, for all positions of its axis."""
+        self.room = ROOM
+        """Bytes of the stack that are left for turned loads and for columns."""
         self.mask: str | None = None
         """The lanes that count; None where all do."""
         self.block = "entry"
@@ -172,6 +177,9 @@ class Frame:
     def leave(self) -> None:
         for node in self.levels.pop().nodes:
             self.values.pop(node, None)
+        gone = [axis for axis, (_, depth) in self.positions.items() if depth > self.depth]
+        for axis in gone:
+            del self.positions[axis]
 
     def label(self, name: str) -> None:
         self.w.lines.append(f"{name}:")

@@ -19,8 +19,12 @@ _INF = float("inf")
 
 
 def exp(f: Arithmetic, x: str) -> str:
-    """`2**n * exp(r)`, `x = n log 2 + r`; the factors of Cephes' expf."""
-    x = f.select(f.compare("ogt", x, f.const(89.0)), f.const(89.0), x)
+    return _exp(f, x, 0)
+
+
+def _exp(f: Arithmetic, x: str, power: int) -> str:
+    """`2**power * exp(x)`: `2**n * exp(r)`, `x = n log 2 + r`; the factors of Cephes' expf."""
+    x = f.select(f.compare("ogt", x, f.const(90.0)), f.const(90.0), x)
     x = f.select(f.compare("olt", x, f.const(-104.0)), f.const(-104.0), x)
     shifted = f.fma(x, f.const(1.44269504088896341), f.const(12582912.0))  # rounds to an integer
     n = f.sub(shifted, f.const(12582912.0))
@@ -37,9 +41,9 @@ def exp(f: Arithmetic, x: str) -> str:
     )
     p = f.add(f.fma(f.mul(p, r), r, r), f.const(1.0))
     if f.vector_bits == 512 and f.lanes > 1:
-        return _by_parts(f, _scaled, p, n)
+        return _by_parts(f, _scaled, p, f.add(n, f.const(float(power))) if power else n)
     i = f.of(torch.int32)
-    whole = i.op("sub", f.to("bitcast", shifted, torch.int32), i.const(0x4B400000))
+    whole = i.op("sub", f.to("bitcast", shifted, torch.int32), i.const(0x4B400000 - power))
     half = i.op("ashr", whole, i.const(1))
     rest = i.op("sub", whole, half)
     return f.mul(f.mul(p, _power_of_two(f, half)), _power_of_two(f, rest))
@@ -76,6 +80,21 @@ def tanh(f: Arithmetic, x: str) -> str:
     )
     small = f.fma(f.mul(p, square), size, size)
     return f.copysign(f.select(f.compare("olt", size, f.const(0.625)), small, large), x)
+
+
+def cosh(f: Arithmetic, x: str) -> str:
+    half = _exp(f, f.abs(x), -1)
+    return f.add(half, f.div(f.const(0.25), half))
+
+
+def sinh(f: Arithmetic, x: str) -> str:
+    """Its power series near 0."""
+    half = _exp(f, f.abs(x), -1)
+    large = f.copysign(f.sub(half, f.div(f.const(0.25), half)), x)
+    square = f.mul(x, x)
+    p = f.polynomial(square, 1 / 39916800, 1 / 362880, 1 / 5040, 1 / 120, 1 / 6)
+    small = f.fma(f.mul(p, square), x, x)
+    return f.select(f.compare("olt", f.abs(x), f.const(1.0)), small, large)
 
 
 def erf(f: Arithmetic, x: str) -> str:
@@ -137,7 +156,9 @@ def log(f: Arithmetic, x: str) -> str:
     return f.select(f.compare("ult", x, f.const(0.0)), f.const(float("nan")), found)
 
 
-OWN: Mapping[str, Function] = MappingProxyType({"exp": exp, "tanh": tanh, "erf": erf, "log": log})
+OWN: Mapping[str, Function] = MappingProxyType(
+    {"exp": exp, "tanh": tanh, "erf": erf, "log": log, "cosh": cosh, "sinh": sinh}
+)
 """For float32."""
 
 SLEEF: Mapping[str, str] = MappingProxyType(
@@ -153,7 +174,7 @@ SLEEF: Mapping[str, str] = MappingProxyType(
 )
 """The names of functions in Sleef; `#` stands for the type and the number of lanes."""
 
-IN_FLOAT64 = frozenset({"sinh", "cosh", "asinh", "acosh", "fmod"})
+IN_FLOAT64 = frozenset({"asinh", "acosh", "fmod"})
 """Functions that Sleef's float32 gets wrong where a step on the way overflows, or is too small."""
 
 

@@ -105,7 +105,7 @@ def load(frame: Frame, node: Load) -> None:
         frame.define(node, literal(0, node.dtype), 1)
         return
     turned = frame.turned.get(node)
-    if turned is not None and frame.axis is turned.lanes:
+    if turned is not None and is_filled(frame, turned):
         raw = row(frame, _turned_row(frame, turned), node.dtype, None)
         frame.define(node, _of_memory(frame, raw, node.dtype, frame.width), frame.width)
         return
@@ -125,6 +125,17 @@ def load(frame: Frame, node: Load) -> None:
     else:
         raw = _gathered(frame, at, node.dtype, both)
     frame.define(node, _of_memory(frame, raw, node.dtype, frame.width), frame.width)
+
+
+def is_filled(frame: Frame, turned: Turned) -> bool:
+    """Whether the lanes are those that the turned rows have."""
+    loop = frame.loop
+    return (
+        loop is not None
+        and loop.axis is turned.lanes
+        and frame.plan.extent(loop) == turned.across
+        and turned.outer in frame.positions
+    )
 
 
 def _turned_row(frame: Frame, turned: Turned) -> str:

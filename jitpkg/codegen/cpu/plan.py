@@ -186,7 +186,7 @@ DEAR = 12
 """What is worth a store and a load, in units of `ops.cost`."""
 
 LONGEST = 1 << 18
-"""Bytes of a row of values; they should stay in the second cache."""
+"""Bytes of all rows of values; they lie on the stack, and should stay in the second cache."""
 
 
 def _keep(body: Sequence[Statement], plan: Plan) -> None:
@@ -218,7 +218,8 @@ def _keep_for(earlier: Loop, later: Loop, plan: Plan) -> None:
                     roots.extend(operands(node))
     taken = plan.taken.setdefault(later, set())
     for node in dict.fromkeys(roots):
-        size = plan.extent(later) * node.dtype.itemsize
+        others = {each for nodes in plan.kept.values() for each in nodes} - {node}
+        size = sum(plan.extent(later) * each.dtype.itemsize for each in (node, *others))
         dear = both.get(node, 0) >= DEAR and node.dtype is not torch.bool
         if dear and node not in taken and size <= LONGEST:
             taken.add(node)
@@ -340,16 +341,19 @@ SHORTEST = 64
 """Rows from which on columns are worth blocks."""
 
 
-def is_columns(loop: Loop, plan: Plan) -> bool:
-    """Whether a loop in lanes is one over columns: all that is inside of it are long loops."""
+def bytes_of_columns(loop: Loop, plan: Plan) -> int | None:
+    """What a loop in lanes needs that runs over columns: all that is inside of it are long loops.
+
+    None where it is another kind of loop.
+    """
     inner = [each for each in loop.body if isinstance(each, Loop)]
     extent = plan.extent(loop)
     if not inner or extent < 4 * plan.lanes[loop]:
-        return False
+        return None
     if any(plan.extent(each) < SHORTEST for each in inner):
-        return False
+        return None
     states: list[Node] = [fold for each in inner for fold in each.folds]
     states += [node for each in inner for node in scans(each, plan.needed)]
     if any(node.dtype is torch.bool for node in states):
-        return False
-    return sum(16 * extent for _ in states) <= 4 * LONGEST
+        return None
+    return sum(16 * extent for _ in states)

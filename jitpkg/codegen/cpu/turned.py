@@ -10,55 +10,62 @@ from __future__ import annotations
 from jitpkg.codegen.cpu.arithmetic import constants, memory, suffix, vector
 from jitpkg.codegen.cpu.frame import Frame, Turned
 from jitpkg.codegen.cpu.memory import LINE, place
-from jitpkg.codegen.cpu.plan import WIDEST, Plan, offset, statements
+from jitpkg.codegen.cpu.plan import WIDEST, offset, statements
 from jitpkg.codegen.fusion.kernel import Compute, Loop
 from jitpkg.codegen.ir.nodes import Load
-
-MOST = 1 << 20
-"""Bytes of rows that are turned at a time; they should stay in the second cache."""
 
 
 def turned_loads(frame: Frame, loop: Loop) -> list[Turned]:
     """Those for which the rows of some iterations of `loop` are worth turning."""
     plan = frame.plan
-    found = []
     if frame.axis is not None or plan.extent(loop) < 4:
         return []
+    wanted: dict[Load, Loop] = {}
     for lanes in statements(loop.body):
         if not isinstance(lanes, Loop) or lanes not in plan.lanes:
             continue
         for statement in statements(lanes.body):
             if isinstance(statement, Compute):
                 for node in statement.nodes:
-                    if isinstance(node, Load) and node in plan.needed:
-                        made = _turned(frame, plan, loop, lanes, node)
-                        if made is not None and node not in frame.turned:
-                            frame.turned[node] = made
-                            found.append(made)
-    return found
+                    if not isinstance(node, Load) or node not in plan.needed or node in wanted:
+                        continue
+                    if _is_across(frame, loop, lanes, node):
+                        wanted[node] = lanes
+    # All of them fill a cache line at least.
+    high = max((LINE // load.dtype.itemsize for load in wanted), default=0)
+    found = [_turned(frame, loop, lanes, load, high) for load, lanes in wanted.items()]
+    return [each for each in found if each is not None]
 
 
-def _turned(frame: Frame, plan: Plan, loop: Loop, lanes: Loop, load: Load) -> Turned | None:
+def _is_across(frame: Frame, loop: Loop, lanes: Loop, load: Load) -> bool:
+    """Whether the next iteration of `loop` reads the next element, and the next lane a far one."""
+    if load in frame.turned or load.mask is not None or 0 in load.buffer.sizes:
+        return False
     whole = offset(load.buffer, load.index)
-    size, extent = load.dtype.itemsize, plan.extent(lanes)
-    if load.mask is not None or 0 in load.buffer.sizes:
-        return None
-    if whole.factor(loop.axis) != 1 or whole.factor(lanes.axis) in (-1, 0, 1) or extent < 8:
-        return None
-    for atom, _ in whole.terms:
-        if atom in (loop.axis, lanes.axis) or atom in frame.still:
-            continue
-        if atom not in frame.positions and atom not in frame.values:
-            return None  # something that an inner loop finds out
-    high = LINE // size
+    if whole.factor(loop.axis) != 1 or whole.factor(lanes.axis) in (-1, 0, 1):
+        return False
+    # Nothing else in the address may be found out by inner loops.
+    others = [atom for atom, _ in whole.terms if atom not in (loop.axis, lanes.axis)]
+    known = all(
+        atom in frame.still or atom in frame.positions or atom in frame.values for atom in others
+    )
+    return known and frame.plan.extent(lanes) >= 8
+
+
+def _turned(frame: Frame, loop: Loop, lanes: Loop, load: Load, high: int) -> Turned | None:
+    size, extent = load.dtype.itemsize, frame.plan.extent(lanes)
     row = -(-extent // WIDEST) * WIDEST + LINE // size  # so that they are in different cache sets
-    if len(frame.turned) * MOST + high * row * size > 2 * MOST:
+    if high * row * size > frame.room:
         return None
+    frame.room -= high * row * size
     name = f"%turned.{frame.w.fresh()}"
     frame.levels[0].before.append(
         f"  {name} = alloca [{high * row} x {memory(load.dtype)}], align 64"
     )
-    return Turned(load, loop.axis, lanes.axis, high, row, name, plan.extent(loop), extent)
+    iterations = frame.plan.extent(loop)
+    made = Turned(load, loop.axis, lanes.axis, high, row, name, iterations, extent)
+    frame.turned[load] = made
+    return made
 
 
 def fill(frame: Frame, turned: Turned, start: str) -> None:

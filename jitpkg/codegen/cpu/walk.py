@@ -13,7 +13,8 @@ from jitpkg.codegen.cpu.arithmetic import vector
 from jitpkg.codegen.cpu.casts import cast
 from jitpkg.codegen.cpu.folds import Fold, fold
 from jitpkg.codegen.cpu.frame import Frame
-from jitpkg.codegen.cpu.plan import is_columns, scans, statements
+from jitpkg.codegen.cpu.plan import bytes_of_columns, scans, statements
+from jitpkg.codegen.cpu.positions import compared_positions
 from jitpkg.codegen.cpu.scans import Running
 from jitpkg.codegen.cpu.turned import fill, turned_loads
 from jitpkg.codegen.fusion.kernel import Compute, Loop, Statement, Write
@@ -93,6 +94,10 @@ class Walk:
             case Load():
                 memory.load(frame, node)
             case Apply(op=op, args=args):
+                mask = compared_positions(frame, node)
+                if mask is not None:
+                    frame.define(node, mask, frame.width)
+                    return
                 lanes = max(frame.of(arg).lanes for arg in args)
                 texts = [frame.wide(arg, lanes) for arg in args]
                 if op == ops.CAST:
@@ -188,7 +193,9 @@ class Walk:
         frame.loop, frame.axis, frame.width = loop, loop.axis, lanes
         low, high, full = self.bounds(loop)
         state = [each.start() for _, each in carried]
-        if not carried and is_columns(loop, frame.plan):
+        needed = None if carried else bytes_of_columns(loop, frame.plan)
+        if needed is not None and needed <= frame.room:
+            frame.room -= needed
             self.in_columns(loop, low, high, full)
         else:
             if full:

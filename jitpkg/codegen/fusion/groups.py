@@ -401,16 +401,16 @@ _NEAR = 8
 def kernel_of(name: str, stores: Sequence[Store]) -> Kernel:
     """A kernel of these writes: loops over all their axes, those of folds outermost."""
     values = [node for store in stores for node in (*store.index, store.value)]
-    rows: set[Axis] = set()
     every: dict[Axis, None] = {}
     for store in stores:
         free = store.value.axes.union(*(at.axes for at in store.index))
         every.update(dict.fromkeys(sorted(free, key=lambda axis: axis.serial)))
     position = _positions(stores)
-    for node in below(*values):
-        if isinstance(node, Reduce) and node.axes != frozenset(every):
-            rows |= node.axes
-    order = sorted(every, key=lambda axis: (axis not in rows, position.get(axis, 0)))
+    # Inside of a loop that it does not depend on, a fold would be done again and again.
+    folds = (node for node in below(*values) if isinstance(node, Reduce))
+    rows = sorted({fold.axes & frozenset(every) for fold in folds}, key=len)
+    level = {axis: k for k, axes in reversed(list(enumerate(rows))) for axis in axes}
+    order = sorted(every, key=lambda axis: (level.get(axis, len(rows)), position.get(axis, 0)))
     outputs = tuple(dict.fromkeys(store.buffer for store in stores))
     inputs = dict.fromkeys(load.buffer for load in loads(*values) if load.buffer not in outputs)
     return Kernel(name, tuple(order), tuple(stores), tuple(inputs), outputs)

@@ -45,6 +45,11 @@ def _own_axes(kernel: Kernel) -> dict[Axis, Node]:
         fold: [node for node in below(fold.value) if isinstance(node, Reduce)] for fold in folds
     }
     names: dict[Axis, Node] = {}
+    place = {axis: k for k, axis in enumerate(kernel.axes)}
+
+    def is_inside(fold: Reduce, own: Axis) -> bool:
+        """Whether a fold may stand inside of the loop over one of the kernel's axes."""
+        return any(axis not in place or place[axis] > place[own] for axis in fold.axes)
 
     def renamed(axes: Iterable[Axis]) -> set[Node]:
         return {names.get(axis, axis) for axis in axes}
@@ -54,6 +59,7 @@ def _own_axes(kernel: Kernel) -> dict[Axis, Node]:
         for own in kernel.axes:
             taken = (
                 own.extent != axis.extent
+                or any(is_inside(fold, own) for fold in binding)
                 or any(own in renamed((*fold.value.axes, *fold.over)) for fold in binding)
                 or any(
                     axis in each.axes and own in renamed(each.over)

@@ -49,6 +49,11 @@ DEAD: Rows = [
     ("integer division", divided_in_vain, (N, X), "add floor_divide"),
 ]
 
+
+def shifted(x: Tensor) -> Any:
+    return x * (torch.arange(3) * 2) + (torch.arange(3.0) * 2)
+
+
 COMMON: Rows = [
     ("once", lambda x: x.exp() + x.exp(), (X,), "exp add"),
     ("twice removed", lambda x: (x + 1).sin() * (x + 1).sin(), (X,), "add sin mul"),
@@ -56,6 +61,13 @@ COMMON: Rows = [
     ("0.0 and -0.0", lambda x: x * 0.0 + x * -0.0, (X,), "mul mul add"),
     ("random", lambda x: torch.rand_like(x) + torch.rand_like(x), (X,), "rand_like rand_like add"),
     ("two results", lambda x: (x.exp(), x.exp()), (X,), "exp clone"),
+    (
+        "constants",
+        lambda x: x * (torch.arange(3) * 2) + (torch.arange(3) * 2),
+        (X,),
+        "constant mul add",
+    ),
+    ("constants of two types", shifted, (X,), "constant mul constant add"),
     ("items", lambda x: x.max(1)[0] + x.max(1).values, (X,), "max getitem add"),
     (
         "attention",

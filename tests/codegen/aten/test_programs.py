@@ -70,6 +70,12 @@ def views_of_what_is_made(x: Tensor) -> Any:
 
 
 @program(of(4, 4))
+def views_of_another_dtype(x: Tensor) -> Any:
+    y = x + 1
+    return y.view(torch.int32), x.view(torch.int16)[0], y.view(torch.int32) + 1
+
+
+@program(of(4, 4))
 def a_view_only(x: Tensor) -> Any:
     return (x * 2).t().unsqueeze(0)[:, 1:]
 
@@ -409,6 +415,41 @@ def test_inputs_that_come_to_share_memory() -> None:
     expected = program(z[:4], z[2:])
     z = torch.ones(6)
     assert torch.equal(compiled(z[:4], z[2:]), expected)
+
+
+def test_inputs_without_elements_share_nothing() -> None:
+    def program(x: Tensor, y: Tensor, z: Tensor) -> Any:
+        y.zero_()
+        z.add_(1)
+        return x[..., ::2], x.squeeze(), z * 2
+
+    backend = OpByOp()
+    x, z = torch.zeros(1, 0), torch.ones(3)
+    backend.assert_same(program, x, x.detach(), z)
+    backend.assert_same(program, z[:0], z[:0], z)
+    assert not backend.declined
+
+
+def test_random_streams_are_set_back_when_an_op_fails() -> None:
+    """Then the original code runs, and fails itself."""
+
+    def program(x: Tensor, at: Tensor) -> Tensor:
+        y = F.dropout(x, 0.5)
+        x.add_(1)
+        return y[at]
+
+    backend = OpByOp()
+    compiled = jitpkg.compile(program, backend=backend)
+    compiled(torch.zeros(3), torch.tensor([0, 2]))
+    found = []
+    for function in (program, compiled):
+        torch.manual_seed(0)
+        x = torch.zeros(3)
+        with pytest.raises(IndexError):
+            function(x, torch.tensor([0, 7]))
+        found.append((x.tolist(), torch.rand(3).tolist()))
+    assert backend.prepared
+    assert found[0] == found[1]
 
 
 def test_nothing_is_written_when_an_op_fails() -> None:

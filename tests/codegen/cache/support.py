@@ -4,6 +4,7 @@ import hashlib
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
@@ -53,3 +54,15 @@ def output_of(program: str, *arguments: object, under: tuple[str, ...] = ()) -> 
 
 def own_files(directory: Path) -> set[str]:
     return {file.name for file in directory.iterdir()}
+
+
+def failing(code: int, when: Callable[[str, int], bool]) -> Callable[..., int]:
+    """`os.open` that fails as a disk does."""
+
+    def opens(name: str, flags: int, *rest: int, **where: int) -> int:
+        if when(str(name), flags):
+            raise OSError(code, os.strerror(code), name)
+        return os_open(name, flags, *rest, **where)
+
+    os_open = os.open
+    return opens

@@ -18,7 +18,7 @@ import pytest
 
 from jitpkg.codegen.cache import KernelCache, folder
 from jitpkg.errors import JitpkgWarning
-from tests.codegen.cache.support import data_of, key_of, output_of, own_files, started
+from tests.codegen.cache.support import data_of, failing, key_of, output_of, own_files, started
 
 ALL = range(20)
 
@@ -238,18 +238,6 @@ def in_memory_after_one_warning(cache: KernelCache, text: str) -> None:
     assert warning.category is JitpkgWarning
     assert re.search(text, str(warning.message))
     assert all(cache.get(key_of(k)) == data_of(k) for k in ALL)
-
-
-def failing(code: int, when: Callable[[str, int], bool]) -> Callable[..., int]:
-    """`os.open` that fails as a disk does."""
-
-    def opens(name: str, flags: int, *rest: int, **where: int) -> int:
-        if when(str(name), flags):
-            raise OSError(code, os.strerror(code), name)
-        return os_open(name, flags, *rest, **where)
-
-    os_open = os.open
-    return opens
 
 
 @pytest.mark.parametrize("code", [errno.EROFS, errno.EACCES, errno.ENOSPC, errno.EDQUOT, errno.EIO])

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from jitpkg.codegen.aten.passes.constants import constant
 from jitpkg.codegen.aten.purity import is_random, name_of
 
 
@@ -22,7 +23,7 @@ def share_common(graph: fx.Graph) -> int:
     for node in graph.nodes:
         if node.op != "call_function" or is_random(node):
             continue
-        if node.target is not getitem and not name_of(node):
+        if node.target is not getitem and node.target != constant and not name_of(node):
             continue
         key = (node.target, _key(node.args), _key(node.kwargs))
         first = seen.setdefault(key, node)
@@ -44,7 +45,10 @@ def _key(value: Any) -> Hashable:
             return tuple, tuple(map(_key, value))
         case dict():
             return dict, tuple((name, _key(each)) for name, each in value.items())
-        case complex() | torch.Tensor() | slice():
+        case torch.Tensor():  # of a constant: there are none besides
+            data = value.contiguous().flatten().view(torch.uint8).tolist()
+            return value.dtype, value.shape, value.stride(), bytes(data)
+        case complex() | slice():
             return id(value)
         case _:
             return type(value), value
