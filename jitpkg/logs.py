@@ -29,6 +29,12 @@ def _graphs(event: events.Event) -> str | None:
     return f"{event.entry}: graph of {ops}; backend {_ms(event.seconds)}\n{code}"
 
 
+def _kernels(event: events.Event) -> str | None:
+    if not isinstance(event, events.KernelCompiled):
+        return None
+    return f"{event.name}: kernel; printed and compiled in {_ms(event.seconds)}\n{event.text}"
+
+
 def _guards(event: events.Event) -> str | None:
     if not isinstance(event, events.EntryAdded):
         return None
@@ -73,6 +79,7 @@ TOPICS: Mapping[str, Formatter] = MappingProxyType(
     {
         "graphs": _graphs,
         "guards": _guards,
+        "kernels": _kernels,
         "entries": _entries,
         "breaks": _breaks,
         "recompiles": _recompiles,

@@ -36,7 +36,7 @@ def branch(x):
 def records(caplog: pytest.LogCaptureFixture, topics: str) -> list[logging.LogRecord]:
     logging.getLogger("jitpkg").addHandler(caplog.handler)
     jitpkg.set_logs(topics)
-    compiled = jitpkg.compile(branch)
+    compiled = jitpkg.compile(branch, backend="jitpkg" if "kernels" in topics else "eager")
     compiled(torch.ones(3))
     compiled(torch.ones(4))
     return [record for record in caplog.records if record.name.startswith("jitpkg.")]
@@ -45,6 +45,7 @@ def records(caplog: pytest.LogCaptureFixture, topics: str) -> list[logging.LogRe
 SAID = {
     "graphs": "branch#0: graph of 2 ops; backend",
     "guards": "\n  x: float32[3]",
+    "kernels": "out0[] = sum(in0[i] for i < 3)",
     "entries": "if not tensors_same(x): break",
     "breaks": "B103: a branch depends on a tensor's data",
     "recompiles": "branch: compiled again, because\n  x has size 4 in dim 0; built for 3",

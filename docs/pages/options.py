@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 import re
 import textwrap
+from itertools import takewhile
 
 import torch
 
@@ -26,6 +27,7 @@ def clipped(x, limit):
 TOPIC_MEANINGS = {
     "graphs": "Each graph that a backend has compiled, as the code that `torch.fx` prints.",
     "guards": "What each new entry assumes, in words.",
+    "kernels": "Each kernel of the backend `jitpkg`: what it computes, and its LLVM IR.",
     "entries": "The generated Python function of each entry: guards, call of the graph, results.",
     "breaks": "Each graph break, when a trace meets it: what, where, why, what to do.",
     "recompiles": "Why no entry fitted a call, for each entry; and when the limit is reached.",
@@ -238,11 +240,15 @@ def _mode_rows() -> list[str]:
 def _log_sections() -> list[str]:
     sections = []
     for topic in TOPICS:
-        compiled = jitpkg.compile(clipped)
+        backend = "jitpkg" if topic == "kernels" else "eager"
+        compiled = jitpkg.compile(clipped, backend=backend)
         lines = logged(topic, lambda: [compiled(torch.ones(n), 1) for n in (3, 4)])  # noqa: B023
         shown = scrubbed(lines[0 if topic != "bytecode" else -1])
         if topic == "bytecode":
             shown = "\n".join([*shown.splitlines()[:14], "…"])
+        if topic == "kernels":  # the rest differs from one processor to the other
+            head, *text = shown.splitlines()
+            shown = "\n".join([head, *takewhile(lambda line: line.startswith(";"), text), "…"])
         if topic == "entries":
             first, _, rest = shown.partition("def entry(")
             shown = f"{first}def entry(x, limit, …):\n" + rest.partition("):\n")[2]
