@@ -164,3 +164,20 @@ def test_random_numbers_are_eager_s() -> None:
         want = noisy(x)
         torch.manual_seed(seed)
         torch.testing.assert_close(compiled(x), want)
+
+
+@pytest.mark.parametrize("part", [False, True])
+def test_index_out_of_range_in_what_is_not_used_is_an_error_too(part: bool) -> None:
+    def pick(table: Tensor, index: Tensor) -> Tensor:
+        picked = F.embedding(index, table) * 2
+        return picked[0] + 1 if part else table + 1
+
+    compiled = jitpkg.compile(pick, backend="jitpkg")
+    table = torch.randn(4, 3)
+    torch.testing.assert_close(
+        compiled(table, torch.tensor([0, 3])), pick(table, torch.tensor([0, 3]))
+    )
+    with pytest.raises(IndexError):
+        pick(table, torch.tensor([0, 4]))
+    with pytest.raises(IndexError):
+        compiled(table, torch.tensor([0, 4]))

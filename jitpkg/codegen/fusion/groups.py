@@ -22,6 +22,7 @@ from jitpkg.codegen.ir.nodes import (
     Apply,
     Axis,
     Buffer,
+    Checked,
     Definition,
     Load,
     Node,
@@ -134,9 +135,11 @@ class _Fusion:
 
     def _define(self, item: Definition) -> None:
         buffer = item.buffer
+        expanded = self._expanded(item)
+        if self._may_fail_unseen(expanded):
+            self.needed.add(buffer)
         if not self.readers.get(buffer) and buffer not in self.needed:
             return  # nobody wants it
-        expanded = self._expanded(item)
         if buffer not in self.needed and self._is_read_through(expanded):
             self.inlined[buffer] = expanded
             return
@@ -144,6 +147,13 @@ class _Fusion:
             self.inlined[buffer] = expanded
             return
         self._root(expanded)
+
+    def _may_fail_unseen(self, item: Definition) -> bool:
+        """Whether the tensor has elements with indices out of data that no reader computes."""
+        return _checks(item.value) and not any(
+            isinstance(reader, Definition) and _reads_wholly(reader, item.buffer)
+            for reader in self.readers.get(item.buffer, ())
+        )
 
     def _expanded(self, item: Definition) -> Definition:
         """With the values of inlined tensors, if that does not become too large."""
@@ -258,7 +268,7 @@ class _Fusion:
             ):
                 continue
             (member,) = group.members
-            if _scans(member.value):
+            if _scans(member.value) or _checks(member.value):
                 continue
             value = self.builder.substitute(item.value, {}, {buffer: member})
             nodes = below(value)
@@ -497,6 +507,25 @@ def _is_row_by_row(values: Sequence[Node]) -> bool:
 def _is_prefix(axes: frozenset[Axis], over: Sequence[Axis]) -> bool:
     count = len(axes & frozenset(over))
     return frozenset(over[:count]) <= axes
+
+
+def _checks(value: Node) -> bool:
+    return any(isinstance(node, Checked) for node in below(value))
+
+
+def _reads_wholly(item: Definition, buffer: Buffer) -> bool:
+    """Whether a load of a buffer goes over all of its elements."""
+    for load in loads(item.value):
+        axes = [at for at, size in zip(load.index, load.buffer.sizes, strict=True) if size != 1]
+        sizes = [size for size in load.buffer.sizes if size != 1]
+        if (
+            load.buffer is buffer
+            and load.mask is None
+            and len(set(axes)) == len(axes)
+            and [at.extent if isinstance(at, Axis) else None for at in axes] == sizes
+        ):
+            return True
+    return False
 
 
 def _scans(*values: Node) -> bool:

@@ -134,6 +134,7 @@ def _addr(
 
 
 def _cross(k: Lowering, a: Tensor, b: Tensor, *, dim: int = -1) -> Tensor:
+    """ATen rounds the products of a narrow dtype."""
     sizes = k.common_sizes([a, b])
     dim = dim_of(dim, len(sizes))
     require(len(sizes) == a.rank == b.rank and a.sizes[dim] == b.sizes[dim] == 3, "no vectors")
@@ -146,7 +147,8 @@ def _cross(k: Lowering, a: Tensor, b: Tensor, *, dim: int = -1) -> Tensor:
             index = [place if d == dim else i for d, i in enumerate(at)]
             return k.operand(x, index, common)
 
-        return part(a, 1) * part(b, 2) - part(a, 2) * part(b, 1)
+        first, second = part(a, 1) * part(b, 2), part(a, 2) * part(b, 1)
+        return first.cast(common).cast(first.dtype) - second.cast(common).cast(first.dtype)
 
     return k.define(sizes, common, element)
 
