@@ -120,6 +120,8 @@ def main(given: Sequence[str]) -> None:
     if not arguments.no_compile:
         compilers[THEIRS] = "torch.compile"
     print(rounds.platform_line(arguments.backend))
+    with fresh.caches() as caches:  # compiles the package's modules
+        fresh.first_call("tiny", compilers[OURS], caches)
     chains, stacks, running = (CHAINS, LAYERS, RUN_LENGTHS)
     if arguments.quick:
         chains, stacks, running = chains[:3], stacks[:3], running[:1]
