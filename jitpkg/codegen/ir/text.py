@@ -47,7 +47,7 @@ def axis_names(axes: Sequence[Axis]) -> dict[Axis, str]:
 
 def text_of(definition: Definition) -> str:
     """Lines, one for each value that is used more than once, and then the element."""
-    names = axis_names(_all_axes(definition.axes, (definition.value,)))
+    names = axis_names(all_axes(definition.axes, (definition.value,)))
     index = ", ".join(names[axis] for axis in definition.axes)
     lines, root = lines_of(definition.value, names)
     head = f"{definition.buffer}[{index}] : {short(definition.dtype)}{list(definition.sizes)}"
@@ -61,7 +61,7 @@ def text_of_store(store: Store, names: Mapping[Axis, str]) -> list[str]:
     return [*lines, f"{store.buffer}[{index}] {sign} {root}"]
 
 
-def _all_axes(first: Sequence[Axis], values: Sequence[Node]) -> list[Axis]:
+def all_axes(first: Sequence[Axis], values: Sequence[Node]) -> list[Axis]:
     axes = dict.fromkeys(first)
     for node in below(*values):
         if isinstance(node, Axis):
