@@ -36,7 +36,8 @@ def branch(x):
 def records(caplog: pytest.LogCaptureFixture, topics: str) -> list[logging.LogRecord]:
     logging.getLogger("jitpkg").addHandler(caplog.handler)
     jitpkg.set_logs(topics)
-    compiled = jitpkg.compile(branch, backend="jitpkg" if "kernels" in topics else "eager")
+    kernels = topics in ("kernels", "all")
+    compiled = jitpkg.compile(branch, backend="jitpkg" if kernels else "eager")
     compiled(torch.ones(3))
     compiled(torch.ones(4))
     return [record for record in caplog.records if record.name.startswith("jitpkg.")]

@@ -45,6 +45,12 @@ def moments(x: Tensor) -> Any:
     return x.mean(0), x.var(1), x.sum()
 
 
+def rows_of_columns(x: Tensor) -> Any:
+    centred = (x.reshape(ROWS, 1, COLUMNS) - x.mean()).expand(ROWS, 2, COLUMNS)
+    positive = torch.relu(centred - centred.mean((0, 2), keepdim=True))
+    return positive, positive.mean(2)
+
+
 def joined(x: Tensor, w: Tensor) -> Any:
     return torch.cat([x, x.flip(0) * w], 1).relu()
 
@@ -64,6 +70,7 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[[], list[Tensor]], int, int]
     "cross entropy": (cross_entropy, lambda: [torch.randint(0, COLUMNS, (ROWS,))], 1, 0),
     "linear": (linear, lambda: [row()], 1, 2),
     "moments": (moments, list, 3, 0),
+    "rows of columns": (rows_of_columns, list, 1, 0),
     "joined": (joined, lambda: [row()], 1, 0),
     "running sums": (lambda x: (x.cumsum(0), x.cumsum(1)), list, 2, 0),
 }
