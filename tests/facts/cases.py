@@ -216,7 +216,12 @@ CASES = [
         case("layer_norm", facts(layout, dtype), (4,), weight, weight, call=F.layer_norm)
         for layout in ("matrix", "cube", "turned cube", "row")
         for dtype in FLOATS
-        for weight in (None, of(4))
+        for weight in (None, of(4), of(4, dtype=dtype))
+    ),
+    *(
+        case("group_norm", facts("images", dtype), 3, weight, weight, call=F.group_norm)
+        for dtype in FLOATS
+        for weight in (None, of(3, dtype=dtype))
     ),
     case("rms_norm", M, (4,), of(4), call=F.rms_norm),
     case("group_norm", IMAGES, 3, of(3), of(3), call=F.group_norm),
@@ -383,6 +388,7 @@ CASES = [
         for reduction in ("none", "mean", "sum")
     ),
     case("cross_entropy", M, I64, of(4), call=F.cross_entropy, label_smoothing=0.1),
+    case("cross_entropy", facts("matrix", torch.bfloat16), I64, call=F.cross_entropy),
     case("concatenate", [M, M], call=torch.concatenate),
     case("add", M, M, call=torch.add, alpha=2),
     case("sub", M, facts("row", torch.int64), call=torch.sub, alpha=0.5),

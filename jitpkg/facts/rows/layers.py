@@ -150,7 +150,7 @@ def adaptive_pool(func: Any, args: Any, kwargs: Any) -> Any:
 
 def layer_norm(func: Any, args: Any, kwargs: Any) -> Any:
     x, normalized, weight, bias, _ = args
-    sure(x.dtype in _FULL)
+    sure(x.is_floating_point())
     lead = x.dim() - len(normalized)
     sure(lead >= 0 and list(x.shape[lead:]) == list(normalized))
     for t in tensors((weight, bias)):
@@ -171,7 +171,7 @@ def batch_norm(func: Any, args: Any, kwargs: Any) -> Any:
 
 def group_norm(func: Any, args: Any, kwargs: Any) -> Any:
     x, weight, bias, batch, channels, _, groups, _ = args
-    sure(x.dtype in _FULL and lies_in_order(x) and x.numel() > 0)
+    sure(x.is_floating_point() and lies_in_order(x) and x.numel() > 0)
     for t in tensors((weight, bias)):
         sure(t.dtype is x.dtype and tuple(t.shape) == (channels,))
     sure(channels % groups == 0)
@@ -184,7 +184,7 @@ _FULL = (torch.float32, torch.float64)
 
 def nll_loss(func: Any, args: Any, kwargs: Any) -> Any:
     x, target, weight, reduction, _ = args
-    sure(x.dtype in _FULL and x.dim() == 2 and target.dtype is torch.int64)
+    sure(x.is_floating_point() and x.dim() == 2 and target.dtype is torch.int64)
     sure(tuple(target.shape) == (x.shape[0],))
     sure(weight is None or (weight.dtype is x.dtype and tuple(weight.shape) == (x.shape[1],)))
     size = () if reduction else (x.shape[0],)
