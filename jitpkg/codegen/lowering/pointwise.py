@@ -120,10 +120,14 @@ def _addcdiv(k: Lowering, x: Tensor, a: Tensor, b: Tensor, *, value: Scalar = 1)
     return k.pointwise(lambda s, p, q: s + _scaled(k, p, value) / q, [x, a, b])
 
 
+_ROUNDED = "ATen rounds a narrow dtype in the middle, where a difference is taken"
+
+
 def _addr(
     k: Lowering, x: Tensor, a: Tensor, b: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1
 ) -> Tensor:
     """Plus an outer product. What is multiplied by 0 is not looked at."""
+    require(x.dtype not in ops.NARROW, _ROUNDED)
     require(a.rank == 1 and b.rank == 1 and promoted([x, a, b]) is not torch.bool, "no vectors")
     column = k.define([a.sizes[0], 1], a.dtype, lambda i, j: a.get(i))
     added = k.pointwise(lambda p, q: _scaled(k, p * q, alpha), [column, b])
@@ -355,6 +359,8 @@ def _sinc(x: Expr) -> Expr:
 
 
 def _logit(k: Lowering, x: Tensor, eps: float | None = None) -> Tensor:
+    require(x.dtype not in ops.NARROW, _ROUNDED)
+
     def element(v: Expr) -> Expr:
         if eps is not None:
             low, high = v.of(eps), v.of(1 - eps)

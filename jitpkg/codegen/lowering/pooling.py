@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from jitpkg.codegen.ir import ops
 from jitpkg.codegen.ir.builder import INDEX
 from jitpkg.codegen.lowering.expression import Expr
 from jitpkg.codegen.lowering.indexing import scattered
@@ -408,6 +409,7 @@ def _bilinear(
 ) -> Tensor:
     rank = len(counts)
     require(x.rank == rank + 2 and x.numel > 0 and x.dtype.is_floating_point, "no image")
+    require(x.dtype not in ops.NARROW, "ATen rounds the weights of a narrow dtype")
     wide = computed_in(x.dtype)
     given = [*scales, *(None,) * rank][:rank]
 
