@@ -349,9 +349,7 @@ class Dispatcher:
             self._failed(error, options)
             return region.native(arguments)
         finally:
-            leave_modes()  # there were none: `obstacle` says so
-            self._building = False
-            self._lock.release()
+            self._end_of_building()
         if entry is None:
             return region.native(arguments)
         if changed and (self.keeps_frame or looks):
@@ -361,6 +359,11 @@ class Dispatcher:
         if self.keeps_frame and entry.exit not in (RETURN, *region.exits):
             return region.native(arguments)
         return self._first_run(entry, region, arguments, options)
+
+    def _end_of_building(self) -> None:
+        leave_modes()  # there were none: `obstacle` says so
+        self._building = False
+        self._lock.release()
 
     def _first_run(
         self, entry: Entry, region: Region, arguments: tuple[object, ...], options: config.Options

@@ -1,5 +1,6 @@
 """`jitpkg.cache`, and `python -m jitpkg cache`."""
 
+import importlib
 import json
 import os
 import subprocess
@@ -11,9 +12,15 @@ from pathlib import Path
 import pytest
 
 import jitpkg
-from jitpkg import cli
 from jitpkg.codegen import cache as store
 from tests.codegen.cache.support import key_of
+
+
+def main(arguments: list[str]) -> None:
+    """The command, without the import hook, which comes with its module."""
+    cli = importlib.import_module("jitpkg.cli")
+    importlib.import_module("jitpkg.auto").uninstall()
+    cli.main(arguments)
 
 
 @pytest.fixture
@@ -51,14 +58,14 @@ def test_what_is_kept_is_removed(place: Path) -> None:
 
 
 def test_the_command_shows_it(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    cli.main(["cache"])
+    main(["cache"])
     assert capsys.readouterr().out.splitlines() == [
         f"directory  {place}",
         "files      0",
         "size       0 KiB of at most 512.0 MiB",
     ]
     three(place)
-    cli.main(["cache", "info"])
+    main(["cache", "info"])
     lines = capsys.readouterr().out.splitlines()
     assert lines[1:3] == ["files      3", "size       24 KiB of at most 512.0 MiB"]
     assert lines[3].startswith("last used  2")
@@ -67,7 +74,7 @@ def test_the_command_shows_it(place: Path, capsys: pytest.CaptureFixture[str]) -
 
 def test_the_command_shows_it_as_json(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     three(place)
-    cli.main(["cache", "--json"])
+    main(["cache", "--json"])
     found = json.loads(capsys.readouterr().out)
     newest = datetime.fromisoformat(found.pop("newest"))
     assert abs(newest - datetime.now(UTC)) < timedelta(minutes=5)
@@ -89,7 +96,7 @@ def test_the_command_removes_it(
     place: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], text: str
 ) -> None:
     three(place)
-    cli.main(["cache", *arguments])
+    main(["cache", *arguments])
     assert capsys.readouterr().out == text.format(place)
     assert jitpkg.cache.info().files == 0
 
@@ -97,11 +104,11 @@ def test_the_command_removes_it(
 def test_a_directory_that_is_not_private(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     three(place)
     place.chmod(0o777)
-    cli.main(["cache"])
+    main(["cache"])
     text = f"others may write into {place} (its mode is 0777)"
     assert capsys.readouterr().out == f"directory  {place}\nnot used   {text}\n"
     with pytest.raises(SystemExit, match="The cache cannot be cleared: others may write into"):
-        cli.main(["cache", "clear"])
+        main(["cache", "clear"])
     assert (place / key_of(0)).exists()
 
 
@@ -129,6 +136,6 @@ def test_other_commands_are_refused(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
-        cli.main(arguments)
+        main(arguments)
     assert ended.value.code == 2
     assert repr(arguments[-1]) in capsys.readouterr().err or arguments[-1] == "x"

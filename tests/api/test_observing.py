@@ -86,6 +86,7 @@ def test_exceptions_form_a_tree() -> None:
         "InvalidArgument",
         "NotCompilable",
         "BackendError",
+        "NativeError",
         "IncorrectResult",
         "InternalError",
         "GraphBreak",
