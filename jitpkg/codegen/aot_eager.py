@@ -13,7 +13,7 @@ from torch import fx
 from torch._functorch.aot_autograd import aot_module_simplified
 from torch._functorch.partitioners import default_partition
 
-from jitpkg.codegen.functional import Compiled, through_aot
+from jitpkg.codegen.functional import Compiled, boxed, through_aot
 
 
 def aot_eager(gm: fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
@@ -26,10 +26,10 @@ def _compile(
 ) -> Callable[..., Any]:
     def op_by_op(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         compiled.note(gm)
-        return _boxed(gm)
+        return boxed(gm.forward)
 
     def backward(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
-        return compiled.backward.runs(gm, _boxed)
+        return compiled.backward.runs(gm, lambda part: boxed(part.forward))
 
     function: Callable[..., Any] = aot_module_simplified(
         gm,
@@ -40,15 +40,3 @@ def _compile(
         keep_inference_input_mutations=False,
     )
     return function
-
-
-def _boxed(aten: fx.GraphModule) -> Callable[[list[Any]], Any]:
-    """A function that takes its arguments out of a list, so that they can be freed."""
-
-    def run(arguments: list[Any]) -> Any:
-        given = tuple(arguments)
-        arguments.clear()
-        return aten.forward(*given)
-
-    run._boxed_call = True  # type: ignore[attr-defined]
-    return run

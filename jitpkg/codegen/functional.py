@@ -23,9 +23,9 @@ from torch._guards import TracingContext, tracing
 from torch.autograd import forward_ad
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from jitpkg import events, listing
-from jitpkg.codegen.partial_backward import PartialBackward
-from jitpkg.codegen.straight_line import straight_line
+from jitpkg import listing
+from jitpkg.codegen.declined import as_it_is
+from jitpkg.codegen.partial_backward import PartialBackward, Run
 from jitpkg.codegen.varying import Varying
 from jitpkg.errors import BackendError
 from jitpkg.facts import fake
@@ -59,6 +59,18 @@ class Compiled:
             metadata.dynamic_outputs = False  # it would write an attribute on each result
 
 
+def boxed(function: Function) -> Run:
+    """A function that takes its arguments out of a list, so that they can be freed."""
+
+    def run(arguments: list[Any]) -> Any:
+        given = tuple(arguments)
+        arguments.clear()
+        return function(*given)
+
+    run._boxed_call = True  # type: ignore[attr-defined]
+    return run
+
+
 Compile = Callable[[fx.GraphModule, list[torch.Tensor], Compiled], Function]
 """Hands a graph to AOTAutograd, with inputs that have no data."""
 
@@ -85,12 +97,12 @@ def _functional(
 ) -> Function:
     why = _obstacle(gm, inputs)
     if why is not None:
-        return _as_it_is(backend, gm, why)
+        return as_it_is(backend, gm, why)
     context = TracingContext(fakes.mode)
     try:
         compiled = Compiled(random_before=_random_ops_of(gm, inputs))
     except Exception as error:  # eager code may refuse it, too
-        return _as_it_is(backend, gm, f"{type(error).__name__}: {error}")
+        return as_it_is(backend, gm, f"{type(error).__name__}: {error}")
     try:
         with _unnoticed(), tracing(context), _settings():
             before = listing.texts_of_fx()
@@ -98,7 +110,7 @@ def _functional(
     except Exception as error:
         if compiled.is_aten or fakes.varies:
             raise
-        return _as_it_is(backend, gm, f"{type(error).__name__}: {error}")
+        return as_it_is(backend, gm, f"{type(error).__name__}: {error}")
     metadata: Any = context.fw_metadata
     why = "nothing being known of what it writes to" if metadata is None else None
     if metadata is not None and _sharing(inputs) and any(map(_is_written, metadata.input_info)):
@@ -110,7 +122,7 @@ def _functional(
     if compiled.random < compiled.random_before:
         why = _NOT_DRAWN
     if why is not None:
-        return _as_it_is(backend, gm, why)
+        return as_it_is(backend, gm, why)
     metadata.bw_donated_idxs = []  # freed early, they would forbid backward(retain_graph=True)
     metadata.dynamic_saved_tensors_idxs = {}  # the same attribute, on what is saved
     function = compiled.backward.watched(function, metadata)
@@ -222,12 +234,6 @@ _RANDOM = """
     gumbel attention lstm gru rnn fractional binomial sample
 """.split()
 """What is in the names of ops that draw from a random stream."""
-
-
-def _as_it_is(backend: str, gm: fx.GraphModule, why: str) -> Function:
-    name = type(gm).__name__
-    events.STREAM.emit(events.Declined(name, backend, why))
-    return straight_line(name, gm.graph)
 
 
 def _copy(gm: fx.GraphModule) -> fx.GraphModule:

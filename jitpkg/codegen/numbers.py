@@ -11,6 +11,9 @@ from torch import fx
 
 Function = Callable[..., Any]
 
+MOST = 8
+"""There are so many compilations of a graph; for other sizes it runs as it is."""
+
 
 def of_some(function: Function, kept: Sequence[int], count: int) -> Function:
     """A function of all inputs that takes those at some positions."""

@@ -13,18 +13,18 @@ from typing import Any
 
 from torch import fx
 
-from jitpkg import config, events, native
+from jitpkg import config, native
 from jitpkg.codegen.aten.by_size import BySize
 from jitpkg.codegen.aten.prepare import prepare
 from jitpkg.codegen.aten.runtime import op_by_op, runtime
 from jitpkg.codegen.aten.simplify import simplify
 from jitpkg.codegen.cache.objects import object_code
 from jitpkg.codegen.compiler import Maker, compile_graph
+from jitpkg.codegen.declined import as_it_is
 from jitpkg.codegen.interpreted import Interpreted
 from jitpkg.codegen.launch import CpuKernels
 from jitpkg.codegen.lowering.table import NotLowered
 from jitpkg.codegen.options import Options, WithOptions
-from jitpkg.codegen.straight_line import straight_line
 from jitpkg.marks import VARIES
 from jitpkg.messages import warn
 
@@ -37,7 +37,7 @@ def compile_graph_module(
     """Compile a graph of torch functions to kernels."""
     maker, why = _maker()
     if maker is None:
-        return _as_it_is(gm, why)
+        return as_it_is("jitpkg", gm, why)
     if any(dims != frozenset() for dims in gm.meta.get(VARIES) or ()):
         compile_ = partial(_of_one_size, maker=maker, options=options)
         return BySize(gm, compile_).compiled(example_inputs)
@@ -56,7 +56,7 @@ def _of_one_size(gm: fx.GraphModule, inputs: list[Any], maker: Maker, options: O
     try:
         compiled = compile_graph(prepared.name, prepared.graph, maker, options)
     except NotLowered as error:
-        return _as_it_is(gm, str(error))
+        return as_it_is("jitpkg", gm, str(error))
     except Exception as error:
         if config.current().raises:
             raise
@@ -73,12 +73,6 @@ def _maker() -> tuple[Maker | None, str]:
         return Interpreted(), ""
     why = native.start(object_code)
     return (CpuKernels(), "") if why is None else (None, why)
-
-
-def _as_it_is(gm: fx.GraphModule, why: str) -> Function:
-    name = type(gm).__name__
-    events.STREAM.emit(events.Declined(name, "jitpkg", why))
-    return straight_line(name, gm.graph)
 
 
 def _through_aot(gm: fx.GraphModule, inputs: list[Any], maker: Maker, options: Options) -> Function:

@@ -14,12 +14,11 @@ from torch.utils import _pytree as pytree
 
 from jitpkg import events
 from jitpkg.codegen.compiler import Maker, compile_graph
-from jitpkg.codegen.functional import Compiled, through_aot
+from jitpkg.codegen.functional import Compiled, boxed, through_aot
 from jitpkg.codegen.lowering.table import NotLowered
 from jitpkg.codegen.options import Options
+from jitpkg.codegen.partial_backward import Run
 from jitpkg.facts.tensor import TensorFacts, facts_of
-
-Run = Callable[[list[Any]], Any]
 
 
 def through_kernels(
@@ -32,10 +31,10 @@ def through_kernels(
     ) -> Callable[..., Any]:
         def forward(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Run:
             compiled.note(gm)
-            return _boxed(gm, maker, options)
+            return _compiled(gm, maker, options)
 
         def backward(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Run:
-            return compiled.backward.runs(gm, lambda part: _boxed(part, maker, options))
+            return compiled.backward.runs(gm, lambda part: _compiled(part, maker, options))
 
         function: Callable[..., Any] = aot_module_simplified(
             gm,
@@ -50,21 +49,13 @@ def through_kernels(
     return through_aot("jitpkg", gm, inputs, compile_)
 
 
-def _boxed(aten: fx.GraphModule, maker: Maker, options: Options) -> Run:
-    """A function that takes its arguments out of a list, so that they can be freed."""
+def _compiled(aten: fx.GraphModule, maker: Maker, options: Options) -> Run:
     try:
         function = compile_graph(type(aten).__name__, _with_facts(aten), maker, options).function
     except NotLowered as error:
         events.STREAM.emit(events.Declined(type(aten).__name__, "jitpkg", str(error)))
         function = aten.forward
-
-    def run(arguments: list[Any]) -> Any:
-        given = tuple(arguments)
-        arguments.clear()
-        return function(*given)
-
-    run._boxed_call = True  # type: ignore[attr-defined]
-    return run
+    return boxed(function)
 
 
 def _with_facts(aten: fx.GraphModule) -> fx.Graph:

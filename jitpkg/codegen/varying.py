@@ -13,14 +13,11 @@ from typing import Any
 import torch
 from torch import fx
 
-from jitpkg.codegen.numbers import key_of, of_some, with_numbers
+from jitpkg.codegen.numbers import MOST, key_of, of_some, with_numbers
 from jitpkg.codegen.straight_line import straight_line
 from jitpkg.facts import fake
 
 Function = Callable[..., Any]
-
-MOST = 8
-"""There are so many compilations of a graph; for other sizes it runs as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +39,11 @@ class Varying:
         gm: fx.GraphModule,
         dims: Sequence[frozenset[int] | None],
         compile_: Callable[[fx.GraphModule, list[Any], fake.Fakes], Function],
-        *,
-        as_symbols: bool = True,
     ) -> None:
         self._gm = gm
         self._dims = dims
         self._compile = compile_
-        self._as_symbols = as_symbols
+        self._as_symbols = True
         self._made: tuple[_Compilation, ...] = ()
         self._failed = False
         self._as_it_is = straight_line(type(gm).__name__, gm.graph)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-
-import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from torch import Tensor
 
 from jitpkg.codegen.own import own
@@ -14,17 +11,10 @@ from jitpkg.testing import Comparison
 from jitpkg.testing.strategies import aliasing_tensors, dtypes
 from tests.codegen.aten.support import HOW
 from tests.codegen.aten.test_random_programs import Program, programs
+from tests.codegen.examples import examples
 
-MANY = int(os.environ.get("JITPKG_TEST_EXAMPLES", "0"))
 
-
-@pytest.mark.timeout(120 + 5 * MANY)
-@settings(
-    max_examples=MANY or 100,
-    deadline=None,
-    derandomize=not MANY,
-    suppress_health_check=list(HealthCheck),
-)
+@examples(100)
 @given(
     programs,
     aliasing_tensors(

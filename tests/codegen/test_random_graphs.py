@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -15,6 +13,7 @@ from torch import Tensor
 
 from jitpkg.testing import Comparison, call
 from jitpkg.testing.strategies import aliasing_tensors, dtypes, shapes, tensors
+from tests.codegen.examples import examples
 
 Op = Callable[[Tensor, Tensor], Tensor]
 
@@ -125,16 +124,7 @@ def inputs_of_sizes(draw: DrawFn) -> list[list[Tensor]]:
     ]
 
 
-MANY = int(os.environ.get("JITPKG_TEST_EXAMPLES", "0"))
-
-
-@pytest.mark.timeout(120 + 5 * MANY)
-@settings(
-    max_examples=MANY or 12,
-    deadline=None,
-    derandomize=not MANY,
-    suppress_health_check=list(HealthCheck),
-)
+@examples(12)
 @given(chains, inputs_of_sizes(), st.booleans())
 def test_chains_of_sizes_that_vary(chain: Chain, inputs: list[list[Tensor]], dynamic: bool) -> None:
     same = Comparison(

@@ -9,13 +9,10 @@ from typing import Any
 import torch
 from torch import fx
 
-from jitpkg.codegen.numbers import key_of, of_some, with_numbers
+from jitpkg.codegen.numbers import MOST, key_of, of_some, with_numbers
 from jitpkg.codegen.straight_line import straight_line
 
 Function = Callable[..., Any]
-
-MOST = 8
-"""There are so many compilations of a graph; for other sizes it runs as it is."""
 
 
 class BySize:

@@ -9,7 +9,7 @@ from jitpkg.codegen.cpu.plan import Plan, offset, plan, scans
 from jitpkg.codegen.cpu.walk import Walk
 from jitpkg.codegen.fusion.kernel import Compute, Loop, Schedule
 from jitpkg.codegen.ir import legality
-from jitpkg.codegen.ir.nodes import Axis, Buffer, Store
+from jitpkg.codegen.ir.nodes import Axis, Buffer, Store, written
 from jitpkg.codegen.ir.text import all_axes, axis_names, text_of_store
 
 GRAIN = 32768
@@ -27,8 +27,7 @@ def llvm_of(schedule: Schedule, host: Host, name: str = "kernel") -> str:
     kernel = schedule.kernel
     for store in kernel.stores:
         legality.check_store(store, kernel.axes)
-    values = [node for store in kernel.stores for node in (*store.index, store.value)]
-    names = axis_names(all_axes(kernel.axes, values))
+    names = axis_names(all_axes(kernel.axes, written(kernel.stores)))
     lines = [f"; {kernel.name}: " + ", ".join(f"{names[a]} < {a.extent}" for a in kernel.axes)]
     for store in kernel.stores:
         lines.extend(f";   {line}" for line in text_of_store(store, names))

@@ -31,6 +31,7 @@ from jitpkg.codegen.ir.nodes import (
     Store,
     below,
     loads,
+    written,
 )
 
 
@@ -114,7 +115,6 @@ class _Fusion:
         self.sizes: dict[Buffer, int] = {}
         self.groups: list[_Group] = []
         self.maker: dict[Buffer, _Group] = {}
-        self.roots: dict[Buffer, Definition] = {}
         self.last_in_order: _Group | None = None
         for item in items:
             for buffer in _reads(item):
@@ -136,21 +136,19 @@ class _Fusion:
     def _define(self, item: Definition) -> None:
         buffer = item.buffer
         expanded = self._expanded(item)
-        if self._may_fail_unseen(expanded):
+        nodes = below(expanded.value)
+        if self._may_fail_unseen(expanded, nodes):
             self.needed.add(buffer)
         if not self.readers.get(buffer) and buffer not in self.needed:
             return  # nobody wants it
-        if buffer not in self.needed and self._is_read_through(expanded):
-            self.inlined[buffer] = expanded
-            return
-        if isinstance(expanded.value, Load) and buffer not in self.needed:
+        if buffer not in self.needed and self._is_read_through(expanded, nodes):
             self.inlined[buffer] = expanded
             return
         self._root(expanded)
 
-    def _may_fail_unseen(self, item: Definition) -> bool:
+    def _may_fail_unseen(self, item: Definition, nodes: Sequence[Node]) -> bool:
         """Whether the tensor has elements with indices out of data that no reader computes."""
-        return _checks(item.value) and not any(
+        return _has(nodes, Checked) and not any(
             isinstance(reader, Definition) and _reads_wholly(reader, item.buffer)
             for reader in self.readers.get(item.buffer, ())
         )
@@ -158,16 +156,16 @@ class _Fusion:
     def _expanded(self, item: Definition) -> Definition:
         """With the values of inlined tensors, if that does not become too large."""
         used = [load.buffer for load in loads(item.value) if load.buffer in self.inlined]
-        size = 1 + sum(self.sizes[buffer] for buffer in used) + len(below(item.value))
+        own = len(below(item.value))
+        size = 1 + own + sum(self.sizes[buffer] for buffer in used)
         if size > self.limits.nodes:
-            size = self._cut(item, used)
+            size = 1 + own + self._cut(own, used)
         value = self.builder.substitute(item.value, {}, self.inlined) if used else item.value
         self.sizes[item.buffer] = size
         return Definition(item.buffer, item.axes, value)
 
-    def _cut(self, item: Definition, used: Sequence[Buffer]) -> int:
-        """Put the largest of what is read into memory, until the rest is small."""
-        own = len(below(item.value))
+    def _cut(self, own: int, used: Sequence[Buffer]) -> int:
+        """Put the largest of what is read into memory until the rest is small; the rest's size."""
         left = sorted(set(used), key=lambda buffer: self.sizes[buffer])
         while left and own + sum(self.sizes[buffer] for buffer in left) > self.limits.nodes:
             buffer = left.pop()
@@ -176,15 +174,14 @@ class _Fusion:
                 self.inlined[buffer] = definition  # a view: to store it would gain nothing
                 break
             self._root(definition)
-        return 1 + own + sum(self.sizes[buffer] for buffer in left)
+        return sum(self.sizes[buffer] for buffer in left)
 
-    def _is_read_through(self, item: Definition) -> bool:
-        nodes = below(item.value)
-        if _scans(item.value):
+    def _is_read_through(self, item: Definition, nodes: Sequence[Node]) -> bool:
+        if _has(nodes, Scan):
             return False
-        if isinstance(item.value, Load) or not any(isinstance(node, Load) for node in nodes):
+        if isinstance(item.value, Load) or not _has(nodes, Load):
             return True  # a view, or made of nothing
-        if any(isinstance(node, Reduce) for node in nodes):
+        if _has(nodes, Reduce):
             return False
         if len(self.readers[item.buffer]) == 1:
             return True
@@ -209,17 +206,14 @@ class _Fusion:
         group.reads |= reads
         self._add_before(group, reads)
         self.maker[item.buffer] = group
-        self.roots[item.buffer] = item
 
     def _call(self, item: Opaque | Scattered) -> None:
         group = _Group(len(self.groups), opaque=item)
         self.groups.append(group)
-        reads = set(_reads(item))
         if isinstance(item, Scattered):
-            item = self._scattered(item)
-            group.opaque = item
-            reads = set(_reads(item)) - {item.buffer}
-        self._add_before(group, reads)
+            group.opaque = item = self._scattered(item)
+        group.reads.update(_reads(item))
+        self._add_before(group, group.reads)
         if isinstance(item, Opaque) and item.in_order:
             if self.last_in_order is not None:
                 group.before |= self.last_in_order.before | 1 << self.last_in_order.number
@@ -232,9 +226,8 @@ class _Fusion:
         values = self.builder.substituted((*item.store.index, item.store.value), {}, self.inlined)
         index, value = values[:-1], values[-1]
         combine = item.store.combine
-        if combine is not None:  # once for each position of axes that nothing depends on any more
-            used = value.axes.union(*(at.axes for at in index))
-            value = self.builder.reduce(combine, value, [a for a in item.axes if a not in used])
+        if combine is not None:
+            value = self.builder.folded_over_idle(combine, value, index, item.axes)
         store = Store(item.buffer, index, value, combine)
         start = self.builder.substitute(item.start.value, {}, self.inlined)
         return Scattered(
@@ -268,7 +261,7 @@ class _Fusion:
             ):
                 continue
             (member,) = group.members
-            if _scans(member.value) or _checks(member.value):
+            if _has(below(member.value), Scan, Checked):
                 continue
             value = self.builder.substitute(item.value, {}, {buffer: member})
             nodes = below(value)
@@ -359,7 +352,7 @@ class _Fusion:
                 return False
         value = self.builder.substitute(item.value, {}, inside) if inside else item.value
         values = [value, *(member.value for member in group.members)]
-        return _is_row_by_row(values) and not _scans(*values)
+        return _is_row_by_row(values) and not _has(below(*values), Scan)
 
     # 3. Kernels
 
@@ -368,8 +361,7 @@ class _Fusion:
         done = 0
         left = list(self.groups)
         while left:
-            ready = [group for group in left if group.before & ~done == 0]
-            group = ready[0]
+            group = next(group for group in left if group.before & ~done == 0)
             left.remove(group)
             done |= 1 << group.number
             found.extend(self._made(group))
@@ -397,9 +389,7 @@ class _Fusion:
         return kernel_of(f"fused_{names}"[:_LONGEST_NAME], stores)
 
     def _is_read_outside(self, buffer: Buffer, group: _Group) -> bool:
-        return any(buffer in other.reads for other in self.groups if other is not group) or any(
-            buffer in _reads(other.opaque) for other in self.groups if other.opaque is not None
-        )
+        return any(buffer in other.reads for other in self.groups if other is not group)
 
 
 _LONGEST_NAME = 60
@@ -410,7 +400,7 @@ _NEAR = 8
 
 def kernel_of(name: str, stores: Sequence[Store]) -> Kernel:
     """A kernel of these writes: loops over all their axes, those of folds outermost."""
-    values = [node for store in stores for node in (*store.index, store.value)]
+    values = written(stores)
     every: dict[Axis, None] = {}
     for store in stores:
         free = store.value.axes.union(*(at.axes for at in store.index))
@@ -444,7 +434,7 @@ def _kernels_of_scatter(item: Scattered, number: int) -> list[Kernel | Opaque]:
     return [first, kernel_of(f"kernel{number}", [item.store])]
 
 
-def _reads(item: Item | None) -> tuple[Buffer, ...]:
+def _reads(item: Item) -> tuple[Buffer, ...]:
     match item:
         case Definition(value=value):
             return tuple(dict.fromkeys(load.buffer for load in loads(value)))
@@ -453,8 +443,6 @@ def _reads(item: Item | None) -> tuple[Buffer, ...]:
             return tuple(dict.fromkeys(load.buffer for load in found))
         case Opaque(reads=reads):
             return tuple(dict.fromkeys(reads))
-        case _:
-            return ()
 
 
 def _running(item: Definition) -> frozenset[Axis]:
@@ -509,8 +497,8 @@ def _is_prefix(axes: frozenset[Axis], over: Sequence[Axis]) -> bool:
     return frozenset(over[:count]) <= axes
 
 
-def _checks(value: Node) -> bool:
-    return any(isinstance(node, Checked) for node in below(value))
+def _has(nodes: Iterable[Node], *kinds: type[Node]) -> bool:
+    return any(isinstance(node, kinds) for node in nodes)
 
 
 def _reads_wholly(item: Definition, buffer: Buffer) -> bool:
@@ -526,10 +514,6 @@ def _reads_wholly(item: Definition, buffer: Buffer) -> bool:
         ):
             return True
     return False
-
-
-def _scans(*values: Node) -> bool:
-    return any(isinstance(node, Scan) for node in below(*values))
 
 
 def _most_folded(nodes: Iterable[Node]) -> int:

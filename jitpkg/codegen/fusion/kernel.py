@@ -55,8 +55,3 @@ class Schedule:
 
     kernel: Kernel
     body: tuple[Statement, ...]
-    vector: Axis | None
-    """The axis whose positions are computed side by side: they lie consecutively in most of the
-    memory that is read and written. None where everything is one element."""
-    parallel: Axis | None
-    """The outermost axis, where its iterations do not depend on each other."""

@@ -11,8 +11,17 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from jitpkg.codegen.fusion.kernel import Compute, Kernel, Loop, Schedule, Statement, Write
 from jitpkg.codegen.ir.builder import Builder
-from jitpkg.codegen.ir.nodes import Axis, Const, Load, Node, Reduce, Scan, Store, below, operands
-from jitpkg.codegen.ir.ranges import Linear
+from jitpkg.codegen.ir.nodes import (
+    Axis,
+    Const,
+    Node,
+    Reduce,
+    Scan,
+    Store,
+    below,
+    operands,
+    written,
+)
 
 
 def schedule(kernel: Kernel, builder: Builder) -> Schedule:
@@ -20,16 +29,12 @@ def schedule(kernel: Kernel, builder: Builder) -> Schedule:
     kernel = _with_shared_axes(_with_scans_inside(kernel), builder)
     kernel = _renamed(kernel, _own_axes(kernel), builder)
     body = _Nest(kernel.axes).block(kernel.stores, 0, frozenset())
-    return Schedule(kernel, body, _vector(kernel), kernel.axes[0] if kernel.axes else None)
-
-
-def _values_of(kernel: Kernel) -> list[Node]:
-    return [node for store in kernel.stores for node in (*store.index, store.value)]
+    return Schedule(kernel, body)
 
 
 def _with_scans_inside(kernel: Kernel) -> Kernel:
     """The axes of running folds innermost: a loop then carries one number, not a row of them."""
-    along = {node.along for node in below(*_values_of(kernel)) if isinstance(node, Scan)}
+    along = {node.along for node in below(*written(kernel.stores)) if isinstance(node, Scan)}
     axes = tuple(sorted(kernel.axes, key=lambda axis: axis in along))
     return Kernel(kernel.name, axes, kernel.stores, kernel.inputs, kernel.outputs)
 
@@ -40,7 +45,7 @@ def _own_axes(kernel: Kernel) -> dict[Axis, Node]:
 
     Nothing may be substituted into what comes out.
     """
-    folds = [node for node in below(*_values_of(kernel)) if isinstance(node, Reduce)]
+    folds = [node for node in below(*written(kernel.stores)) if isinstance(node, Reduce)]
     inner = {
         fold: [node for node in below(fold.value) if isinstance(node, Reduce)] for fold in folds
     }
@@ -78,7 +83,7 @@ def _with_shared_axes(kernel: Kernel, builder: Builder) -> Kernel:
 
     A fold inside the value of another has axes of its own.
     """
-    values = _values_of(kernel)
+    values = written(kernel.stores)
     depth: dict[Node, int] = {}
     renamed: dict[Axis, Node] = {}
     shared: dict[tuple[int, tuple[int, ...]], tuple[Axis, ...]] = {}
@@ -96,7 +101,7 @@ def _renamed(kernel: Kernel, names: Mapping[Axis, Node], builder: Builder) -> Ke
     names = {axis: to for axis, to in names.items() if axis is not to}
     if not names:
         return kernel
-    new = iter(builder.substituted(_values_of(kernel), names))
+    new = iter(builder.substituted(written(kernel.stores), names))
     stores = tuple(
         Store(s.buffer, tuple(next(new) for _ in s.index), next(new), s.combine)
         for s in kernel.stores
@@ -117,7 +122,7 @@ class _Nest:
         given = frozenset(self._axes[:depth])
         inner = [store for store in stores if not _axes_of(store) <= given]
         here = [store for store in stores if store not in inner]
-        roots = [node for store in stores for node in (*store.index, store.value)]
+        roots = written(stores)
         statements, known = self._values(_outermost(roots, given, known), given, known)
         statements.extend(Write(store) for store in here)
         if inner:
@@ -254,30 +259,4 @@ def _groups(folds: Sequence[Reduce]) -> list[tuple[Reduce, ...]]:
 
 
 def _scans(stores: Sequence[Store], axis: Axis, known: frozenset[Node]) -> Iterable[Scan]:
-    values = [node for store in stores for node in (*store.index, store.value)]
-    return (n for n in below(*values) if isinstance(n, Scan) and n.along is axis)
-
-
-def _vector(kernel: Kernel) -> Axis | None:
-    """The axis along which most of what is read and written lies consecutively."""
-    votes: dict[Axis, int] = {}
-    values = [node for store in kernel.stores for node in (*store.index, store.value)]
-    for node in below(*values):
-        if isinstance(node, Load):
-            _vote(votes, node.index, node.buffer.strides, 1)
-    for store in kernel.stores:
-        _vote(votes, store.index, store.buffer.strides, 2)
-    candidates = [axis for axis, count in votes.items() if count > 0 and axis.extent > 1]
-    order = {axis: k for k, axis in enumerate(kernel.axes)}
-    return max(candidates, key=lambda a: (votes[a], order.get(a, len(order))), default=None)
-
-
-def _vote(
-    votes: dict[Axis, int], index: Sequence[Node], strides: Sequence[int], weight: int
-) -> None:
-    whole = Linear((), 0)
-    for at, stride in zip(index, strides, strict=True):
-        whole = whole.plus(Linear.of(at).times(stride))
-    for atom, factor in whole.terms:
-        if isinstance(atom, Axis):
-            votes[atom] = votes.get(atom, 0) + (weight if factor == 1 else 0)
+    return (n for n in below(*written(stores)) if isinstance(n, Scan) and n.along is axis)

@@ -23,6 +23,7 @@ from jitpkg.codegen.ir.nodes import (
     Store,
     below,
     operands,
+    written,
 )
 from jitpkg.codegen.ir.ranges import Linear
 
@@ -87,7 +88,7 @@ class Normaliser:
             axes = tuple(k.axis(n) for n in buffer.sizes)
             value = k.load(line, [self._offset(axes, buffer)])
             definitions[buffer] = Definition(buffer, axes, value)
-        values = [node for store in kernel.stores for node in (*store.index, store.value)]
+        values = written(kernel.stores)
         new = iter(k.substituted(values, {}, definitions))
         stores = []
         for store in kernel.stores:
@@ -189,7 +190,7 @@ class Normaliser:
     def _rewritten(self, stores: tuple[Store, ...], axes: Mapping[Axis, Node]) -> tuple[Store, ...]:
         if not axes:
             return stores
-        values = [node for store in stores for node in (*store.index, store.value)]
+        values = written(stores)
         new = iter(self._builder.substituted(values, axes))
         return tuple(
             Store(s.buffer, tuple(next(new) for _ in s.index), next(new), s.combine) for s in stores
@@ -197,7 +198,7 @@ class Normaliser:
 
 
 def _nodes(stores: Iterable[Store]) -> list[Node]:
-    return below(*(node for store in stores for node in (*store.index, store.value)))
+    return below(*written(stores))
 
 
 def _divided(stores: tuple[Store, ...], axes: tuple[Axis, ...]) -> Iterator[tuple[Axis, int]]:

@@ -21,7 +21,6 @@ from jitpkg.codegen.ir.nodes import (
     Reduce,
     Scan,
     below,
-    contiguous,
     operands,
 )
 from jitpkg.codegen.ir.ranges import Linear, range_of
@@ -293,6 +292,14 @@ class Builder:
         )
         return made
 
+    def folded_over_idle(
+        self, op: str, value: Node, index: Sequence[Node], axes: Iterable[Axis]
+    ) -> Node:
+        """What is combined at an index over all of `axes`: once for each position of those that
+        neither the value nor the index depends on."""
+        used = value.axes.union(*(at.axes for at in index))
+        return self.reduce(op, value, [axis for axis in axes if axis not in used])
+
     def scan(self, op: str, value: Node, along: Axis) -> Node:
         if op not in ops.SCANS or value.dtype not in ops.REDUCTIONS[op].allowed:
             raise IllegalNode(f"a running {op} of {value.dtype} is not in the table")
@@ -404,12 +411,6 @@ class Builder:
                 case _:
                     done[node] = self._rebuilt(node, done, {})
         return done[value]
-
-    def define(self, name: str, axes: Sequence[Axis], value: Node) -> Definition:
-        """A tensor whose elements lie in order."""
-        sizes = tuple(axis.extent for axis in axes)
-        buffer = Buffer(name, value.dtype, sizes, contiguous(sizes))
-        return Definition(buffer, tuple(axes), value)
 
 
 def _is_narrowed(value: Node, dtype: torch.dtype) -> bool:

@@ -8,7 +8,7 @@ Nodes are made by a `Builder` only, which makes equal nodes one object.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -168,10 +168,6 @@ def loads(*roots: Node) -> list[Load]:
     return [node for node in below(*roots) if isinstance(node, Load)]
 
 
-def contiguous(sizes: Sequence[Extent]) -> tuple[Extent, ...]:
-    """The strides of a tensor whose elements lie in order."""
-    step, strides = 1, []
-    for size in reversed(sizes):
-        strides.append(step)
-        step *= max(size, 1)
-    return tuple(reversed(strides))
+def written(stores: Iterable[Store]) -> list[Node]:
+    """The values that stores write, and the places: a kernel computes what is below these."""
+    return [node for store in stores for node in (*store.index, store.value)]

@@ -49,9 +49,15 @@ def sum_(
     *,
     dtype: torch.dtype | None = None,
 ) -> Tensor:
+    return _total(k, "sum", x, dims, keepdim, dtype)
+
+
+def _total(
+    k: Lowering, op: str, x: Tensor, dims: Dims, keepdim: bool, dtype: torch.dtype | None
+) -> Tensor:
     dtype = summed_in(x.dtype) if dtype is None else dtype
-    require(dtype is not torch.bool, "a sum of truths as one")
-    folded = k.fold("sum", _in(k, x, dtype), dims_of(dims, x.rank), keepdim=keepdim)
+    require(dtype is not torch.bool, f"a {op} of truths as one")
+    folded = k.fold(op, _in(k, x, dtype), dims_of(dims, x.rank), keepdim=keepdim)
     return k.cast(folded, dtype)
 
 
@@ -100,10 +106,7 @@ def _prod(
     *,
     dtype: torch.dtype | None = None,
 ) -> Tensor:
-    dtype = summed_in(x.dtype) if dtype is None else dtype
-    require(dtype is not torch.bool, "a product of truths as one")
-    folded = k.fold("prod", _in(k, x, dtype), dims_of(dim, x.rank), keepdim=keepdim)
-    return k.cast(folded, dtype)
+    return _total(k, "prod", x, dim, keepdim, dtype)
 
 
 def _prod_all(k: Lowering, x: Tensor, *, dtype: torch.dtype | None = None) -> Tensor:

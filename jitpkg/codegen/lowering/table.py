@@ -15,10 +15,11 @@ import torch
 
 from jitpkg.codegen.ir import ops
 from jitpkg.codegen.ir.builder import INDEX, Builder
-from jitpkg.codegen.ir.nodes import Axis, Buffer, Const, Definition, Load, Node, Store, contiguous
+from jitpkg.codegen.ir.nodes import Axis, Buffer, Const, Definition, Load, Node, Store
 from jitpkg.codegen.lowering.expression import Expr, Number
 from jitpkg.codegen.lowering.promotion import computed_in, promoted
 from jitpkg.facts import layout
+from jitpkg.facts.tensor import contiguous_stride
 
 CPU = torch.device("cpu")
 
@@ -61,7 +62,7 @@ class Tensor:
             case Load(buffer=buffer, index=own, mask=None) if own == self.axes:
                 return self.builder.load(buffer, tuple(index), mask)
             case _:
-                buffer = Buffer("", self.dtype, self.sizes, contiguous(self.sizes))
+                buffer = Buffer("", self.dtype, self.sizes, contiguous_stride(self.sizes))
                 return self.builder.at(Definition(buffer, self.axes, self.value), index, mask)
 
     def get(self, *index: Expr | int, where: Expr | None = None) -> Expr:
@@ -118,9 +119,8 @@ class Scattered:
         """The update, which is combined once for each position of axes that nothing depends on."""
         if self.combine is None:
             return self.update
-        used = self.update.axes.union(*(at.axes for at in self.index))
-        idle = [axis for axis in self.over if axis not in used]
-        return self.base.builder.reduce(self.combine, self.update, idle)
+        builder = self.base.builder
+        return builder.folded_over_idle(self.combine, self.update, self.index, self.over)
 
 
 Scalar = Number

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
 from jitpkg.testing.strategies import aliasing_tensors, dtypes
 from tests.codegen.aten.support import OpByOp
+from tests.codegen.examples import examples
 
 Op = Callable[[Tensor, Tensor], Tensor]
 
@@ -108,16 +107,8 @@ programs = st.builds(
     st.lists(numbers, min_size=1, max_size=4).map(tuple),
 )
 
-MANY = int(os.environ.get("JITPKG_TEST_EXAMPLES", "0"))
 
-
-@pytest.mark.timeout(120 + 5 * MANY)
-@settings(
-    max_examples=MANY or 100,
-    deadline=None,
-    derandomize=not MANY,
-    suppress_health_check=list(HealthCheck),
-)
+@examples(100)
 @given(
     programs,
     aliasing_tensors(

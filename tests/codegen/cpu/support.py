@@ -19,7 +19,8 @@ from jitpkg.codegen.fusion.loops import schedule
 from jitpkg.codegen.fusion.normal import Normaliser
 from jitpkg.codegen.ir import interpreter
 from jitpkg.codegen.ir.builder import Builder
-from jitpkg.codegen.ir.nodes import Buffer, Definition, Store, contiguous
+from jitpkg.codegen.ir.nodes import Buffer, Definition, Store
+from jitpkg.facts.tensor import contiguous_stride
 
 needs_llvm = pytest.mark.skipif(
     importlib.util.find_spec("llvmlite") is None, reason="llvmlite is not installed"
@@ -37,7 +38,9 @@ def buffer(
     dtype: torch.dtype = torch.float32,
     strides: Sequence[int] | None = None,
 ) -> Buffer:
-    return Buffer(name, dtype, sizes, contiguous(sizes) if strides is None else tuple(strides))
+    return Buffer(
+        name, dtype, sizes, contiguous_stride(sizes) if strides is None else tuple(strides)
+    )
 
 
 def run(

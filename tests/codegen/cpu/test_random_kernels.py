@@ -11,8 +11,9 @@ from jitpkg.codegen.cpu.host import Host
 from jitpkg.codegen.fusion.groups import kernel_of
 from jitpkg.codegen.ir import interpreter, legality
 from jitpkg.codegen.ir.builder import Builder
-from jitpkg.codegen.ir.nodes import Axis, Buffer, Definition, Node, Store, contiguous
+from jitpkg.codegen.ir.nodes import Axis, Buffer, Definition, Node, Store
 from jitpkg.codegen.lowering.table import Lowering
+from jitpkg.facts.tensor import contiguous_stride
 from tests.codegen.cpu.support import buffer, check, host, needs_llvm, run
 
 pytestmark = needs_llvm
@@ -187,7 +188,7 @@ def test_scatter(data: st.DataObject) -> None:
         own = [torch.randperm(height, generator=seed)[:rows] for _ in range(columns)]
         draw.memory[places].copy_(torch.stack(own, 1))
     value = b.load(draw.buffer((rows, columns), dtype), (i, j))
-    out = Buffer("out", dtype, (height, columns), contiguous((height, columns)))
+    out = Buffer("out", dtype, (height, columns), contiguous_stride((height, columns)))
     store = Store(out, (at, j), value, combine)
     start = torch.arange(height * columns).view(height, columns).remainder(3).to(dtype)
     wanted, found = start.clone(), start.clone()

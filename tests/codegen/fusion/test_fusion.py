@@ -1,11 +1,8 @@
 """Random programs of definitions: fused, in normal form, they are what they were one by one."""
 
-import os
-
 import hypothesis.strategies as st
-import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from jitpkg.codegen.fusion.groups import Limits, Opaque, fuse
 from jitpkg.codegen.fusion.kernel import Compute, Kernel, Loop, Statement, Write
@@ -19,10 +16,11 @@ from jitpkg.codegen.ir.nodes import (
     Const,
     Definition,
     Node,
-    contiguous,
     operands,
 )
 from jitpkg.codegen.lowering.table import Lowering, Tensor
+from jitpkg.facts.tensor import contiguous_stride
+from tests.codegen.examples import examples
 
 F32 = torch.float32
 
@@ -35,8 +33,8 @@ class Program:
         self.k = Lowering(self.b)
         self.draw = draw
         self.inputs = [
-            Buffer("x", F32, sizes, contiguous(sizes)),
-            Buffer("t", F32, sizes, tuple(reversed(contiguous(tuple(reversed(sizes)))))),
+            Buffer("x", F32, sizes, contiguous_stride(sizes)),
+            Buffer("t", F32, sizes, tuple(reversed(contiguous_stride(tuple(reversed(sizes)))))),
             Buffer("row", F32, sizes[-1:], (1,)),
         ]
         self.known: list[Buffer] = list(self.inputs)
@@ -46,7 +44,9 @@ class Program:
         return self.k.of_buffer(self.draw.draw(st.sampled_from(self.known)))
 
     def add(self, made: Tensor) -> None:
-        buffer = Buffer(f"v{len(self.items)}", made.dtype, made.sizes, contiguous(made.sizes))
+        buffer = Buffer(
+            f"v{len(self.items)}", made.dtype, made.sizes, contiguous_stride(made.sizes)
+        )
         definition = Definition(buffer, made.axes, made.value)
         legality.check(definition)
         self.items.append(definition)
@@ -100,16 +100,7 @@ class Program:
                 pass
 
 
-MANY = int(os.environ.get("JITPKG_TEST_EXAMPLES", "0"))
-
-
-@pytest.mark.timeout(120 + 5 * MANY)
-@settings(
-    max_examples=MANY or 150,
-    deadline=None,
-    derandomize=not MANY,
-    suppress_health_check=list(HealthCheck),
-)
+@examples(150)
 @given(
     draw=st.data(),
     sizes=st.sampled_from([(3, 4), (2, 3, 4), (1, 5), (4, 1), (0, 3), (7,)]),

@@ -7,13 +7,14 @@ from jitpkg.codegen.fusion.kernel import Kernel, Loop, Statement
 from jitpkg.codegen.fusion.loops import schedule
 from jitpkg.codegen.ir import interpreter, legality
 from jitpkg.codegen.ir.builder import Builder, IllegalNode
-from jitpkg.codegen.ir.nodes import Apply, Buffer, Definition, Node, Store, contiguous
+from jitpkg.codegen.ir.nodes import Apply, Buffer, Definition, Node, Store
 from jitpkg.codegen.ir.text import text_of
 from jitpkg.codegen.lowering.table import Lowering
+from jitpkg.facts.tensor import contiguous_stride
 
 
 def buffer(name: str, *sizes: int, dtype: torch.dtype = torch.float32) -> Buffer:
-    return Buffer(name, dtype, sizes, contiguous(sizes))
+    return Buffer(name, dtype, sizes, contiguous_stride(sizes))
 
 
 def softmax(b: Builder, x: Buffer, dim: int) -> Definition:

@@ -10,9 +10,10 @@ from torch._ops import OpOverload
 
 from jitpkg.codegen.ir import interpreter, legality
 from jitpkg.codegen.ir.builder import Builder
-from jitpkg.codegen.ir.nodes import Buffer, Definition, contiguous
+from jitpkg.codegen.ir.nodes import Buffer, Definition
 from jitpkg.codegen.lowering.calls import lower
 from jitpkg.codegen.lowering.table import Lowering, Scattered, Tensor
+from jitpkg.facts.tensor import contiguous_stride
 
 TOLERANCE = {
     torch.float64: (1e-7, 1e-7),
@@ -44,7 +45,7 @@ class Call:
 
     def value(self, made: Tensor | Scattered) -> torch.Tensor:
         """What the interpreter makes of a result."""
-        buffer = Buffer("out", made.dtype, made.sizes, contiguous(made.sizes))
+        buffer = Buffer("out", made.dtype, made.sizes, contiguous_stride(made.sizes))
         if isinstance(made, Tensor):
             definition = Definition(buffer, made.axes, made.value)
             legality.check(definition)

@@ -1,0 +1,17 @@
+"""Graphs that a backend leaves as they are."""
+
+from __future__ import annotations
+
+from types import FunctionType
+
+from torch import fx
+
+from jitpkg import events
+from jitpkg.codegen.straight_line import straight_line
+
+
+def as_it_is(backend: str, gm: fx.GraphModule, why: str) -> FunctionType:
+    """The graph op by op, as the backend `eager` runs it; an event says why."""
+    name = type(gm).__name__
+    events.STREAM.emit(events.Declined(name, backend, why))
+    return straight_line(name, gm.graph)
