@@ -312,9 +312,7 @@ def _put(frame: Frame, write: Store, pointer: str, value: str) -> None:
         assert combine is not None
         wide = torch.float32 if dtype in ops.NARROW else dtype
         a, own = frame.arithmetic(wide, 1), frame.arithmetic(dtype, 1)
-        old = of_memory(
-            frame, frame.w.op(f"load {element}, ptr {pointer}, align {size}"), dtype, 1
-        )
+        old = of_memory(frame, frame.w.op(f"load {element}, ptr {pointer}, align {size}"), dtype, 1)
         new = of_memory(frame, value, dtype, 1)
         both = rows(wide)[combine](a, cast(own, old, wide), cast(own, new, wide))
         value = to_memory(frame, cast(a, both, dtype), dtype, 1)

@@ -85,9 +85,7 @@ class Walk:
         pointer = w.op(f"getelementptr {element}, ptr {frame.rows[node]}, i64 {at}")
         if taken:
             raw = memory.row(frame, pointer, node.dtype, None)
-            frame.define(
-                node, memory.of_memory(frame, raw, node.dtype, frame.width), frame.width
-            )
+            frame.define(node, memory.of_memory(frame, raw, node.dtype, frame.width), frame.width)
         else:
             kind = vector(element, frame.width)
             value = frame.wide(node, frame.width)
@@ -107,7 +105,10 @@ class Walk:
                 lanes = max(frame.of(arg).lanes for arg in args)
                 texts = [frame.wide(arg, lanes) for arg in args]
                 if op == ops.CAST:
-                    a, low = frame.arithmetic(args[0].dtype, lanes), low_half_of(args[0], frame.low_halves)
+                    a, low = (
+                        frame.arithmetic(args[0].dtype, lanes),
+                        low_half_of(args[0], frame.low_halves),
+                    )
                     found = cast(a, texts[0], node.dtype, low)
                 else:
                     kind = args[1].dtype if op == "where" else args[0].dtype
