@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from jitpkg.codegen.cpu import memory
 from jitpkg.codegen.cpu.frame import Frame, Numbers
 from jitpkg.codegen.cpu.host import Host
@@ -24,10 +26,10 @@ def llvm_of(schedule: Schedule, host: Host, name: str = "kernel") -> str:
 
 
 def printed(
-    schedule: Schedule, host: Host, name: str = "kernel"
+    schedule: Schedule, host: Host, name: str = "kernel", given: Iterable[int] = ()
 ) -> tuple[str, tuple[int, ...]]:
     """The text of a module with `i32 @name(ptr of each input, ptr of each output, i64 ...)`, and
-    which numbers that vary it is to be given behind the tensors.
+    which numbers that vary it is to be given behind the tensors: `given` are the first of them.
 
     It returns 0, or 1 where an index out of the data is out of range.
 
@@ -42,6 +44,8 @@ def printed(
     for store in kernel.stores:
         lines.extend(f";   {line}" for line in text_of_store(store, names))
     function = _Function(host, schedule, name)
+    for number in given:
+        function.given.place(number)
     text = "\n".join([*lines, *function.lines(), ""])
     return text, tuple(function.given)
 

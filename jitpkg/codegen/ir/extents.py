@@ -8,7 +8,7 @@ Types say int for both.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 import torch
@@ -16,6 +16,9 @@ import torch
 from jitpkg.facts import sizes
 from jitpkg.facts.sizes import Comparison, Size
 from jitpkg.facts.symbolic import Decisions, length
+
+SYMBOL = "symbol"
+"""The key in the `meta` of a graph's placeholder that is a symbol."""
 
 
 class Symbolic:
@@ -185,3 +188,20 @@ def at_least(a: Any, b: Any) -> bool:
 def value_of(length: Any, symbols: Mapping[str, int]) -> int:
     """What a length is where the symbols have these values."""
     return length.size.value(symbols) if isinstance(length, Symbolic) else int(length)
+
+
+def symbols_of(lengths: Iterable[Any]) -> tuple[int, ...]:
+    """The symbols in these, each once, as lengths."""
+    found: dict[int, None] = {}
+    for length in lengths:
+        if isinstance(length, Symbolic):
+            for symbol in length.size.symbols():
+                found[symbolic(Size((((symbol,), 1),)), length.decisions)] = None
+    return tuple(found)
+
+
+def text_of(length: Any) -> str:
+    """An expression of its symbols' names, in Python."""
+    if not isinstance(length, Symbolic):
+        return repr(length)
+    return length.size.text({symbol.name: symbol.name for symbol in length.size.symbols()})
