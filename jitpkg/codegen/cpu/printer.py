@@ -122,7 +122,10 @@ class _Function:
     def _entry(self, streamed: frozenset[Buffer]) -> list[str]:
         called = self._run()
         parameters = ", ".join(
-            [*(f"ptr {text}" for text in self.names), *(f"i64 {self.given.text(n)}" for n in self.given)]
+            [
+                *(f"ptr {text}" for text in self.names),
+                *(f"i64 {self.given.text(n)}" for n in self.given),
+            ]
         )
         lines = [
             f"define i32 @{self.name}({parameters}) #0 {{",
@@ -130,7 +133,9 @@ class _Function:
             f"  %context = alloca [{len(self.names) + 1 + len(self.given)} x ptr], align 64",
         ]
         for k, number in enumerate(self.given):
-            lines.append(f"  %slot.{k} = getelementptr ptr, ptr %context, i64 {len(self.names) + 1 + k}")
+            lines.append(
+                f"  %slot.{k} = getelementptr ptr, ptr %context, i64 {len(self.names) + 1 + k}"
+            )
             lines.append(f"  store i64 {self.given.text(number)}, ptr %slot.{k}, align 8")
         for k, text in enumerate(self.names):
             lines.append(f"  %to.{k} = getelementptr ptr, ptr %context, i64 {k}")
@@ -185,7 +190,8 @@ class _Function:
             "  call void @part(i64 0, i64 %steps, ptr %context)",
             "  br label %done",
             "together:",
-            "  call i32 @torch_parallel_for(i64 0, i64 %steps, i64 %grain, ptr @part, ptr %context)",
+            "  call i32 @torch_parallel_for("
+            "i64 0, i64 %steps, i64 %grain, ptr @part, ptr %context)",
             "  br label %done",
             "done:",
         ]

@@ -188,7 +188,7 @@ class Walk:
 
     def in_lanes(self, loop: Loop) -> None:
         frame = self.frame
-        extent, lanes = frame.plan.extent(loop), frame.plan.lanes[loop]
+        lanes = frame.plan.lanes[loop]
         carried = self.carried(loop)
         frame.loop, frame.axis, frame.width = loop, loop.axis, lanes
         low, high, full, is_rest = self.bounds(loop)

@@ -514,7 +514,9 @@ def _reads_wholly(item: Definition, buffer: Buffer) -> bool:
             load.buffer is buffer
             and load.mask is None
             and len(set(axes)) == len(axes)
-            and all(isinstance(a, Axis) and same(a.extent, n) for a, n in zip(axes, sizes, strict=True))
+            and all(
+                isinstance(a, Axis) and same(a.extent, n) for a, n in zip(axes, sizes, strict=True)
+            )
         ):
             return True
     return False

@@ -209,7 +209,7 @@ def _divided(stores: tuple[Store, ...], axes: tuple[Axis, ...]) -> Iterator[tupl
     for node in nodes:
         match node:
             case Apply(op="floordiv" | "mod", args=(Axis() as axis, Const(value=by))):
-                even = 1 < by and surely(">", axis.extent, int(by))
+                even = by > 1 and surely(">", axis.extent, int(by))
                 if axis in axes and axis not in along and even and same(axis.extent % int(by), 0):
                     yield axis, int(by)
             case Apply(op="floordiv" | "mod", args=(Axis() as axis, Given(value=by))):

@@ -9,6 +9,7 @@ Types say int for both.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, cast
 
 import torch
@@ -16,6 +17,7 @@ import torch
 from jitpkg.facts import sizes
 from jitpkg.facts.sizes import Comparison, Size
 from jitpkg.facts.symbolic import Decisions, length
+from jitpkg.facts.tensor import TensorFacts
 
 SYMBOL = "symbol"
 """The key in the `meta` of a graph's placeholder that is a symbol."""
@@ -117,9 +119,9 @@ class Symbolic:
         return self._compared("!=", 0)
 
 
-def symbolic(length: Size | int, decisions: Decisions) -> int:
+def symbolic(size: Size | int, decisions: Decisions) -> int:
     """What stands for a length; a number is itself."""
-    return length if isinstance(length, int) else cast(int, Symbolic(length, decisions))
+    return size if isinstance(size, int) else cast(int, Symbolic(size, decisions))
 
 
 def _size(value: Any) -> Size | None:
@@ -193,10 +195,10 @@ def value_of(length: Any, symbols: Mapping[str, int]) -> int:
 def symbols_of(lengths: Iterable[Any]) -> tuple[int, ...]:
     """The symbols in these, each once, as lengths."""
     found: dict[int, None] = {}
-    for length in lengths:
-        if isinstance(length, Symbolic):
-            for symbol in length.size.symbols():
-                found[symbolic(Size((((symbol,), 1),)), length.decisions)] = None
+    for each in lengths:
+        if isinstance(each, Symbolic):
+            for symbol in each.size.symbols():
+                found[symbolic(Size((((symbol,), 1),)), each.decisions)] = None
     return tuple(found)
 
 
@@ -205,3 +207,9 @@ def text_of(length: Any) -> str:
     if not isinstance(length, Symbolic):
         return repr(length)
     return length.size.text({symbol.name: symbol.name for symbol in length.size.symbols()})
+
+
+def with_expressions(facts: TensorFacts) -> TensorFacts:
+    """Facts with the expressions themselves, as those have them who run ops on stand-ins."""
+    size, stride = (tuple(map(expression, each)) for each in (facts.size, facts.stride))
+    return replace(facts, size=size, stride=stride)

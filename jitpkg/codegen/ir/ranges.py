@@ -55,7 +55,12 @@ class Linear:
         """
         whole = {a: k // by for a, k in self.terms if same(k % by, 0) and _is_known(range_of(a))}
         rest = {atom: k for atom, k in self.terms if atom not in whole}
-        return _linear(whole, self.constant // by), _linear(rest, self.constant % by)
+        if varies(by) or varies(self.constant):  # else the rest could be split again and again
+            even = same(self.constant % by, 0)
+            parts = (self.constant // by, 0) if even else (0, self.constant)
+        else:
+            parts = self.constant // by, self.constant % by
+        return _linear(whole, parts[0]), _linear(rest, parts[1])
 
     def range(self) -> Range:
         low: int | None = self.constant
