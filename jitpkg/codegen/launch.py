@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from jitpkg import events, native
+from jitpkg import config, events, native
 from jitpkg.codegen.cache.objects import object_code
 from jitpkg.codegen.cpu.host import Host, host_of
 from jitpkg.codegen.cpu.printer import llvm_of
@@ -24,6 +24,9 @@ class CpuKernels:
 
     def __init__(self) -> None:
         self.host: Host = host_of(native.host_features(), native.has("torch_parallel_for"))
+        pool = native.pool()
+        if pool is not None:
+            pool.limit_to(config.current().pool_megabytes << 20)
 
     def make(self, normal: Normal, builder: Builder, given: int) -> Callable[..., Any]:
         began = time.perf_counter()
