@@ -47,6 +47,17 @@ class KernelCompiled:
 
 
 @dataclass(frozen=True, slots=True)
+class Lowered:
+    """The backend `jitpkg` compiled a graph of ATen ops."""
+
+    graph: str
+    """Name of the graph's class."""
+    kernels: int
+    calls: tuple[str, ...]
+    """Ops that are in no kernel and are no views: ATen runs them."""
+
+
+@dataclass(frozen=True, slots=True)
 class Declined:
     """A backend leaves a graph as it is: it runs op by op, as with the backend `eager`."""
 
@@ -119,6 +130,7 @@ Event = (
     Traced
     | GraphCompiled
     | KernelCompiled
+    | Lowered
     | Declined
     | EntryAdded
     | Broke

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from torch import fx
 from torch._ops import OpOverload
 
+from jitpkg import events
 from jitpkg.codegen.fusion.groups import Item, Limits, Opaque, Scattered, fuse
 from jitpkg.codegen.fusion.kernel import Kernel
 from jitpkg.codegen.fusion.normal import Normal, Normaliser
@@ -73,7 +74,11 @@ def compile_graph(
         wrapper.add(step)
     function = straight_line(f"{name}.kernels", wrapper.finished())
     kernels = tuple(step for step in steps if isinstance(step, Kernel))
-    calls = tuple(_title(step.call) for step in steps if isinstance(step, Opaque))
+    opaque = [step.call for step in steps if isinstance(step, Opaque)]
+    calls = tuple(map(_title, opaque))
+    if events.STREAM.heard:
+        called = tuple(_title(call) for call in opaque if not _makes_view(call))
+        events.STREAM.emit(events.Lowered(name, len(kernels), called))
     return Compiled(function, Report(kernels, calls))
 
 
@@ -311,6 +316,11 @@ def _is_view(node: fx.Node) -> bool:
     assert isinstance(node.target, OpOverload)
     returned = node.target._schema.returns
     return any(result.alias_info is not None for result in returned)
+
+
+def _makes_view(call: object) -> bool:
+    assert isinstance(call, _Call)
+    return isinstance(call.node.target, OpOverload) and _is_view(call.node)
 
 
 def _title(call: object) -> str:
