@@ -20,6 +20,9 @@ from jitpkg.errors import InvalidArgument
 class Options:
     """Every setting, with its default."""
 
+    backend: str = "eager"
+    """What compiles the graphs of functions that are compiled without `backend=`."""
+
     disable: bool = False
     """Compile nothing: every function runs as it was written."""
 
@@ -158,6 +161,7 @@ def patch(**changes: object) -> Iterator[Options]:
 
 
 # What `_Config` reads; never assigned, so that each access asks for the settings in force.
+backend: str
 disable: bool
 strict: bool
 suppress_errors: bool

@@ -13,7 +13,7 @@ from typing import Any
 
 from torch import fx
 
-from jitpkg import config, native
+from jitpkg import config, events, native
 from jitpkg.codegen.aten.by_size import BySize
 from jitpkg.codegen.aten.prepare import prepare
 from jitpkg.codegen.aten.runtime import op_by_op, runtime
@@ -49,10 +49,13 @@ own = WithOptions(compile_graph_module)
 
 
 def _of_one_size(gm: fx.GraphModule, inputs: list[Any], maker: Maker, options: Options) -> Function:
-    prepared = prepare(gm, inputs)
+    name = type(gm).__name__
+    with events.timed(name, "preparing"):
+        prepared = prepare(gm, inputs)
+        if not isinstance(prepared, str):
+            simplify(prepared)
     if isinstance(prepared, str):
         return _through_aot(gm, inputs, maker, options)
-    simplify(prepared)
     try:
         compiled = compile_graph(prepared.name, prepared.graph, maker, options)
     except NotLowered as error:

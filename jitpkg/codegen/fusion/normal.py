@@ -6,7 +6,7 @@ Kernels that do the same, as those of equal layers do, become the same nodes; on
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jitpkg.codegen.fusion.kernel import Kernel
 from jitpkg.codegen.ir.builder import Builder
@@ -55,12 +55,12 @@ class Normaliser:
         stores, axes = self._split(stores, axes)
         stores, axes = self._merged(stores, axes)
         stores, axes = self._named(stores, axes)
-        made = Kernel(
-            kernel.name,
-            axes,
-            stores,
-            tuple(flat[buffer] for buffer in kernel.inputs),
-            tuple(flat[buffer] for buffer in kernel.outputs),
+        made = replace(
+            kernel,
+            axes=axes,
+            stores=stores,
+            inputs=tuple(flat[buffer] for buffer in kernel.inputs),
+            outputs=tuple(flat[buffer] for buffer in kernel.outputs),
         )
         return Normal(made, kernel.inputs, kernel.outputs)
 
