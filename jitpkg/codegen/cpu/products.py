@@ -7,6 +7,7 @@ float32, in orders of their own.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +15,7 @@ import torch
 from torch import fx
 
 from jitpkg.codegen.aten.purity import name_of
-from jitpkg.facts.tensor import TensorFacts, contiguous_stride
+from jitpkg.facts.tensor import TensorFacts, contiguous_stride, size_of
 
 aten = torch.ops.aten
 
@@ -31,7 +32,7 @@ def onednn_is_faster(cpu: str, capability: str) -> bool:
 
 def use_onednn(graph: fx.Graph) -> int:
     """Let oneDNN compute the products that are worthwhile; returns how many."""
-    if not torch.backends.mkldnn.is_available() or not torch._C._get_mkldnn_enabled():
+    if not torch._C.has_mkldnn or not torch._C._get_mkldnn_enabled():
         return 0
     replaced = 0
     for node in list(graph.nodes):
@@ -91,10 +92,8 @@ def _facts(value: Any) -> TensorFacts | None:
 def _is_worthwhile(a: TensorFacts, b: TensorFacts, turned: bool) -> bool:
     if len(b.size) != 2 or not _is_dense(b):
         return False
-    inner, columns = b.size[::-1] if turned else b.size
-    rows = 1
-    for length in a.size[:-1]:
-        rows *= length
+    inner, columns = size_of(b)[::-1] if turned else size_of(b)
+    rows = math.prod(size_of(a)[:-1])
     return min(rows, columns) >= NARROW and rows * inner * columns >= WORTHWHILE
 
 
