@@ -32,7 +32,7 @@ def onednn_is_faster(cpu: str, capability: str) -> bool:
 
 def use_onednn(graph: fx.Graph) -> int:
     """Let oneDNN compute the products that are worthwhile; returns how many."""
-    if not torch._C.has_mkldnn or not torch._C._get_mkldnn_enabled():
+    if not torch._C._has_mkldnn or not torch._C._get_mkldnn_enabled():
         return 0
     replaced = 0
     for node in list(graph.nodes):
