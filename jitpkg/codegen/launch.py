@@ -6,10 +6,14 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import torch
+from torch import fx
+
 from jitpkg import config, events, native
 from jitpkg.codegen.cache.objects import object_code
 from jitpkg.codegen.cpu.host import Host, host_of
 from jitpkg.codegen.cpu.printer import llvm_of
+from jitpkg.codegen.cpu.products import onednn_is_faster, use_onednn
 from jitpkg.codegen.fusion.loops import schedule
 from jitpkg.codegen.fusion.normal import Normal
 from jitpkg.codegen.ir.builder import Builder
@@ -27,6 +31,11 @@ class CpuKernels:
         pool = native.pool()
         if pool is not None:
             pool.limit_to(config.current().pool_megabytes << 20)
+
+    def choose_calls(self, graph: fx.Graph) -> None:
+        """Let matrix products be computed by the faster library."""
+        if onednn_is_faster(native.host_cpu(), torch._C._get_cpu_capability()):
+            use_onednn(graph)
 
     def make(self, normal: Normal, builder: Builder, given: int) -> Callable[..., Any]:
         began = time.perf_counter()
