@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
+from torch import fx
 
 from jitpkg.codegen.fusion.kernel import Kernel
 from jitpkg.codegen.fusion.normal import Normal
@@ -18,6 +19,9 @@ from jitpkg.codegen.made import Made
 
 class Interpreted:
     """Makes functions that interpret a kernel."""
+
+    def choose_calls(self, graph: fx.Graph) -> None:
+        """All stay as they are."""
 
     def make(self, normal: Normal, builder: Builder, given: int) -> Made:
         kernel = normal.kernel

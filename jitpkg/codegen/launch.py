@@ -5,10 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from jitpkg import events, native
+import torch
+from torch import fx
+
+from jitpkg import config, events, native
 from jitpkg.codegen.cache.objects import object_code
 from jitpkg.codegen.cpu.host import Host, host_of
 from jitpkg.codegen.cpu.printer import printed
+from jitpkg.codegen.cpu.products import onednn_is_faster, use_onednn
 from jitpkg.codegen.fusion.loops import schedule
 from jitpkg.codegen.fusion.normal import Normal
 from jitpkg.codegen.ir.builder import Builder
@@ -25,6 +29,14 @@ class CpuKernels:
 
     def __init__(self) -> None:
         self.host: Host = host_of(native.host_features(), native.has("torch_parallel_for"))
+        pool = native.pool()
+        if pool is not None:
+            pool.limit_to(config.current().pool_megabytes << 20)
+
+    def choose_calls(self, graph: fx.Graph) -> None:
+        """Let matrix products be computed by the faster library."""
+        if onednn_is_faster(native.host_cpu(), torch._C._get_cpu_capability()):
+            use_onednn(graph)
 
     def make(self, normal: Normal, builder: Builder, given: int) -> Made:
         began = time.perf_counter()

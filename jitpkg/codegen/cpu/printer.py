@@ -176,6 +176,7 @@ class _Function:
         assert loop is not None
         lanes = self.plan.lanes.get(loop, 1)
         inner = self.given.text(_inside(loop, self.plan) * lanes)
+        several = "i64 0, i64 %steps, i64 %grain, ptr @part, ptr %context"
         return [
             f"  %up = add i64 {self.given.text(self.plan.extent(loop))}, {lanes - 1}",
             f"  %steps = udiv i64 %up, {lanes}",
@@ -190,8 +191,7 @@ class _Function:
             "  call void @part(i64 0, i64 %steps, ptr %context)",
             "  br label %done",
             "together:",
-            "  call i32 @torch_parallel_for("
-            "i64 0, i64 %steps, i64 %grain, ptr @part, ptr %context)",
+            f"  call i32 @torch_parallel_for({several})",
             "  br label %done",
             "done:",
         ]
