@@ -14,6 +14,7 @@ from jitpkg.codegen.fusion.loops import schedule
 from jitpkg.codegen.fusion.normal import Normal
 from jitpkg.codegen.ir.builder import Builder
 from jitpkg.codegen.ir.nodes import Buffer
+from jitpkg.codegen.kept.entry import MadeKernel
 
 LONG = 1 << 20
 """Elements from which on a kernel lets other threads run Python, which costs it 50 ns."""
@@ -24,6 +25,7 @@ class CpuKernels:
 
     def __init__(self) -> None:
         self.host: Host = host_of(native.host_features(), native.has("torch_parallel_for"))
+        self.made: dict[Callable[..., Any], MadeKernel] = {}
 
     def make(self, normal: Normal, builder: Builder, given: int) -> Callable[..., Any]:
         began = time.perf_counter()
@@ -38,8 +40,9 @@ class CpuKernels:
             releases_gil=sum(map(_span, (*kernel.inputs, *kernel.outputs))) >= LONG,
         )
         text = native.joined(printed, native.entry_point("entry", signature))
-        library = native.load(object_code(text))
-        function = native.builtin(library, "entry", kernel.name, "\n".join(_comments(printed)))
+        code, doc = object_code(text), "\n".join(_comments(printed))
+        function = native.builtin(native.load(code), "entry", kernel.name, doc)
+        self.made[function] = MadeKernel(kernel.name, doc, printed, code)
         seconds = time.perf_counter() - began
         events.STREAM.emit(events.KernelCompiled(kernel.name, printed, seconds))
         return function

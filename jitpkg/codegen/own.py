@@ -22,6 +22,8 @@ from jitpkg.codegen.cache.objects import object_code
 from jitpkg.codegen.compiler import Maker, compile_graph
 from jitpkg.codegen.declined import as_it_is
 from jitpkg.codegen.interpreted import Interpreted
+from jitpkg.codegen.kept.entry import keep, kept
+from jitpkg.codegen.kept.key import graph_key
 from jitpkg.codegen.launch import CpuKernels
 from jitpkg.codegen.lowering.table import NotLowered
 from jitpkg.codegen.options import Options, WithOptions
@@ -49,6 +51,11 @@ own = WithOptions(compile_graph_module)
 
 
 def _of_one_size(gm: fx.GraphModule, inputs: list[Any], maker: Maker, options: Options) -> Function:
+    name = type(gm).__name__
+    key = graph_key(gm, inputs, options) if isinstance(maker, CpuKernels) else None
+    known = None if key is None else kept(key, name, gm)
+    if known is not None:
+        return known.functions[0]
     prepared = prepare(gm, inputs)
     if isinstance(prepared, str):
         return _through_aot(gm, inputs, maker, options)
@@ -65,7 +72,10 @@ def _of_one_size(gm: fx.GraphModule, inputs: list[Any], maker: Maker, options: O
             f" ({type(error).__name__}: {error}). Please report it; JITPKG_STRICT=1 raises."
         )
         return op_by_op(prepared)
-    return runtime(prepared, compiled.function)
+    function = runtime(prepared, compiled.function)
+    if key is not None and isinstance(maker, CpuKernels):
+        keep(key, name, gm, [function], maker.made)
+    return function
 
 
 def _maker() -> tuple[Maker | None, str]:
