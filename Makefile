@@ -6,6 +6,7 @@
 #   make check   format, lint, types, layers, house rules
 #   make stdlib  rewrite functions of the standard library and run its own tests (needs no torch)
 #   make auto    whole programs, and the standard library's tests, with the import hook
+#   make opinfo  PyTorch's op database, compiled and eager   make opinfo ARGS="--ops '^nn'"
 #   make bench   run the benchmarks                     make bench ARGS="kernels --quick"
 #   make clean   remove the environments and caches
 #
@@ -22,7 +23,7 @@ STDLIB_VENV := .venv-stdlib-$(VERSION)
 VENV_PYTHON := $(VENV)/bin/python
 PIP_INSTALL := -m pip install -qq --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test fuzz check lint types layers rules stdlib bench clean setup python
+.PHONY: demo test fuzz check lint types layers rules stdlib opinfo bench clean setup python
 
 demo: setup
 	$(VENV_PYTHON) examples/digits.py $(ARGS)
@@ -54,6 +55,9 @@ stdlib: $(STDLIB_VENV)/ready
 auto: setup
 	$(VENV_PYTHON) -m pytest -q -m slow tests/auto
 	$(VENV_PYTHON) -m tests.auto.library $(ARGS)
+
+opinfo: setup
+	$(VENV_PYTHON) -m tests.opinfo.run --workers $(WORKERS) $(ARGS)
 
 bench: setup
 	$(VENV_PYTHON) benchmarks/run.py $(ARGS)

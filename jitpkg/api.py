@@ -9,7 +9,7 @@ from typing import Any, TypeVar, overload
 
 import torch
 
-from jitpkg import config, logs
+from jitpkg import config, logs, native
 from jitpkg.codegen.backends import REGISTRY, Backend, configured
 from jitpkg.codegen.options import checked_mode
 from jitpkg.errors import InvalidArgument, NotCompilable
@@ -31,7 +31,7 @@ class Settings:
 
     fullgraph: bool = False
     dynamic: bool | None = None
-    backend: str | Backend = "eager"
+    backend: str | Backend | None = None
     mode: str | None = None
     options: Mapping[str, Any] | None = None
 
@@ -43,14 +43,15 @@ class Settings:
         """
         _check_flag("fullgraph", self.fullgraph, (True, False))
         _check_flag("dynamic", self.dynamic, (True, False, None))
-        backend = REGISTRY.find(self.backend)
+        chosen = config.current().backend if self.backend is None else self.backend
+        backend = REGISTRY.find(chosen)
         if self.options is not None and not isinstance(self.options, Mapping):
             raise InvalidArgument(f"options= takes a dict, not {self.options!r}.")
         if self.mode is not None:
             checked_mode(self.mode)
         if self.mode is not None and self.options is not None:
             raise InvalidArgument("Give either mode= or options=, not both.")
-        name = self.backend if isinstance(self.backend, str) else ""
+        name = chosen if isinstance(chosen, str) else ""
         backend = configured(name, backend, self.mode, self.options)
         twins = Twins()
         compiler = Compiler(
@@ -80,7 +81,7 @@ def jit(
     *,
     fullgraph: bool = False,
     dynamic: bool | None = None,
-    backend: str | Backend = "eager",
+    backend: str | Backend | None = None,
     mode: str | None = None,
     options: Mapping[str, Any] | None = None,
     disable: bool = False,
@@ -91,7 +92,7 @@ def jit(
     *,
     fullgraph: bool = False,
     dynamic: bool | None = None,
-    backend: str | Backend = "eager",
+    backend: str | Backend | None = None,
     mode: str | None = None,
     options: Mapping[str, Any] | None = None,
     disable: bool = False,
@@ -101,7 +102,7 @@ def jit(
     *,
     fullgraph: bool = False,
     dynamic: bool | None = None,
-    backend: str | Backend = "eager",
+    backend: str | Backend | None = None,
     mode: str | None = None,
     options: Mapping[str, Any] | None = None,
     disable: bool = False,
@@ -113,7 +114,8 @@ def jit(
         fullgraph: raise `GraphBreak` where the function cannot be one graph.
         dynamic: which sizes and Python numbers vary: those that have been seen to differ (None),
             none (False), or all from the first call on (True).
-        backend: a name of `list_backends()`, or `backend(gm, example_inputs) -> callable`.
+        backend: a name of `list_backends()`, or `backend(gm, example_inputs) -> callable`; without
+            it, what `config.backend` names, which is `jitpkg` unless it was set otherwise.
         mode: of `jitpkg` and `inductor`, as `torch.compile` takes it; other backends have none.
         options: for the backend; not together with `mode`.
         disable: do nothing.
@@ -160,7 +162,7 @@ def compile(
     *,
     fullgraph: bool = False,
     dynamic: bool | None = None,
-    backend: str | Backend = "eager",
+    backend: str | Backend | None = None,
     mode: str | None = None,
     options: Mapping[str, Any] | None = None,
     disable: bool = False,
@@ -171,7 +173,7 @@ def compile(
     *,
     fullgraph: bool = False,
     dynamic: bool | None = None,
-    backend: str | Backend = "eager",
+    backend: str | Backend | None = None,
     mode: str | None = None,
     options: Mapping[str, Any] | None = None,
     disable: bool = False,
@@ -181,7 +183,7 @@ def compile(
     *,
     fullgraph: bool = False,
     dynamic: bool | None = None,
-    backend: str | Backend = "eager",
+    backend: str | Backend | None = None,
     mode: str | None = None,
     options: Mapping[str, Any] | None = None,
     disable: bool = False,
@@ -298,6 +300,14 @@ def reset() -> None:
             dispatcher.reset()
     for shared in _COMPILED.shared:
         shared.reset()
+    release_memory()
+
+
+def release_memory() -> None:
+    """Free the memory of large results that is kept for the next ones."""
+    pool = native.pool()
+    if pool is not None:
+        pool.empty()
 
 
 # Backends

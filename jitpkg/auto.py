@@ -41,7 +41,7 @@ class Selection:
     include: tuple[str, ...] = ()
     """Only these; without any, all that is neither the standard library nor installed."""
     exclude: tuple[str, ...] = ()
-    backend: Any = "eager"
+    backend: Any = None
     dynamic: bool | None = None
 
     def may(self, name: str) -> bool:
@@ -266,7 +266,7 @@ def install(
     *,
     include: Iterable[str] | None = None,
     exclude: Iterable[str] | None = None,
-    backend: Any = "eager",
+    backend: Any = None,
     dynamic: bool | None = None,
 ) -> Selection:
     """Compile the functions of modules that are imported from now on.

@@ -24,7 +24,7 @@ from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
 
 from jitpkg import auto, cache
-from jitpkg.messages import counted
+from jitpkg.messages import counted, size
 
 _MAIN = "__main__"
 
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     run.add_argument("--include", metavar="PATTERNS", help="only these modules; JITPKG_INCLUDE")
     run.add_argument("--exclude", metavar="PATTERNS", help="not these modules; JITPKG_EXCLUDE")
-    run.add_argument("--backend", metavar="NAME", default="eager", help="of all functions")
+    run.add_argument("--backend", metavar="NAME", help="of all functions")
     kept = commands.add_parser(
         "cache",
         help="show or remove the compiled kernels and graphs that are kept on disk",
@@ -114,14 +114,10 @@ def _lines(found: cache.Info) -> Iterator[tuple[str, str]]:
         yield "not used", found.trouble
         return
     yield "files", str(found.files)
-    yield "size", f"{_size(found.bytes)} of at most {_size(found.limit)}"
+    yield "size", f"{size(found.bytes)} of at most {size(found.limit)}"
     if found.oldest is not None and found.newest is not None:
         last, first = (when.astimezone() for when in (found.newest, found.oldest))
         yield "last used", f"{last:%Y-%m-%d %H:%M}; the oldest {first:%Y-%m-%d %H:%M}"
-
-
-def _size(number: int) -> str:
-    return f"{number / 2**20:.1f} MiB" if number >= 2**20 else f"{number / 2**10:.0f} KiB"
 
 
 class _Program:

@@ -6,6 +6,7 @@ Passes emit events; logs, `explain` and tests are listeners.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -43,6 +44,36 @@ class KernelCompiled:
     name: str
     text: str
     """What was compiled; the comments on top say what it computes."""
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A kernel that a graph calls."""
+
+    name: str
+    ops: tuple[str, ...]
+    """Those that it fuses, in order."""
+    bytes: int
+    """Of the tensors that it reads and writes, each once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """A graph became kernels, and calls of ops that are in none."""
+
+    graph: str
+    kernels: tuple[Kernel, ...]
+    """In the order of the calls."""
+    calls: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PassRan:
+    """A pass of a backend ran over a graph."""
+
+    graph: str
+    name: str
     seconds: float
 
 
@@ -119,6 +150,8 @@ Event = (
     Traced
     | GraphCompiled
     | KernelCompiled
+    | Fused
+    | PassRan
     | Declined
     | EntryAdded
     | Broke
@@ -166,3 +199,11 @@ class Stream:
 
 STREAM = Stream()
 """The process's stream."""
+
+
+@contextmanager
+def timed(graph: str, name: str) -> Iterator[None]:
+    """Say how long a pass took, that is run inside of the `with` block."""
+    began = time.perf_counter()
+    yield
+    STREAM.emit(PassRan(graph, name, time.perf_counter() - began))

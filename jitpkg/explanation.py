@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ParamSpec
 
 from jitpkg import api, events
 from jitpkg.errors import Break
-from jitpkg.messages import WIDTH, counted, place, places, quoted, wrapped
+from jitpkg.messages import WIDTH, counted, place, places, quoted, size, wrapped
 from jitpkg.tracer import reasons
 
 P = ParamSpec("P")
@@ -28,6 +29,12 @@ class Explanation:
     """Each graph, a `torch.fx.GraphModule`."""
     graph_names: list[str] = field(default_factory=list)
     """The name of each graph's entry, as in `model.forward#0`."""
+    kernels: list[events.Kernel] = field(default_factory=list)
+    """Each kernel that graphs call: its name, the ops that it fuses, the bytes that it moves."""
+    calls: list[str] = field(default_factory=list)
+    """The ops that such graphs leave to ATen."""
+    declined: list[str] = field(default_factory=list)
+    """Why graphs run op by op, where a backend leaves them so."""
     break_reasons: list[Break] = field(default_factory=list)
     ops_per_graph: list[list[Any]] = field(default_factory=list)
     """For each graph the targets of its ops."""
@@ -37,6 +44,8 @@ class Explanation:
     """What the guards say of tensors and plain values, in words."""
     compile_times: dict[str, float] = field(default_factory=dict)
     """Seconds, by phase."""
+    backend_times: dict[str, float] = field(default_factory=dict)
+    """Seconds of the phase `backend`, by pass, where the backend tells."""
     sources: dict[str, str] = field(default_factory=dict)
     """The generated Python source of each entry, by name."""
     recompiles: list[str] = field(default_factory=list)
@@ -58,6 +67,7 @@ class Explanation:
         parts = [self._summary()]
         for title, lines in (
             ("Graphs", self._graph_lines()),
+            ("Kernels", self._kernel_lines()),
             ("Graph breaks", self._break_lines()),
             ("Compiled again", self._recompile_lines()),
             ("Guards", self._guard_lines()),
@@ -84,6 +94,20 @@ class Explanation:
             begin = f"{name:{names}}  {count:>{numbers}}  "
             text = begin + ", ".join(map(_name, ops))
             yield from textwrap.wrap(text, WIDTH - 2, subsequent_indent=" " * len(begin))
+
+    def _kernel_lines(self) -> Iterator[str]:
+        alike = Counter(self.kernels)
+        for kernel, times in alike.items():
+            begin = f"{kernel.name}{f' x {times}' if times > 1 else ''}  "
+            text = f"{begin}{', '.join(kernel.ops)}; moves {size(kernel.bytes)}"
+            yield from textwrap.wrap(text, WIDTH - 2, subsequent_indent=" " * 4)
+        if self.calls:
+            each = Counter(self.calls).items()
+            names = ", ".join(f"{name} x {n}" if n > 1 else name for name, n in each)
+            text = f"and {counted(len(self.calls), 'call')} of ATen: {names}"
+            yield from textwrap.wrap(text, WIDTH - 2, subsequent_indent=" " * 4)
+        for why in dict.fromkeys(self.declined):
+            yield from textwrap.wrap(f"None, because of {why}", WIDTH - 2, subsequent_indent="  ")
 
     def _break_lines(self) -> Iterator[str]:
         for k, graph_break in enumerate(self.break_reasons):
@@ -112,7 +136,9 @@ class Explanation:
 
     def _time_lines(self) -> Iterator[str]:
         if self.compile_times:
-            yield ", ".join(f"{k} {1000 * v:.1f} ms" for k, v in self.compile_times.items())
+            yield _times(self.compile_times)
+        if self.backend_times:
+            yield f"of the backend: {_times(self.backend_times)}"
 
     def note(self, event: events.Event) -> None:
         """Take an event into account."""
@@ -123,6 +149,13 @@ class Explanation:
                 nodes = graph.graph.nodes  # type: ignore[attr-defined]
                 self.ops_per_graph.append([n.target for n in nodes if n.op.startswith("call")])
                 self._spend("backend", seconds)
+            case events.Fused(kernels=kernels, calls=calls):
+                self.kernels.extend(kernels)
+                self.calls.extend(calls)
+            case events.Declined(why=why):
+                self.declined.append(why)
+            case events.PassRan(name=name, seconds=seconds):
+                self.backend_times[name] = self.backend_times.get(name, 0.0) + seconds
             case events.Traced(seconds=seconds):
                 self._spend("tracing", seconds)
             case events.EntryAdded():
@@ -148,6 +181,10 @@ def _key(graph_break: Break) -> object:
 
 def _name(target: Any) -> str:
     return target if isinstance(target, str) else getattr(target, "__name__", str(target))
+
+
+def _times(seconds: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {1000 * spent:.1f} ms" for name, spent in seconds.items())
 
 
 def explain(fn: Callable[P, Any], **settings: Any) -> Callable[P, Explanation]:

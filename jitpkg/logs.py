@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from jitpkg import config, events
 from jitpkg.errors import InvalidArgument
-from jitpkg.messages import break_message, counted
+from jitpkg.messages import break_message, counted, size
 
 Formatter = Callable[[events.Event], str | None]
 
@@ -30,9 +30,15 @@ def _graphs(event: events.Event) -> str | None:
 
 
 def _kernels(event: events.Event) -> str | None:
-    if not isinstance(event, events.KernelCompiled):
-        return None
-    return f"{event.name}: kernel; printed and compiled in {_ms(event.seconds)}\n{event.text}"
+    if isinstance(event, events.KernelCompiled):
+        return f"{event.name}: kernel; printed and compiled in {_ms(event.seconds)}\n{event.text}"
+    if isinstance(event, events.Fused):
+        lines = [f"{k.name}: {', '.join(k.ops)}; moves {size(k.bytes)}" for k in event.kernels]
+        if event.calls:
+            lines.append(f"calls of ATen: {', '.join(event.calls)}")
+        count = counted(len(event.kernels), "kernel")
+        return "\n  ".join([f"{event.graph}: {count}", *lines])
+    return None
 
 
 def _guards(event: events.Event) -> str | None:

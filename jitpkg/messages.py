@@ -53,6 +53,13 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def size(bytes_: int) -> str:
+    """How much memory, with a unit."""
+    if bytes_ >= 2**20:
+        return f"{bytes_ / 2**20:.1f} MiB"
+    return f"{bytes_ / 2**10:.0f} KiB" if bytes_ >= 2**10 else counted(bytes_, "byte")
+
+
 def near(name: object, names: Iterable[str]) -> str:
     """A sentence that asks for the nearest of the names that there are, where one is near."""
     close = difflib.get_close_matches(name, names, n=1) if isinstance(name, str) else []

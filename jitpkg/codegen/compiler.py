@@ -8,26 +8,32 @@ wrap      a line for each kernel and each call, as readable Python
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from math import prod
 from operator import getitem
 from typing import Any, Protocol
 
 from torch import fx
 from torch._ops import OpOverload
 
+from jitpkg import config, events
 from jitpkg.codegen.fusion.groups import Item, Limits, Opaque, Scattered, fuse
 from jitpkg.codegen.fusion.kernel import Kernel
 from jitpkg.codegen.fusion.normal import Normal, Normaliser
 from jitpkg.codegen.ir import ops
 from jitpkg.codegen.ir.builder import Builder
+from jitpkg.codegen.ir.extents import SYMBOL, example, same, varies
 from jitpkg.codegen.ir.nodes import Buffer, Definition, Store
 from jitpkg.codegen.lowering import table
 from jitpkg.codegen.lowering.calls import lower
 from jitpkg.codegen.lowering.table import Lowering, NotLowered, Tensor
+from jitpkg.codegen.made import Made
 from jitpkg.codegen.options import Options
+from jitpkg.codegen.progress import Progress
 from jitpkg.codegen.straight_line import straight_line
 from jitpkg.facts.tensor import TensorFacts
+from jitpkg.messages import warn
 
 Function = Callable[..., Any]
 
@@ -35,9 +41,12 @@ Function = Callable[..., Any]
 class Maker(Protocol):
     """What makes functions of kernels: a printer, or the interpreter."""
 
-    def make(self, normal: Normal, builder: Builder, given: int) -> Function:
+    def choose_calls(self, graph: fx.Graph) -> None:
+        """Replace calls of ATen's by others that do the same, faster."""
+
+    def make(self, normal: Normal, builder: Builder, given: int) -> Made:
         """A function of the kernel's inputs, and of the first `given` of its outputs, that returns
-        the other outputs: one tensor, or a tuple of them; None where there are none."""
+        the other outputs."""
         ...
 
 
@@ -48,6 +57,20 @@ class Report:
     kernels: tuple[Kernel, ...]
     calls: tuple[str, ...]
     """Ops that are not in kernels."""
+    event: events.Fused
+    left: int = 0
+    """How many ops ATen does since their kernels could not be made."""
+
+
+class _Failed(Exception):
+    """A kernel could not be made."""
+
+    def __init__(self, kernel: Kernel, nodes: Collection[fx.Node], why: Exception) -> None:
+        super().__init__(kernel.name)
+        self.kernel = kernel
+        self.why = why
+        self.nodes = nodes
+        """What it computes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +87,50 @@ def compile_graph(
     options: Options | None = None,
     limits: Limits | None = None,
 ) -> Compiled:
-    """Compile a functional graph of ATen ops, whose nodes have `meta["facts"]`."""
-    options = options or Options()
-    lowered = _Lowered(graph, Builder(rounds=options.precision == "eager"))
-    steps = fuse(lowered.items, lowered.kept, lowered.builder, limits)
+    """Compile a functional graph of ATen ops, whose nodes have `meta["facts"]`.
+
+    What a kernel that cannot be made computes is left to ATen, with a warning.
+    """
+    maker.choose_calls(graph)
+    left: set[fx.Node] = set()
+    while True:
+        try:
+            return _compiled(name, graph, maker, options or Options(), limits, left)
+        except _Failed as failed:
+            error = failed.why
+            if config.current().raises:
+                raise error from None
+            warn(
+                f"The kernel {failed.kernel.name} of {name} could not be made"
+                f" ({type(error).__name__}: {error}), and ATen computes it instead."
+                " Please report it; JITPKG_STRICT=1 raises."
+            )
+            left.update(failed.nodes)
+
+
+def _compiled(
+    name: str,
+    graph: fx.Graph,
+    maker: Maker,
+    options: Options,
+    limits: Limits | None,
+    left: Collection[fx.Node],
+) -> Compiled:
+    with events.timed(name, "lowering"):
+        lowered = _Lowered(graph, Builder(rounds=options.precision == "eager"), left)
+    with events.timed(name, "fusion"):
+        steps = fuse(lowered.items, lowered.kept, lowered.builder, limits)
     wrapper = _Wrapper(lowered, maker)
-    for step in steps:
-        wrapper.add(step)
+    with events.timed(name, "kernels"), Progress(name, len(steps)) as progress:
+        for step in steps:
+            wrapper.add(step)
+            progress.step()
     function = straight_line(f"{name}.kernels", wrapper.finished())
-    kernels = tuple(step for step in steps if isinstance(step, Kernel))
+    kernels = tuple(wrapper.kernels)
     calls = tuple(_title(step.call) for step in steps if isinstance(step, Opaque))
-    return Compiled(function, Report(kernels, calls))
+    event = events.Fused(name, tuple(map(_fused, kernels)), calls)
+    events.STREAM.emit(event)
+    return Compiled(function, Report(kernels, calls, event, len(left)))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -89,10 +145,15 @@ class _Call:
 class _Lowered:
     """The graph as items for fusion."""
 
-    def __init__(self, graph: fx.Graph, builder: Builder) -> None:
+    def __init__(self, graph: fx.Graph, builder: Builder, left: Collection[fx.Node] = ()) -> None:
+        """Lower all nodes but those that are `left` to ATen."""
         self.graph = graph
         self.builder = builder
+        self.left = left
+        self.varies = any(SYMBOL in node.meta for node in graph.find_nodes(op="placeholder"))
         self.items: list[Item] = []
+        self.nodes: dict[Buffer, fx.Node] = {}
+        """What computes a tensor that is in no memory yet."""
         self.values: dict[tuple[fx.Node, int | None], Buffer] = {}
         """What is loaded for a node's result, or for one of its results."""
         self.memory: dict[tuple[fx.Node, int | None], Buffer] = {}
@@ -140,6 +201,11 @@ class _Lowered:
         except NotLowered:
             self._as_it_is(node)
             return
+        except TypeError:
+            if not self.varies:
+                raise
+            self._as_it_is(node)  # it takes a size as a number
+            return
         if not isinstance(made, tuple):
             self._define(node, None, made, node.meta["facts"])
             return
@@ -148,7 +214,7 @@ class _Lowered:
                 self._define(node, k, result, node.meta["facts"][k])
 
     def _lowered(self, node: fx.Node) -> Any:
-        if not isinstance(node.target, OpOverload) or "random" in node.meta:
+        if not isinstance(node.target, OpOverload) or "random" in node.meta or node in self.left:
             raise NotLowered(f"{node.target} is no op of ATen")
         if not all(map(_is_lowerable, _facts_of(node))):
             raise NotLowered("a tensor that kernels do not know")
@@ -167,6 +233,7 @@ class _Lowered:
     ) -> None:
         buffer = _buffer(node.name if k is None else f"{node.name}_{k}", facts)
         self.values[node, k] = buffer
+        self.nodes[buffer] = node
         if isinstance(made, Tensor):
             self.items.append(Definition(buffer, made.axes, made.value))
         else:
@@ -175,6 +242,22 @@ class _Lowered:
             self.items.append(Scattered(buffer, start, store, made.over))
         if not _is_view(node):
             self.memory[node, k] = buffer
+
+    def computed_by(self, kernel: Kernel) -> list[fx.Node]:
+        """The nodes that a kernel computes, in the order of the graph."""
+        given = frozenset(kernel.inputs)
+        found: set[fx.Node] = set()
+        stack = [self.nodes[buffer] for buffer in kernel.outputs]
+        while stack:
+            node = stack.pop()
+            if node in found:
+                continue
+            found.add(node)
+            for used in node.all_input_nodes:
+                buffer = self.values.get(self._place(used))
+                if buffer in self.nodes and buffer not in given:
+                    stack.append(self.nodes[buffer])
+        return [node for node in self.graph.nodes if node in found]
 
     def in_memory(self, node: fx.Node) -> Buffer:
         """The buffer that a node's tensor lies in."""
@@ -207,7 +290,9 @@ class _Wrapper:
         self._lowered = lowered
         self._maker = maker
         self._normaliser = Normaliser(lowered.builder)
-        self._made: dict[object, Function] = {}
+        self._made: dict[object, Made] = {}
+        self.kernels: list[Kernel] = []
+        """Those that are called."""
         self._graph = fx.Graph()
         self._nodes: dict[Buffer, fx.Node] = {}
         """The tensors that exist."""
@@ -241,14 +326,25 @@ class _Wrapper:
     def _kernel(self, kernel: Kernel) -> None:
         outputs = sorted(kernel.outputs, key=lambda buffer: buffer not in self._nodes)
         given = sum(buffer in self._nodes for buffer in outputs)
-        kernel = Kernel(kernel.name, kernel.axes, kernel.stores, kernel.inputs, tuple(outputs))
+        nodes = self._lowered.computed_by(kernel)
+        ops = tuple(_op(node) for node in nodes if not _is_view(node))
+        name = "_".join(dict.fromkeys(ops))[:_LONGEST_NAME].strip("_") or "copy"
+        kernel = replace(kernel, name=name, ops=ops, outputs=tuple(outputs))
+        self.kernels.append(kernel)
         normal = self._normaliser.normal(kernel)
         key = _key(normal, given)
-        function = self._made.get(key)
-        if function is None:
-            function = self._maker.make(normal, self._lowered.builder, given)
-            self._made[key] = function
-        args = [self._nodes[buffer] for buffer in (*normal.inputs, *normal.outputs[:given])]
+        made = self._made.get(key)
+        if made is None:
+            try:
+                made = self._maker.make(normal, self._lowered.builder, given)
+            except Exception as error:
+                raise _Failed(kernel, nodes, error) from error
+            self._made[key] = made
+        function = made.function
+        args: list[Any] = [
+            self._nodes[buffer] for buffer in (*normal.inputs, *normal.outputs[:given])
+        ]
+        args.extend(made.numbers)
         fresh = normal.outputs[given:]
         if len(fresh) == 1:
             self._nodes[fresh[0]] = self._graph.create_node(
@@ -290,9 +386,9 @@ def _buffer(name: str, facts: TensorFacts) -> Buffer:
 
 
 def _number(length: object) -> int:
-    if type(length) is not int:
+    if type(length) is not int and not varies(length):
         raise NotLowered("sizes that vary")
-    return length
+    return length  # type: ignore[return-value]
 
 
 def _facts_of(node: fx.Node) -> Iterator[TensorFacts]:
@@ -315,4 +411,26 @@ def _is_view(node: fx.Node) -> bool:
 
 def _title(call: object) -> str:
     assert isinstance(call, _Call)
-    return str(call.node.target)
+    return _op(call.node)
+
+
+def _op(node: fx.Node) -> str:
+    """An op's name, as people know it."""
+    if not isinstance(node.target, OpOverload):
+        return getattr(node.target, "__name__", str(node.target))
+    return node.target._schema.name.removeprefix("aten::").strip("_")
+
+
+def _fused(kernel: Kernel) -> events.Kernel:
+    moved = sum(_bytes(buffer) for buffer in (*kernel.inputs, *kernel.outputs))
+    return events.Kernel(kernel.name, kernel.ops, moved)
+
+
+def _bytes(buffer: Buffer) -> int:
+    """Of the elements that a buffer holds: those that are expanded lie there once."""
+    sizes = zip(buffer.sizes, buffer.strides, strict=True)
+    long = prod(example(size) for size, stride in sizes if not same(stride, 0))
+    return long * buffer.dtype.itemsize
+
+
+_LONGEST_NAME = 60

@@ -14,6 +14,7 @@ import torch
 
 import jitpkg
 from jitpkg import errors
+from jitpkg.codegen.backends import REGISTRY
 from tests.api.support import Counts, X, affine, fresh, sine
 
 
@@ -45,7 +46,22 @@ def test_names_and_defaults_of_arguments_are_torch_compile_s() -> None:
     assert [(n, ours[n].default, ours[n].kind) for n in shared] == [
         (n, theirs[n].default, theirs[n].kind) for n in shared
     ]
-    assert ours["backend"].default == "eager"
+    assert ours["backend"].default is None
+
+
+def test_without_a_backend_it_is_the_one_that_is_set(
+    C: Any, backend: Counts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(REGISTRY._backends, "counts", backend)
+    with jitpkg.config.patch(backend="counts"):
+        f = C(fresh(sine))
+    f(X)
+    assert len(backend.graphs) == 1
+    with (
+        jitpkg.config.patch(backend="cuonts"),
+        pytest.raises(errors.InvalidArgument, match="Do you mean 'counts'"),
+    ):
+        C(fresh(sine))
 
 
 def test_jit_takes_what_compile_takes() -> None:

@@ -62,7 +62,7 @@ def test_the_command_shows_it(place: Path, capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr().out.splitlines() == [
         f"directory  {place}",
         "files      0",
-        "size       0 KiB of at most 512.0 MiB",
+        "size       0 bytes of at most 512.0 MiB",
     ]
     three(place)
     main(["cache", "info"])

@@ -19,6 +19,8 @@ class Kernel:
     """Buffers that are read and not written, in the order of the kernel's parameters."""
     outputs: tuple[Buffer, ...]
     """Buffers that are written; parameters behind the inputs."""
+    ops: tuple[str, ...] = ()
+    """Names of the ops that it computes, where a graph was made of it; views are none."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -6,16 +6,18 @@ Kernels that do the same, as those of equal layers do, become the same nodes; on
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jitpkg.codegen.fusion.kernel import Kernel
 from jitpkg.codegen.ir.builder import Builder
+from jitpkg.codegen.ir.extents import same, surely
 from jitpkg.codegen.ir.nodes import (
     Apply,
     Axis,
     Buffer,
     Const,
     Definition,
+    Given,
     Load,
     Node,
     Reduce,
@@ -55,12 +57,12 @@ class Normaliser:
         stores, axes = self._split(stores, axes)
         stores, axes = self._merged(stores, axes)
         stores, axes = self._named(stores, axes)
-        made = Kernel(
-            kernel.name,
-            axes,
-            stores,
-            tuple(flat[buffer] for buffer in kernel.inputs),
-            tuple(flat[buffer] for buffer in kernel.outputs),
+        made = replace(
+            kernel,
+            axes=axes,
+            stores=stores,
+            inputs=tuple(flat[buffer] for buffer in kernel.inputs),
+            outputs=tuple(flat[buffer] for buffer in kernel.outputs),
         )
         return Normal(made, kernel.inputs, kernel.outputs)
 
@@ -108,7 +110,7 @@ class Normaliser:
     def _without_single(
         self, stores: tuple[Store, ...], axes: tuple[Axis, ...]
     ) -> tuple[tuple[Store, ...], tuple[Axis, ...]]:
-        once = {axis: self._builder.index(0) for axis in axes if axis.extent == 1}
+        once = {axis: self._builder.index(0) for axis in axes if same(axis.extent, 1)}
         return self._rewritten(stores, once), tuple(axis for axis in axes if axis not in once)
 
     def _split(
@@ -149,7 +151,7 @@ class Normaliser:
                     for a, b, folded in pairs
                     if a not in inside
                     and b not in inside
-                    and all(o.factor(a) == o.factor(b) * b.extent for o in offsets)
+                    and all(same(o.factor(a), o.factor(b) * b.extent) for o in offsets)
                 ),
                 None,
             )
@@ -207,9 +209,13 @@ def _divided(stores: tuple[Store, ...], axes: tuple[Axis, ...]) -> Iterator[tupl
     for node in nodes:
         match node:
             case Apply(op="floordiv" | "mod", args=(Axis() as axis, Const(value=by))):
-                even = 1 < by < axis.extent and axis.extent % int(by) == 0
-                if axis in axes and axis not in along and even:
+                even = by > 1 and surely(">", axis.extent, int(by))
+                if axis in axes and axis not in along and even and same(axis.extent % int(by), 0):
                     yield axis, int(by)
+            case Apply(op="floordiv" | "mod", args=(Axis() as axis, Given(value=by))):
+                even = same(axis.extent % by, 0) and not same(axis.extent, by)
+                if axis in axes and axis not in along and even:
+                    yield axis, by
 
 
 def _offsets(stores: tuple[Store, ...]) -> tuple[list[Linear], set[Axis]]:

@@ -49,26 +49,30 @@ def keep(
     gm: fx.GraphModule,
     functions: Sequence[Function],
     made: Mapping[Function, MadeKernel],
+    fused: Sequence[events.Fused],
     rest: Plain = None,
 ) -> bool:
     """Keep functions of a graph, where they can be written down; says whether they can.
 
     Args:
-        made: the kernels that the functions hold.
+        made: the kernels that the functions may hold.
+        fused: what was said of the graph.
         rest: what else is to be known, as JSON.
     """
-    apart = Apart(name, {kernel: k for k, kernel in enumerate(made)}, gm.forward)
+    apart = Apart(name, made, gm.forward)
     try:
         texts = [apart.function(function) for function in functions]
     except NotPlain:
         return False
     data: list[bytes] = []
-    for kernel in made.values():
+    used = [made[kernel] for kernel in apart.used]
+    for kernel in used:
         data += [kernel.code, zlib.compress(kernel.text.encode(), 1)]
     data += apart.blobs
     header = {
-        "kernels": [[kernel.name, kernel.doc] for kernel in made.values()],
+        "kernels": [[kernel.name, kernel.doc] for kernel in used],
         "functions": texts,
+        "fused": [[list(map(_shown, event.kernels)), event.calls] for event in fused],
         "rest": rest,
         "lengths": [len(each) for each in data],
     }
@@ -100,7 +104,14 @@ def kept(key: str, graph: str, gm: fx.GraphModule) -> Kept | None:
         functions = [together.function(*text) for _, *text in header["functions"]]
     except (NativeError, NotPlain, AttributeError):
         return None  # a symbol that is not in this process, or an op: it is compiled anew
+    for shown, calls in header["fused"]:
+        kernels = tuple(events.Kernel(title, tuple(ops), moved) for title, ops, moved in shown)
+        events.STREAM.emit(events.Fused(graph, kernels, tuple(calls)))
     return Kept(functions, header["rest"])
+
+
+def _shown(kernel: events.Kernel) -> Plain:
+    return [kernel.name, kernel.ops, kernel.bytes]
 
 
 def _kernel(name: str, doc: str, code: bytes, text: bytes) -> Function:

@@ -7,7 +7,7 @@ and other generated functions.
 from __future__ import annotations
 
 import linecache
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import FunctionType, MethodType
 from typing import Any
@@ -26,13 +26,15 @@ class Apart:
 
     Args:
         name: of the graph, with which the names of its functions begin.
-        kernels: the places of those that functions may hold.
+        kernels: those that functions may hold.
         original: the function of the graph as it was.
     """
 
     name: str
-    kernels: Mapping[Function, int]
+    kernels: Container[Function]
     original: Function
+    used: dict[Function, int] = field(default_factory=dict)
+    """Kernels that are held, and their places."""
     blobs: list[bytes] = field(default_factory=list)
     """The data of constant tensors."""
 
@@ -60,7 +62,7 @@ class Apart:
         if isinstance(value, torch.Tensor):
             return self._tensor(value)
         if callable(value) and not isinstance(value, type) and value in self.kernels:
-            return ["kernel", self.kernels[value]]
+            return ["kernel", self.used.setdefault(value, len(self.used))]
         if isinstance(value, FunctionType) and value.__code__.co_filename.startswith("<jitpkg "):
             return self.function(value)
         return None

@@ -154,6 +154,7 @@ def _process() -> Plain:
         *(torch.__version__, torch.version.git_version, torch.version.cuda),
         torch.backends.cpu.get_cpu_capability(),
         *(native.target(), native.binding(), native.has("torch_parallel_for")),
+        torch._C._has_mkldnn,
         source(),
     ]
 

@@ -127,7 +127,7 @@ def _found_op(name: str, overload: str) -> Any:
     return getattr(getattr(getattr(torch.ops, namespace), own), overload)
 
 
-_NAMESPACES = ("aten", "prims")
+_NAMESPACES = ("aten", "prims", "mkldnn")
 """Others belong to packages of which no key knows the version."""
 
 
@@ -155,15 +155,8 @@ def _path(value: Any) -> Plain:
 
 def _is_torchs(module: object) -> bool:
     """Whether a module is of what every key knows the version of."""
-    if not isinstance(module, str):
-        return False
-    return module.partition(".")[0] in ("torch", "jitpkg", "operator", "_operator", "builtins")
-        "torch",
-        "jitpkg",
-        "operator",
-        "_operator",
-        "builtins",
-    )
+    package = module.partition(".")[0] if isinstance(module, str) else ""
+    return package in ("torch", "jitpkg", "operator", "_operator", "builtins")
 
 
 def _at(module: str, path: str, *default: Any) -> Any:

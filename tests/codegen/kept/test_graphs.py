@@ -12,6 +12,8 @@ from torch.nn import functional
 
 import jitpkg
 from jitpkg import events
+from jitpkg.codegen import launch
+from jitpkg.errors import JitpkgWarning
 from tests.codegen.kept.support import Process, filled
 from tests.native.support import needs_llvm
 
@@ -98,19 +100,36 @@ def test_a_graph_is_compiled_once_for_all_processes(
 
 
 def test_who_listens_sees_kernels_that_were_kept(process: Process) -> None:
-    seen: list[list[tuple[str, str]]] = []
+    seen: list[list[object]] = []
     for _ in range(2):
         seen.append([])
 
-        def listener(event: events.Event, to: list[tuple[str, str]] = seen[-1]) -> None:
-            if isinstance(event, events.KernelCompiled):
-                to.append((event.name, event.text))
+        def listener(event: events.Event, to: list[object] = seen[-1]) -> None:
+            match event:
+                case events.KernelCompiled(name, text):
+                    to.append((name, text))
+                case events.Fused(kernels=kernels, calls=calls):
+                    to.append((kernels, calls))
 
         with events.STREAM.listening(listener):
             process.compiled(rows)(*arguments())
-    assert seen[0]
+    assert len(seen[0]) > 1
     assert seen[0] == seen[1]
     assert not process.made
+
+
+def test_a_graph_of_which_a_kernel_failed_is_not_kept(
+    process: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*given: object) -> None:
+        raise OSError("no memory now")
+
+    with monkeypatch.context() as patch, jitpkg.config.patch(strict=False):
+        patch.setattr(launch, "printed", fails)
+        with pytest.warns(JitpkgWarning, match="could not be made"):
+            check(pointwise, process.compiled(pointwise))
+    check(pointwise, process.compiled(pointwise))
+    assert process.made
 
 
 def test_equal_graphs_of_other_functions_are_one(process: Process) -> None:

@@ -1,5 +1,6 @@
 """PyTorch's own sample inputs: each ATen call that they make, forward and backward, is lowered and
-compared with what ATen returns."""
+compared with what ATen returns, by the reference interpreter. The printer's kernels, and what else
+is between a program and its kernels, run the same samples in `tests/opinfo`."""
 
 from __future__ import annotations
 
@@ -18,6 +19,7 @@ from jitpkg.codegen.lowering.calls import row_of
 from jitpkg.codegen.lowering.table import NotLowered
 from jitpkg.errors import InternalError
 from tests.codegen.lowering.oracle import compare
+from tests.opinfo.samples import Call, backward, database, differentiable, samples
 
 DTYPES = (torch.float32, torch.bfloat16, torch.int64, torch.bool)
 SAMPLES = 3
@@ -92,53 +94,35 @@ def _returns(func: OpOverload, args: Any, kwargs: Any) -> bool:
     return True
 
 
-def runs(op: Any) -> Iterator[tuple[Any, bool]]:
+def runs(op: Any) -> Iterator[tuple[Call, bool]]:
     """Samples, and whether to go backward too."""
     for dtype in DTYPES:
         if dtype in op.supported_dtypes("cpu"):
-            yield from ((s, False) for s in islice(_samples(op, dtype, False), SAMPLES))
-        if op.supports_autograd and dtype in op.supported_backward_dtypes("cpu"):
-            yield from ((s, True) for s in islice(_samples(op, dtype, True), SAMPLES))
+            yield from ((s, False) for s in islice(samples(op, dtype, grad=False), SAMPLES))
+        if differentiable(op, dtype):
+            yield from ((s, True) for s in islice(samples(op, dtype, grad=True), SAMPLES))
 
 
-def _samples(op: Any, dtype: torch.dtype, grad: bool) -> Iterator[Any]:
-    try:
-        yield from op.sample_inputs("cpu", dtype, requires_grad=grad)
-    except (RuntimeError, NotImplementedError, ImportError):
-        return
-
-
-def run(op: Any, sample: Any, backward: bool) -> None:
-    made = op(sample.input, *sample.args, **sample.kwargs)
-    if not backward:
-        return
-    ends = [x for x in tree_leaves(made) if isinstance(x, torch.Tensor) and x.requires_grad]
-    leaves = [
-        x
-        for x in tree_leaves((sample.input, sample.args, sample.kwargs))
-        if isinstance(x, torch.Tensor) and x.requires_grad
-    ]
-    if ends and leaves:
-        torch.autograd.grad(ends, leaves, [torch.ones_like(x) for x in ends], allow_unused=True)
+def run(op: Any, call: Call, grad: bool) -> None:
+    args, kwargs = call
+    made = op(*args, **kwargs)
+    if grad:
+        backward(made, call)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_all_samples(part: int) -> None:
-    from torch.testing._internal.common_methods_invocations import (  # noqa: PLC0415  # seconds
-        op_db,
-    )
-
     seen: set[str] = set()
     wrong: list[str] = []
     compared = 0
-    for op in op_db[part::PARTS]:
-        for sample, backward in runs(op):
+    for op in database()[part::PARTS]:
+        for call, grad in runs(op):
             with warnings.catch_warnings(), Calls(seen) as calls:
                 warnings.simplefilter("ignore")
                 try:
-                    run(op, sample, backward)
+                    run(op, call, grad)
                 except Exception:
                     continue  # ATen does not take it, or not on a CPU
                 finally:

@@ -1,0 +1,195 @@
+"""One task: its samples in groups, by eager code twice and by the backend, compared."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+import jitpkg
+from jitpkg import events
+from tests.opinfo.compare import Outcome, difference
+from tests.opinfo.samples import SEED, Call, Task, backward, samples, traceable, wider
+
+GROUP = 32
+"""Samples that are one program: most of what a compilation costs is paid once for them all."""
+RAISING = 4
+"""Samples of an op that eager code refuses, of which as many are tried, each alone."""
+
+Function = Callable[..., Any]
+
+
+@dataclass
+class Checked:
+    """What became of a task."""
+
+    compared: int = 0
+    unstable: int = 0
+    """Samples for which eager code itself comes to something else the second time."""
+    kernels: int = 0
+    calls: set[str] = field(default_factory=set)
+    """ATen ops that were called as they are."""
+    declined: set[str] = field(default_factory=set)
+    """Why graphs were left as they are."""
+    breaks: set[str] = field(default_factory=set)
+    wrong: list[str] = field(default_factory=list)
+
+    def plain(self) -> dict[str, Any]:
+        return {
+            name: sorted(value) if isinstance(value, set) else value
+            for name, value in vars(self).items()
+        }
+
+
+def program(length: int) -> Function:
+    """A function that makes so many calls. It has no loop: behind a graph break, whose iterator
+    would exist already, it could not be traced."""
+    lines = [f"    r{k} = function(*calls[{k}][0], **calls[{k}][1])" for k in range(length)]
+    returned = "".join(f"r{k}, " for k in range(length))
+    source = "\n".join(["def program(function, calls):", *lines, f"    return ({returned})"])
+    namespace: dict[str, Any] = {}
+    exec(compile(source, f"<{length} samples>", "exec"), namespace)
+    return namespace["program"]
+
+
+def run(compiled: Function, function: Function, calls: Sequence[Call], *, grad: bool) -> Outcome:
+    """Run a program from a known random state."""
+    torch.manual_seed(SEED)
+    try:
+        results = compiled(function, calls)
+        gradients = backward(results, calls) if grad else None
+    except Exception as error:
+        return Outcome(error=error)
+    return Outcome(results, gradients, calls)
+
+
+def is_view(name: str) -> bool:
+    """Whether an op of ATen makes views: nothing to compute."""
+    packet = getattr(torch.ops.aten, name, None)
+    if not packet:
+        return False
+    schemas = [getattr(packet, overload)._schema for overload in packet.overloads()]
+    return any(result.alias_info is not None for result in schemas[0].returns)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+class Check:
+    """
+    Args:
+        most: how many samples at most, evenly chosen; None for all of them.
+    """
+
+    def __init__(
+        self,
+        op: Any,
+        task: Task,
+        backend: str | Function = "jitpkg",
+        most: int | None = None,
+    ) -> None:
+        self.done = Checked()
+        self._op = op
+        self._function = traceable(op.op)
+        self._task = task
+        self._backend = backend
+        self._most = most
+        self._dtype = getattr(torch, task.dtype)
+
+    def all(self) -> Checked:
+        """Check all samples."""
+        works = [self._alone(call).error is None for call in self._samples()]
+        made = self._three()
+        for raising in [k for k, good in enumerate(works) if not good][:RAISING]:
+            self._group([raising], *made)
+        good = [k for k, good in enumerate(works) if good]
+        for start in range(0, len(good), GROUP):
+            self._group(good[start : start + GROUP], *made)
+        return self.done
+
+    def eagerly(self) -> Checked:
+        """Let eager code alone run them."""
+        for call in self._samples():
+            self._alone(call)
+        return self.done
+
+    def _samples(self) -> list[Call]:
+        made = list(samples(self._op, self._dtype, grad=self._task.backward))
+        return made if self._most is None else made[:: -(-len(made) // self._most) or 1]
+
+    def _three(self) -> list[list[Call]]:
+        """Samples for three runs."""
+        return [self._samples() for _ in range(3)]
+
+    def _alone(self, call: Call) -> Outcome:
+        return self._run([call])
+
+    def _run(self, calls: Sequence[Call], compiled: Function | None = None) -> Outcome:
+        function = compiled or program(len(calls))
+        return run(function, self._function, calls, grad=self._task.backward)
+
+    def _group(self, chosen: Sequence[int], *made: list[Call]) -> None:
+        kinds = [[calls[k] for k in chosen] for calls in made]
+        expected, again = self._run(kinds[0]), self._run(kinds[1])
+        if difference(again, expected) is not None:
+            self._split(chosen, unstable=1)
+            return
+        found, seen = self._compiled(kinds[2])
+        if seen.declined and len(chosen) > 1:  # nothing of its graph was compiled
+            self._split(chosen)
+            return
+        why = difference(found, expected)
+        if why is not None:
+            again_made = self._samples()
+            exact = [wider(again_made[k]) for k in chosen]
+            why = difference(found, expected, self._run(exact))
+        if why is not None and len(chosen) > 1:
+            before = len(self.done.wrong)
+            self._split(chosen)
+            if len(self.done.wrong) > before:
+                return
+        self._note(seen, len(chosen))
+        if why is not None:
+            self.done.wrong.append(f"sample {', '.join(map(str, chosen))}: {why}")
+
+    def _split(self, chosen: Sequence[int], *, unstable: int = 0) -> None:
+        if len(chosen) == 1:
+            self.done.unstable += unstable
+            return
+        made = self._three()
+        for k in chosen:
+            self._group([k], *made)
+
+    def _compiled(self, calls: Sequence[Call]) -> tuple[Outcome, Checked]:
+        seen = Checked()
+
+        def listen(event: events.Event) -> None:
+            match event:
+                case events.Fused(kernels=kernels, calls=called):
+                    seen.kernels += len(kernels)
+                    seen.calls.update(name for name in called if not is_view(name))
+                case events.Declined(why=why):
+                    seen.declined.add(why[:200])
+                case events.Broke(graph_break=graph_break):
+                    seen.breaks.add(graph_break.title()[:200])
+
+        with events.STREAM.listening(listen):
+            compiled = jitpkg.compile(program(len(calls)), backend=self._backend, dynamic=False)
+            found = self._run(calls, compiled)
+        jitpkg.reset()
+        return found, seen
+
+    def _note(self, seen: Checked, compared: int) -> None:
+        self.done.compared += compared
+        self.done.kernels += seen.kernels
+        self.done.calls |= seen.calls
+        self.done.declined |= seen.declined
+        self.done.breaks |= seen.breaks
