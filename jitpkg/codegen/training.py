@@ -13,6 +13,7 @@ from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.utils import _pytree as pytree
 
 from jitpkg import events
+from jitpkg.codegen.aten.passes.idle_views import drop_idle_views
 from jitpkg.codegen.compiler import Maker, compile_graph
 from jitpkg.codegen.functional import Compiled, boxed, through_aot
 from jitpkg.codegen.lowering.table import NotLowered
@@ -51,7 +52,9 @@ def through_kernels(
 
 def _compiled(aten: fx.GraphModule, maker: Maker, options: Options) -> Run:
     try:
-        function = compile_graph(type(aten).__name__, _with_facts(aten), maker, options).function
+        graph = _with_facts(aten)
+        drop_idle_views(graph)
+        function = compile_graph(type(aten).__name__, graph, maker, options).function
     except NotLowered as error:
         events.STREAM.emit(events.Declined(type(aten).__name__, "jitpkg", str(error)))
         function = aten.forward
@@ -59,8 +62,10 @@ def _compiled(aten: fx.GraphModule, maker: Maker, options: Options) -> Run:
 
 
 def _with_facts(aten: fx.GraphModule) -> fx.Graph:
-    """The graph, with facts of its fake tensors."""
-    for node in aten.graph.nodes:
+    """A copy of the graph, with facts of its fake tensors."""
+    graph = fx.Graph()
+    graph.output(graph.graph_copy(aten.graph, {}))
+    for node in graph.nodes:
         if node.op == "get_attr":
             value = attrgetter(node.target)(aten)
             node.meta["value"] = value
@@ -71,7 +76,7 @@ def _with_facts(aten: fx.GraphModule) -> fx.Graph:
             node.meta["facts"] = tuple(map(_facts, value)) if several else _facts(value)
         if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
             node.meta["random"] = True
-    return aten.graph
+    return graph
 
 
 def _facts(value: object) -> TensorFacts | None:
