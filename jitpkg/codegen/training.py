@@ -15,6 +15,7 @@ from torch.utils import _pytree as pytree
 
 from jitpkg import events
 from jitpkg.codegen.aten.passes.common import share_common
+from jitpkg.codegen.aten.passes.idle_views import drop_idle_views
 from jitpkg.codegen.compiler import Maker, compile_graph
 from jitpkg.codegen.functional import Compiled, boxed, through_aot
 from jitpkg.codegen.lowering.table import NotLowered
@@ -82,7 +83,9 @@ def _of_outputs(graph: fx.Graph) -> set[fx.Node]:
 
 def _compiled(aten: fx.GraphModule, maker: Maker, options: Options) -> Run:
     try:
-        function = compile_graph(type(aten).__name__, _with_facts(aten), maker, options).function
+        graph = _copied(_with_facts(aten))
+        drop_idle_views(graph)
+        function = compile_graph(type(aten).__name__, graph, maker, options).function
     except NotLowered as error:
         events.STREAM.emit(events.Declined(type(aten).__name__, "jitpkg", str(error)))
         function = aten.forward
@@ -103,6 +106,12 @@ def _with_facts(aten: fx.GraphModule) -> fx.Graph:
         if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
             node.meta["random"] = True
     return aten.graph
+
+
+def _copied(graph: fx.Graph) -> fx.Graph:
+    copy = fx.Graph()
+    copy.output(copy.graph_copy(graph, {}))
+    return copy
 
 
 def _facts(value: object) -> TensorFacts | None:
