@@ -15,9 +15,11 @@ from torch import fx
 
 from jitpkg import config, events, native
 from jitpkg.codegen.aten.by_size import BySize
+from jitpkg.codegen.aten.by_symbols import BySymbols
 from jitpkg.codegen.aten.prepare import prepare
 from jitpkg.codegen.aten.runtime import op_by_op, runtime
 from jitpkg.codegen.aten.simplify import simplify
+from jitpkg.codegen.aten.symbols import Symbols
 from jitpkg.codegen.cache.objects import object_code
 from jitpkg.codegen.compiler import Maker, compile_graph
 from jitpkg.codegen.declined import as_it_is
@@ -39,8 +41,9 @@ def compile_graph_module(
     if maker is None:
         return as_it_is("jitpkg", gm, why)
     if any(dims != frozenset() for dims in gm.meta.get(VARIES) or ()):
-        compile_ = partial(_of_one_size, maker=maker, options=options)
-        return BySize(gm, compile_).compiled(example_inputs)
+        by_size = BySize(gm, partial(_of_one_size, maker=maker, options=options))
+        compile_ = partial(_of_symbols, maker=maker, options=options)
+        return BySymbols(gm, gm.meta[VARIES], compile_, by_size).compiled(example_inputs)
     return _of_one_size(gm, example_inputs, maker, options)
 
 
@@ -68,6 +71,28 @@ def _of_one_size(gm: fx.GraphModule, inputs: list[Any], maker: Maker, options: O
             f" ({type(error).__name__}: {error}). Please report it; JITPKG_STRICT=1 raises."
         )
         return op_by_op(prepared)
+    return runtime(prepared, compiled.function)
+
+
+def _of_symbols(
+    gm: fx.GraphModule, inputs: list[Any], symbols: Symbols, maker: Maker, options: Options
+) -> Function | None:
+    """None where it cannot be done with symbols."""
+    name = type(gm).__name__
+    try:
+        with events.timed(name, "preparing"):
+            prepared = prepare(gm, inputs, symbols)
+            if isinstance(prepared, str):
+                return None
+            simplify(prepared)
+    except Exception:  # whatever it is that torch cannot do with symbols
+        return None
+    try:
+        compiled = compile_graph(prepared.name, prepared.graph, maker, options)
+    except Exception:
+        if config.current().raises:
+            raise
+        return None
     return runtime(prepared, compiled.function)
 
 

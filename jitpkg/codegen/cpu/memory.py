@@ -20,6 +20,7 @@ from jitpkg.codegen.cpu.frame import Frame, Turned, Value
 from jitpkg.codegen.cpu.plan import offset
 from jitpkg.codegen.cpu.scalar_ops import rows
 from jitpkg.codegen.ir import ops
+from jitpkg.codegen.ir.extents import same, varies
 from jitpkg.codegen.ir.nodes import Axis, Buffer, Load, Node, Store
 
 NOWHERE = "@nowhere"
@@ -60,10 +61,12 @@ def place(frame: Frame, buffer: Buffer, index: tuple[Node, ...]) -> Place:
             terms.append((value.depth, value.text, factor))
             continue
         a = frame.arithmetic(torch.int64, value.lanes)
-        far = value.text if factor == 1 else a.op("mul", value.text, a.const(factor))
+        far = value.text
+        if not same(factor, 1):
+            far = a.op("mul", far, _everywhere(frame, factor))
         apart = far if apart is None else a.op("add", apart, far)
     base = frame.pointers[buffer]
-    terms.sort()
+    terms.sort(key=lambda term: term[:2])
     element = memory(buffer.dtype)
     for k, (depth, _, _) in enumerate(terms):
         if k + 1 < len(terms) and terms[k + 1][0] == depth:
@@ -71,8 +74,9 @@ def place(frame: Frame, buffer: Buffer, index: tuple[Node, ...]) -> Place:
         here = tuple(term for term in terms if term[0] == depth)
         make = partial(_moved, frame, base, element, here)
         base = frame.once(("at", base, here), depth, make)
-    if whole.constant:
-        base = frame.w.op(f"getelementptr {element}, ptr {base}, i64 {whole.constant}")
+    if not same(whole.constant, 0):
+        constant = frame.number(whole.constant)
+        base = frame.w.op(f"getelementptr {element}, ptr {base}, i64 {constant}")
     return Place(base, step, apart)
 
 
@@ -85,9 +89,15 @@ def _moved(
 ) -> str:
     total = ""
     for _, text, factor in terms:
-        term = text if factor == 1 else frame.w.op(f"mul i64 {text}, {factor}", into)
+        by = frame.number(factor)
+        term = text if by == "1" else frame.w.op(f"mul i64 {text}, {by}", into)
         total = frame.w.op(f"add i64 {total}, {term}", into) if total else term
     return frame.w.op(f"getelementptr {element}, ptr {base}, i64 {total}", into)
+
+
+def _everywhere(frame: Frame, number: int) -> str:
+    """A number in all lanes."""
+    return frame.splat(frame.number(number), torch.int64, 0)
 
 
 def _both(frame: Frame, one: str | None, other: str | None) -> str | None:
@@ -97,11 +107,15 @@ def _both(frame: Frame, one: str | None, other: str | None) -> str | None:
     return frame.arithmetic(torch.bool, frame.width).op("and", one, other)
 
 
+def _is_empty(buffer: Buffer) -> bool:
+    return any(same(length, 0) for length in buffer.sizes)
+
+
 # Loads
 
 
 def load(frame: Frame, node: Load) -> None:
-    if 0 in node.buffer.sizes:
+    if _is_empty(node.buffer):
         frame.define(node, literal(0, node.dtype), 1)
         return
     turned = frame.turned.get(node)
@@ -112,15 +126,15 @@ def load(frame: Frame, node: Load) -> None:
     at = place(frame, node.buffer, node.index)
     mask = None if node.mask is None else frame.of(node.mask)
     if frame.axis is None or (
-        at.step == 0 and at.apart is None and (mask is None or mask.lanes == 1)
+        same(at.step, 0) and at.apart is None and (mask is None or mask.lanes == 1)
     ):
         frame.define(node, _scalar(frame, node, at, mask), 1)
         return
     masked = None if node.mask is None else frame.wide(node.mask, frame.width)
     both = _both(frame, frame.mask, masked)
-    if at.apart is None and at.step == 1:
+    if at.apart is None and same(at.step, 1):
         raw = row(frame, at.base, node.dtype, both)
-    elif at.apart is None and at.step == -1:
+    elif at.apart is None and same(at.step, -1):
         raw = _reversed_row(frame, at.base, node.dtype, both)
     else:
         raw = _gathered(frame, at, node.dtype, both)
@@ -199,10 +213,14 @@ def _reversed_row(frame: Frame, base: str, dtype: torch.dtype, mask: str | None)
 def _pointers(frame: Frame, at: Place, dtype: torch.dtype) -> str:
     """One for each lane."""
     a = frame.arithmetic(torch.int64, frame.width)
-    steps = constants("i64", [lane * at.step for lane in range(frame.width)])
+    if varies(at.step):
+        lanes = constants("i64", range(frame.width))
+        steps = a.op("mul", _everywhere(frame, at.step), lanes)
+    else:
+        steps = constants("i64", [lane * at.step for lane in range(frame.width)])
     far = steps
     if at.apart is not None:
-        far = a.op("add", at.apart, steps) if at.step else at.apart
+        far = at.apart if same(at.step, 0) else a.op("add", at.apart, steps)
     return frame.w.op(f"getelementptr {memory(dtype)}, ptr {at.base}, {a.type} {far}")
 
 
@@ -233,7 +251,7 @@ def _gathered(frame: Frame, at: Place, dtype: torch.dtype, mask: str | None) -> 
 
 def store(frame: Frame, write: Store) -> None:
     buffer = write.buffer
-    if 0 in buffer.sizes:
+    if _is_empty(buffer):
         return
     at = place(frame, buffer, write.index)
     if frame.axis is None:
@@ -241,13 +259,18 @@ def store(frame: Frame, write: Store) -> None:
         _put(frame, write, at.base, value)
         return
     value = _to_memory(frame, frame.wide(write.value, frame.width), buffer.dtype, frame.width)
-    if write.combine is None and at.apart is None and at.step == 1:
+    if write.combine is None and at.apart is None and same(at.step, 1):
         if frame.mask is None and _is_whole_lines(frame, write):
             kind = vector(memory(buffer.dtype), frame.width)
             frame.w.do(f"store {kind} {value}, ptr {at.base}, align {LINE}, !nontemporal !0")
         else:
             _put_row(frame, at.base, value, buffer.dtype, frame.mask)
-    elif write.combine is None and at.apart is None and at.step and buffer.dtype.itemsize >= 4:
+    elif (
+        write.combine is None
+        and at.apart is None
+        and not same(at.step, 0)
+        and buffer.dtype.itemsize >= 4
+    ):
         _scatter(frame, at, value, buffer.dtype)
     else:
         _one_by_one(frame, write, at, value)
@@ -261,7 +284,7 @@ def _is_whole_lines(frame: Frame, write: Store) -> bool:
     whole = offset(buffer, write.index)
     far = [factor for atom, factor in whole.terms if atom not in (frame.axis, *frame.still)]
     affine = all(isinstance(atom, Axis) for atom, _ in whole.terms)
-    return affine and all(each * size % LINE == 0 for each in (*far, whole.constant))
+    return affine and all(same(each * size % LINE, 0) for each in (*far, whole.constant))
 
 
 def _to_memory(frame: Frame, value: str, dtype: torch.dtype, lanes: int) -> str:

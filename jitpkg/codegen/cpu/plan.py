@@ -11,12 +11,14 @@ from jitpkg.codegen.cpu import math
 from jitpkg.codegen.cpu.host import Host
 from jitpkg.codegen.fusion.kernel import Compute, Loop, Schedule, Statement, Write
 from jitpkg.codegen.ir import ops
+from jitpkg.codegen.ir.extents import example, same, varies
 from jitpkg.codegen.ir.nodes import (
     Apply,
     Axis,
     Buffer,
     Checked,
     Const,
+    Given,
     Load,
     Node,
     Scan,
@@ -54,6 +56,15 @@ class Plan:
         return self.extents.get(loop, loop.axis.extent)
 
 
+USUAL = 64
+"""What is expected of an extent that varies and is less in the example."""
+
+
+def typical(extent: int) -> int:
+    """About how long a loop is, where that decides on speed only."""
+    return max(example(extent), USUAL) if varies(extent) else extent
+
+
 def plan(schedule: Schedule, host: Host) -> Plan:
     made = Plan((), needed(schedule.body))
     body = tuple(_merged(statement, made) for statement in schedule.body)
@@ -69,7 +80,7 @@ def offset(buffer: Buffer, index: Sequence[Node]) -> Linear:
     """Where an element lies, in elements."""
     whole = Linear((), 0)
     for at, stride in zip(index, buffer.strides, strict=True):
-        if stride:
+        if not same(stride, 0):
             whole = whole.plus(Linear.of(at).times(stride))
     return whole
 
@@ -96,7 +107,7 @@ def needed(body: Sequence[Statement]) -> frozenset[Node]:
     found: set[Node] = set()
     while stack:
         node = stack.pop()
-        if node in found or isinstance(node, Const):
+        if node in found or isinstance(node, Const | Given):
             continue
         found.add(node)
         match node:
@@ -175,7 +186,7 @@ def _is_one_dim(outer: Loop, inner: Loop, plan: Plan) -> bool:
     size = plan.extent(inner)
     for access in accesses(inner.body, plan.needed):
         whole = offset(access.buffer, access.index)
-        if whole.factor(outer.axis) != whole.factor(inner.axis) * size:
+        if not same(whole.factor(outer.axis), whole.factor(inner.axis) * size):
             return False
     return True
 
@@ -198,7 +209,7 @@ def _keep(body: Sequence[Statement], plan: Plan) -> None:
     for k, later in enumerate(loops):
         for earlier in loops[:k]:
             alike = earlier.axis is later.axis and plan.lanes[earlier] == plan.lanes[later]
-            if alike and plan.extent(earlier) == plan.extent(later):
+            if alike and same(plan.extent(earlier), plan.extent(later)):
                 _keep_for(earlier, later, plan)
 
 
@@ -239,7 +250,7 @@ def _computed(loop: Loop, plan: Plan) -> Iterator[Node]:
 
 def _choose(loop: Loop, runs: float, plan: Plan, host: Host) -> float:
     """Decide for a loop and all in it. Returns about how long it takes, in scalar instructions."""
-    extent = plan.extent(loop)
+    extent = typical(plan.extent(loop))
     inner = [each for each in loop.body if isinstance(each, Loop)]
     before = dict(plan.lanes)
     apart = runs * extent * (1 + _scalar_cost(loop.body, plan))
@@ -276,7 +287,7 @@ def _cost_in_lanes(
     for statement in body:
         match statement:
             case Loop():
-                inner = runs * plan.extent(statement)
+                inner = runs * typical(plan.extent(statement))
                 total += inner * steps
                 total += _cost_in_lanes(lanes, statement.body, inner, plan, extent)
             case Compute(nodes=nodes):
@@ -300,7 +311,8 @@ def _is_scattered(node: Node | Store, axis: Axis) -> bool:
     if isinstance(node, Store) and node.combine is not None:
         return True
     inside = any(axis in atom.axes and atom is not axis for atom, _ in whole.terms)
-    return inside or whole.factor(axis) not in (0, 1)
+    factor = whole.factor(axis)
+    return inside or not (same(factor, 0) or same(factor, 1))
 
 
 def _width(loop: Loop, extent: int, plan: Plan, host: Host) -> int:
@@ -348,9 +360,9 @@ def bytes_of_columns(loop: Loop, plan: Plan) -> int | None:
     """
     inner = [each for each in loop.body if isinstance(each, Loop)]
     extent = plan.extent(loop)
-    if not inner or extent < 4 * plan.lanes[loop]:
+    if not inner or typical(extent) < 4 * plan.lanes[loop]:
         return None
-    if any(plan.extent(each) < SHORTEST for each in inner):
+    if any(typical(plan.extent(each)) < SHORTEST for each in inner):
         return None
     states: list[Node] = [fold for each in inner for fold in each.folds]
     states += [node for each in inner for node in scans(each, plan.needed)]

@@ -15,6 +15,7 @@ import torch
 from torch import fx
 
 from jitpkg.codegen.aten.purity import name_of
+from jitpkg.codegen.ir.extents import example, varies
 from jitpkg.facts.tensor import TensorFacts, contiguous_stride, size_of
 
 aten = torch.ops.aten
@@ -81,19 +82,19 @@ def _product(
 
 
 def _facts(value: Any) -> TensorFacts | None:
-    """Of a float32 tensor of known sizes in main memory."""
+    """Of a float32 tensor in main memory."""
     facts = value.meta.get("facts") if isinstance(value, fx.Node) else None
     if not isinstance(facts, TensorFacts) or facts.dtype is not torch.float32:
         return None
-    known = all(type(length) is int for length in (*facts.size, *facts.stride))
+    known = all(type(length) is int or varies(length) for length in (*facts.size, *facts.stride))
     return facts if known and facts.device.type == "cpu" else None
 
 
 def _is_worthwhile(a: TensorFacts, b: TensorFacts, turned: bool) -> bool:
-    if len(b.size) != 2 or not _is_dense(b):
+    if len(b.size) != 2 or any(map(varies, b.size)) or not _is_dense(b):
         return False
     inner, columns = size_of(b)[::-1] if turned else size_of(b)
-    rows = math.prod(size_of(a)[:-1])
+    rows = math.prod(map(example, size_of(a)[:-1]))
     return min(rows, columns) >= NARROW and rows * inner * columns >= WORTHWHILE
 
 
