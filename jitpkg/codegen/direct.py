@@ -39,6 +39,8 @@ def direct(
     if len(differentiable) != halves.tangents:
         return None
     layouts = tuple(_Layout.of(node.meta["val"]) for node in tangents)
+    if any(type(n) is not int for layout in layouts for n in (*layout.size, *layout.stride)):
+        return None
     unused = tuple(k for k, gradient in enumerate(gradients) if gradient is None)
     apply = _autograd_function(halves, len(metadata.output_info), differentiable, layouts)
     is_plain = _is_plain
@@ -129,8 +131,9 @@ def _has_plain_ends(forward: fx.Graph, inputs: Sequence[Any], metadata: Any) -> 
 def _autograd_function(
     halves: Halves, results: int, differentiable: Sequence[int], layouts: tuple[_Layout, ...]
 ) -> Function:
-    forward_half, part = halves.forward, halves.part
-    assert forward_half is not None
+    assert halves.forward is not None
+    forward_half: Function = halves.forward
+    part = halves.part
     constant = [k for k in range(results) if k not in differentiable]
 
     class Kernels(torch.autograd.Function):
@@ -140,9 +143,7 @@ def _autograd_function(
         def forward(ctx: Any, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
             made = forward_half(*inputs)
             # A view would keep what it is a view of, which may be the result of this function.
-            ctx.save_for_backward(
-                *(x.detach() if x._is_view() else x for x in made[results:])
-            )
+            ctx.save_for_backward(*(x.detach() if x._is_view() else x for x in made[results:]))
             ctx.set_materialize_grads(False)
             returned = tuple(made[:results])
             if constant:
@@ -169,7 +170,8 @@ def _autograd_function(
             del gradients, given
             run = part(undefined)
             if torch.is_grad_enabled():
-                return _Gradients.apply(run, torch.empty(0, requires_grad=True), *arguments)
+                recorded: Function = _Gradients.apply
+                return recorded(run, torch.empty(0, requires_grad=True), *arguments)
             return tuple(run(arguments))
 
     apply: Function = Kernels.apply
@@ -180,9 +182,9 @@ class _Gradients(torch.autograd.Function):
     """Gradients that a graph is recorded of: its derivatives are refused in words that help."""
 
     @staticmethod
-    def forward(ctx: FunctionCtx, run: Function, *arguments: torch.Tensor) -> Any:
+    def forward(_: FunctionCtx, run: Function, *arguments: torch.Tensor) -> Any:
         return tuple(run(list(arguments[1:])))
 
     @staticmethod
-    def backward(ctx: FunctionCtx, *gradients: torch.Tensor | None) -> Any:
+    def backward(_: FunctionCtx, *__: torch.Tensor | None) -> Any:
         raise refusal()
