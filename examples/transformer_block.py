@@ -9,7 +9,7 @@ import time
 
 import torch
 from torch import nn
-from torch.nn import functional as F
+from torch.nn.functional import gelu, scaled_dot_product_attention
 
 import jitpkg
 
@@ -28,7 +28,7 @@ class Block(nn.Module):
 
     def forward(self, x):
         x = x + self.attention(self.norm1(x))
-        return x + self.down(F.gelu(self.up(self.norm2(x))))
+        return x + self.down(gelu(self.up(self.norm2(x))))
 
     def attention(self, x):
         batch, length, width = x.shape
@@ -36,7 +36,7 @@ class Block(nn.Module):
             part.view(batch, length, self.heads, -1).transpose(1, 2)
             for part in self.qkv(x).chunk(3, dim=-1)
         )
-        mixed = F.scaled_dot_product_attention(q, k, v)
+        mixed = scaled_dot_product_attention(q, k, v)
         return self.out(mixed.transpose(1, 2).reshape(batch, length, width))
 
 
