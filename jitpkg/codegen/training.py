@@ -34,10 +34,12 @@ def through_kernels(
     ) -> Callable[..., Any]:
         def forward(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Run:
             compiled.note(gm)
-            return _compiled(gm, maker, options)
+            function = _compiled(gm, maker, options)
+            compiled.halves.runs_forward(gm, function)
+            return boxed(function)
 
         def backward(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Run:
-            return compiled.backward.runs(gm, lambda part: _compiled(part, maker, options))
+            return compiled.halves.runs(gm, lambda part: boxed(_compiled(part, maker, options)))
 
         function: Callable[..., Any] = aot_module_simplified(
             gm,
@@ -81,15 +83,15 @@ def _of_outputs(graph: fx.Graph) -> set[fx.Node]:
     return {node for node, place in memory.items() if place in returned}
 
 
-def _compiled(aten: fx.GraphModule, maker: Maker, options: Options) -> Run:
+def _compiled(aten: fx.GraphModule, maker: Maker, options: Options) -> Callable[..., Any]:
     try:
         graph = _copied(_with_facts(aten))
         drop_idle_views(graph)
-        function = compile_graph(type(aten).__name__, graph, maker, options).function
+        return compile_graph(type(aten).__name__, graph, maker, options).function
     except NotLowered as error:
         events.STREAM.emit(events.Declined(type(aten).__name__, "jitpkg", str(error)))
-        function = aten.forward
-    return boxed(function)
+        forward: Callable[..., Any] = aten.forward
+        return forward
 
 
 def _with_facts(aten: fx.GraphModule) -> fx.Graph:
