@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from jitpkg.codegen.cpu import memory
+from jitpkg.codegen.cpu.chunks import Chunks, Cut, chunks, elements, writes
 from jitpkg.codegen.cpu.frame import Frame, Numbers
 from jitpkg.codegen.cpu.host import Host
 from jitpkg.codegen.cpu.plan import Plan, offset, plan, scans
@@ -63,6 +64,7 @@ class _Function:
         self.name = name
         self.plan = plan(schedule, host)
         self.parted = self._parted()
+        self.chunks = None if self.parted is not None else self._chunks()
         kernel = schedule.kernel
         self.buffers = [*kernel.inputs, *kernel.outputs]
         self.given = Numbers()
@@ -70,6 +72,8 @@ class _Function:
 
     def lines(self) -> list[str]:
         """The module."""
+        if self.chunks is not None:
+            return self._in_chunks(self.chunks)
         streamed = self._streamed()
         declared: set[str] = set()
         parts = self._part("part", frozenset(), declared)
@@ -82,15 +86,23 @@ class _Function:
             f"{memory.NOWHERE} = internal constant [16 x i8] zeroinitializer, align 16",
             "",
             *parts,
-            *self._entry(streamed),
+            *self._entry(streamed, self._run()),
             _ATTRIBUTES.format(bits=self.host.bits),
         ]
 
     def _part(self, name: str, streamed: frozenset[Buffer], declared: set[str]) -> list[str]:
         """The function that runs the steps from `%low` to `%high`."""
+        arguments = "i64 %low, i64 %high, ptr %context"
+        return self._function(name, arguments, Walk(self._frame(streamed), self.parted), declared)
+
+    def _frame(self, streamed: frozenset[Buffer] = frozenset()) -> Frame:
         frame = Frame(self.host, self.plan)
         frame.streamed = streamed
-        frame.given, frame.slot = self.given, len(self.buffers) + 1
+        frame.given, frame.slot = self.given, len(self.buffers) + 2
+        return frame
+
+    def _function(self, name: str, arguments: str, walk: Walk, declared: set[str]) -> list[str]:
+        frame = walk.frame
         w = frame.w
         w.do("%status = alloca i32, align 4")
         w.do("store i32 0, ptr %status")
@@ -98,8 +110,13 @@ class _Function:
             frame.pointers[buffer] = text
             w.do(f"%at.{k} = getelementptr ptr, ptr %context, i64 {k}")
             w.do(f"{text} = load ptr, ptr %at.{k}, align 8")
-        Walk(frame, self.parted).block(frame.plan.body)
-        if streamed:
+        if walk.chunks is None:
+            walk.block(frame.plan.body)
+        else:
+            w.do(f"%states.at = getelementptr ptr, ptr %context, i64 {len(self.buffers) + 1}")
+            w.do("%states = load ptr, ptr %states.at, align 8")
+            walk.phase()
+        if frame.streamed:
             w.do("fence seq_cst")  # such stores are in no order with others
         status = w.op("load i32, ptr %status")
         failed = w.op(f"icmp ne i32 {status}, 0")
@@ -112,15 +129,43 @@ class _Function:
         w.do("ret void")
         declared |= w.declared
         return [
-            f"define internal void @{self.name}.{name}(i64 %low, i64 %high, ptr %context) #0 {{",
+            f"define internal void @{self.name}.{name}({arguments}) #0 {{",
             "entry:",
             *w.body(),
             "}",
             "",
         ]
 
-    def _entry(self, streamed: frozenset[Buffer]) -> list[str]:
-        called = self._run()
+    def _in_chunks(self, chunks: Chunks) -> list[str]:
+        """The module, where outermost loops are cut: a function for each, and one for the rest."""
+        declared = {"declare i32 @torch_parallel_for(i64, i64, i64, ptr, ptr)"}
+        parts, calls = [], []
+        for k, (loop, cut) in enumerate(chunks.cuts.items()):
+            arguments = "i64 %low, i64 %high, ptr %context, i64 %chunk"
+            walk = Walk(self._frame(), loop, chunks)
+            parts += self._function(f"chunk{k}", arguments, walk, declared)
+            parts += _driver(f"{self.name}.chunks{k}", f"{self.name}.chunk{k}", cut)
+            of = f"i64 0, i64 {cut.chunks}, i64 1, ptr @{self.name}.chunks{k}, ptr %context"
+            calls.append(f"  call i32 @torch_parallel_for({of})")
+        walk = Walk(self._frame(), None, chunks)
+        parts += self._function("last", "ptr %context", walk, declared)
+        calls.append(f"  call void @{self.name}.last(ptr %context)")
+        return [
+            *sorted(declared),
+            f"{memory.NOWHERE} = internal constant [16 x i8] zeroinitializer, align 16",
+            "",
+            *parts,
+            *self._entry(frozenset(), calls, chunks.room),
+            _ATTRIBUTES.format(bits=self.host.bits),
+        ]
+
+    def _entry(self, streamed: frozenset[Buffer], called: list[str], room: int = 0) -> list[str]:
+        """The kernel itself.
+
+        Args:
+            called: what it calls, as `@part`.
+            room: bytes of memory for states of chunks.
+        """
         parameters = ", ".join(
             [
                 *(f"ptr {text}" for text in self.names),
@@ -130,11 +175,17 @@ class _Function:
         lines = [
             f"define i32 @{self.name}({parameters}) #0 {{",
             "entry:",
-            f"  %context = alloca [{len(self.names) + 1 + len(self.given)} x ptr], align 64",
+            f"  %context = alloca [{len(self.names) + 2 + len(self.given)} x ptr], align 64",
         ]
+        if room:
+            lines.append(f"  %states = alloca [{room} x i8], align 64")
+            lines.append(
+                f"  %states.at = getelementptr ptr, ptr %context, i64 {len(self.names) + 1}"
+            )
+            lines.append("  store ptr %states, ptr %states.at, align 8")
         for k, number in enumerate(self.given):
             lines.append(
-                f"  %slot.{k} = getelementptr ptr, ptr %context, i64 {len(self.names) + 1 + k}"
+                f"  %slot.{k} = getelementptr ptr, ptr %context, i64 {len(self.names) + 2 + k}"
             )
             lines.append(f"  store i64 {self.given.text(number)}, ptr %slot.{k}, align 8")
         for k, text in enumerate(self.names):
@@ -226,6 +277,22 @@ class _Function:
             return None
         return loop
 
+    def _chunks(self) -> Chunks | None:
+        """How the outermost loops are cut, where there are several or they fold."""
+        if not self.host.parallel or any(
+            s.combine is not None for s in self.schedule.kernel.stores
+        ):
+            return None
+        for loop in self.plan.body:
+            if isinstance(loop, Loop) and not all(_is_apart(w.store, loop) for w in writes(loop)):
+                return None
+        found = chunks(self.plan, GRAIN)
+        if found is not None:
+            for loop in found.cuts:  # what one keeps, the others would look for in other functions
+                self.plan.kept.pop(loop, None)
+                self.plan.taken.pop(loop, None)
+        return found
+
     def _steps(self) -> int:
         """How many steps the parted loop has: iterations, or vectors."""
         loop = self.parted
@@ -239,9 +306,31 @@ class _Function:
         loop = self.parted
         if loop is None:
             return 0
-        inner = _elements(loop, self.plan) // max(self._steps(), 1)
+        inner = elements(loop, self.plan) // max(self._steps(), 1)
         grain = max(1, GRAIN // max(inner, 1))
         return grain if self._steps() > grain else 0
+
+
+def _driver(name: str, part: str, cut: Cut) -> list[str]:
+    """The function that runs the chunks from `%from` to `%to`."""
+    return f"""define internal void @{name}(i64 %from, i64 %to, ptr %context) #0 {{
+entry:
+  %some = icmp slt i64 %from, %to
+  br i1 %some, label %chunk, label %end
+chunk:
+  %k = phi i64 [ %from, %entry ], [ %next, %chunk ]
+  %low = mul i64 %k, {cut.each}
+  %far = add i64 %low, {cut.each}
+  %less = icmp slt i64 %far, {cut.steps}
+  %high = select i1 %less, i64 %far, i64 {cut.steps}
+  call void @{part}(i64 %low, i64 %high, ptr %context, i64 %k)
+  %next = add i64 %k, 1
+  %more = icmp slt i64 %next, %to
+  br i1 %more, label %chunk, label %end
+end:
+  ret void
+}}
+""".splitlines()
 
 
 def _plain(name: str) -> str:
@@ -260,12 +349,6 @@ def _inside(loop: Loop, plan: Plan) -> int:
     inner = [each for each in loop.body if isinstance(each, Loop)]
     total = sum(plan.extent(each) * _inside(each, plan) for each in inner)
     return total if inner else 1
-
-
-def _elements(loop: Loop, plan: Plan) -> int:
-    """How often the innermost statements run."""
-    inner = [each for each in loop.body if isinstance(each, Loop)]
-    return plan.extent(loop) * max(1, sum(_elements(each, plan) for each in inner))
 
 
 def _span(buffer: Buffer) -> int:

@@ -10,6 +10,7 @@ from jitpkg.codegen.cpu import memory, scalar_ops
 from jitpkg.codegen.cpu.arithmetic import memory as in_memory
 from jitpkg.codegen.cpu.arithmetic import vector
 from jitpkg.codegen.cpu.casts import cast
+from jitpkg.codegen.cpu.chunks import Chunks
 from jitpkg.codegen.cpu.folds import Fold, fold
 from jitpkg.codegen.cpu.frame import Frame
 from jitpkg.codegen.cpu.low_half import low_half_of
@@ -38,9 +39,10 @@ Carried = tuple[Reduce, Fold] | tuple[Scan, Running]
 
 
 class Walk:
-    def __init__(self, frame: Frame, parted: Loop | None) -> None:
-        """`parted`: the loop that runs from `%low` to `%high` only."""
+    def __init__(self, frame: Frame, parted: Loop | None, chunks: Chunks | None = None) -> None:
+        """`parted`: the loop that runs from `%low` to `%high` only; with `chunks` it is a chunk."""
         self.frame = frame
+        self.chunks = chunks
         self.w = frame.w
         self.parted = parted
         self.partial: dict[Reduce, tuple[Fold, list[str]]] = {}
@@ -50,6 +52,22 @@ class Walk:
         self.open: list[Loop] = []
 
     # Statements
+
+    def phase(self) -> None:
+        """A chunk of the parted loop and what it needs; without one, what is behind all loops."""
+        assert self.chunks is not None
+        for statement in self.frame.plan.body:
+            if statement is self.parted:
+                self.block((statement,))
+                return
+            if isinstance(statement, Loop):
+                self.open.append(statement)
+                carried = self.carried(statement)
+                folds = [fold for _, fold in carried if isinstance(fold, Fold)]
+                self.known(statement, carried, self.chunks.folded(self.frame, statement, folds))
+                self.open.pop()
+            elif isinstance(statement, Compute) or self.parted is None:
+                self.block((statement,))
 
     def block(self, body: Sequence[Statement]) -> None:
         frame = self.frame
@@ -509,6 +527,10 @@ class Walk:
     def known(self, loop: Loop, carried: list[Carried], states: list[list[str]]) -> None:
         """Behind the loop: results, or parts of what an outer loop carries on."""
         frame = self.frame
+        if self.chunks is not None and loop is self.parted:
+            folds = [fold for _, fold in carried if isinstance(fold, Fold)]
+            self.chunks.keep(frame, loop, folds, states)
+            return
         outside = {fold for each in self.open[:-1] for fold in each.folds}
         for (node, each), state in zip(carried, states, strict=True):
             if isinstance(node, Scan):

@@ -1,0 +1,146 @@
+"""Folds of everything, by several threads: outermost loops in chunks, whose states are folded then.
+
+How many chunks there are depends on the sizes alone, so results do not depend on the threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from jitpkg.codegen.cpu.folds import Fold
+from jitpkg.codegen.cpu.frame import Frame
+from jitpkg.codegen.cpu.plan import Plan, scans, statements
+from jitpkg.codegen.fusion.kernel import Loop, Write
+from jitpkg.codegen.ir import ops
+from jitpkg.codegen.ir.extents import varies
+
+MOST = 64
+"""Chunks of a loop: enough for as many threads, few enough to be folded by one of them."""
+
+ALIGNED = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A loop in chunks."""
+
+    chunks: int
+    each: int
+    """Steps of a chunk."""
+    steps: int
+
+
+@dataclass(eq=False, slots=True)
+class Chunks:
+    """The outermost loops of a kernel, in order, and where their chunks' states are."""
+
+    cuts: dict[Loop, Cut]
+    places: dict[Loop, tuple[int, int]] = field(default_factory=dict)
+    """Where the states of a loop's first chunk begin, and how many bytes each chunk has."""
+    room: int = 0
+    """Bytes of all states."""
+
+    def keep(
+        self,
+        frame: Frame,
+        loop: Loop,
+        folds: Sequence[Fold],
+        states: Sequence[Sequence[str]],
+    ) -> None:
+        """Store what `%chunk` has folded."""
+        size = sum(_bytes(fold) for fold in folds)
+        self.places[loop] = self.room, size
+        self.room += size * self.cuts[loop].chunks
+        for place, kind, text in zip(
+            self._pointers(frame, loop, folds, "%chunk"), _types(folds), _flat(states), strict=True
+        ):
+            frame.w.do(f"store {kind} {text}, ptr {place}, align {ALIGNED}")
+
+    def folded(self, frame: Frame, loop: Loop, folds: Sequence[Fold]) -> list[list[str]]:
+        """The states of all chunks together."""
+
+        def states(chunk: str) -> list[list[str]]:
+            places = iter(self._pointers(frame, loop, folds, chunk))
+            return [
+                [frame.w.op(f"load {kind}, ptr {next(places)}, align {ALIGNED}")]
+                for fold in folds
+                for kind in fold.types
+            ]
+
+        def more(chunk: str, before: list[str]) -> list[str]:
+            pairs = zip(folds, before, states(chunk), strict=True)
+            return [fold.merge([one], other)[0] for fold, one, other in pairs]
+
+        first = _flat(states("0"))
+        kinds = _types(folds)
+        count = self.cuts[loop].chunks
+        if count == 1:
+            return [[text] for text in first]
+        frame.enter()
+        found = frame.counted(
+            "1", str(count), 1, list(zip(kinds, first, strict=True)), more, surely=True
+        )
+        frame.leave()
+        return [[text] for text in found]
+
+    def _pointers(self, frame: Frame, loop: Loop, folds: Sequence[Fold], chunk: str) -> list[str]:
+        start, size = self.places[loop]
+        w = frame.w
+        at = w.op(f"add i64 {w.op(f'mul i64 {chunk}, {size}')}, {start}")
+        pointers = []
+        for fold in folds:
+            pointers.append(w.op(f"getelementptr i8, ptr %states, i64 {at}"))
+            at = w.op(f"add i64 {at}, {_bytes(fold)}")
+        return pointers
+
+
+def chunks(plan: Plan, grain: int) -> Chunks | None:
+    """How the outermost loops are cut; None where that is not worth it, or cannot be done.
+
+    Args:
+        grain: elements that are worth a thread.
+    """
+    loops = [each for each in plan.body if isinstance(each, Loop)]
+    if not any(loop.folds for loop in loops) or not all(_can_be_cut(loop, plan) for loop in loops):
+        return None
+    cuts = {}
+    for loop in loops:
+        steps = -(-plan.extent(loop) // plan.lanes.get(loop, 1))
+        wanted = max(1, min(MOST, steps, elements(loop, plan) // grain))
+        each = -(-steps // wanted)
+        cuts[loop] = Cut(-(-steps // each), each, steps)
+    return Chunks(cuts) if any(cut.chunks > 1 for cut in cuts.values()) else None
+
+
+def elements(loop: Loop, plan: Plan) -> int:
+    """How often the innermost statements run."""
+    inner = [each for each in loop.body if isinstance(each, Loop)]
+    return plan.extent(loop) * max(1, sum(elements(each, plan) for each in inner))
+
+
+def _can_be_cut(loop: Loop, plan: Plan) -> bool:
+    inside = [loop, *(each for each in statements(loop.body) if isinstance(each, Loop))]
+    return (
+        not any(varies(plan.extent(each)) for each in inside)
+        and not any(scans(each, plan.needed) for each in inside)
+        and all(ops.REDUCTIONS[fold.op].combine is not None for fold in loop.folds)
+    )
+
+
+def writes(loop: Loop) -> list[Write]:
+    """Those inside of a loop."""
+    return [each for each in statements(loop.body) if isinstance(each, Write)]
+
+
+def _bytes(fold: Fold) -> int:
+    size = fold.a.lanes * fold.a.dtype.itemsize
+    return -(-size // ALIGNED) * ALIGNED
+
+
+def _types(folds: Sequence[Fold]) -> list[str]:
+    return [kind for fold in folds for kind in fold.types]
+
+
+def _flat(states: Sequence[Sequence[str]]) -> list[str]:
+    return [text for state in states for text in state]
