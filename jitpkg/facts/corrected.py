@@ -68,18 +68,18 @@ _DTYPES: Mapping[Any, Callable[[Sequence[Any]], Dtypes]] = MappingProxyType(
 """The dtypes of the results, for a narrow input on the CPU; compared with the ops by the tests."""
 
 
-class CorrectedMode(FakeTensorMode):
+class CorrectedMode(FakeTensorMode):  # type: ignore[no-untyped-call]
     """FakeTensor's answers, right."""
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
     ) -> Any:
-        made = super().__torch_dispatch__(func, types, args, kwargs)
+        made: Any = super().__torch_dispatch__(func, types, args, kwargs)
         dtypes = _DTYPES.get(func)
         if dtypes is None or args[0].dtype not in _NARROW or args[0].device.type != "cpu":
             return made
-        results: Sequence[Any] = made
+
         return tuple(
             t if t is None or t.dtype is dtype else torch.empty_like(t, dtype=dtype)
-            for t, dtype in zip(results, dtypes(args), strict=True)
+            for t, dtype in zip(made, dtypes(args), strict=True)
         )
