@@ -57,6 +57,9 @@ class Report:
     kernels: tuple[Kernel, ...]
     calls: tuple[str, ...]
     """Ops that are not in kernels."""
+    event: events.Fused
+    left: int = 0
+    """How many ops ATen does since their kernels could not be made."""
 
 
 class _Failed(Exception):
@@ -125,8 +128,9 @@ def _compiled(
     function = straight_line(f"{name}.kernels", wrapper.finished())
     kernels = tuple(wrapper.kernels)
     calls = tuple(_title(step.call) for step in steps if isinstance(step, Opaque))
-    events.STREAM.emit(events.Fused(name, tuple(map(_fused, kernels)), calls))
-    return Compiled(function, Report(kernels, calls))
+    event = events.Fused(name, tuple(map(_fused, kernels)), calls)
+    events.STREAM.emit(event)
+    return Compiled(function, Report(kernels, calls, event, len(left)))
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -25,7 +25,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from jitpkg import listing
 from jitpkg.codegen.declined import as_it_is
-from jitpkg.codegen.partial_backward import PartialBackward, Run
+from jitpkg.codegen.direct import direct
+from jitpkg.codegen.partial_backward import Halves, Run
 from jitpkg.codegen.varying import Varying
 from jitpkg.errors import BackendError
 from jitpkg.facts import fake
@@ -43,7 +44,7 @@ class Compiled:
     """How many ops of the forward graph draw from a random stream."""
     random_before: int = 0
     """How many the graph has: AOTAutograd drops those whose numbers nothing uses."""
-    backward: PartialBackward = field(default_factory=PartialBackward)
+    halves: Halves = field(default_factory=Halves)
     writes_last: bool = True
     """Whether nothing is written to an input before everything else has been done."""
 
@@ -125,7 +126,8 @@ def _functional(
         return as_it_is(backend, gm, why)
     metadata.bw_donated_idxs = []  # freed early, they would forbid backward(retain_graph=True)
     metadata.dynamic_saved_tensors_idxs = {}  # the same attribute, on what is saved
-    function = compiled.backward.watched(function, metadata)
+    function = compiled.halves.watched(function, metadata)
+    function = direct(gm, inputs, compiled.halves, metadata, function) or function
     guarded = _Guarded(backend, gm, function, compiled, Conditions.of(metadata, inputs)).function()
     for file in listing.texts_of_fx() - before:
         listing.drop_with(guarded, file)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import fx
@@ -18,6 +19,7 @@ from jitpkg.codegen.fusion.normal import Normal
 from jitpkg.codegen.ir.builder import Builder
 from jitpkg.codegen.ir.extents import example, varies
 from jitpkg.codegen.ir.nodes import Buffer
+from jitpkg.codegen.kept.entry import MadeKernel
 from jitpkg.codegen.made import Made
 
 LONG = 1 << 20
@@ -29,6 +31,7 @@ class CpuKernels:
 
     def __init__(self) -> None:
         self.host: Host = host_of(native.host_features(), native.has("torch_parallel_for"))
+        self.made: dict[Callable[..., Any], MadeKernel] = {}
         pool = native.pool()
         if pool is not None:
             pool.limit_to(config.current().pool_megabytes << 20)
@@ -59,8 +62,9 @@ class CpuKernels:
             releases_gil=sum(map(_span, (*kernel.inputs, *kernel.outputs))) >= LONG,
         )
         text = native.joined(llvm, native.entry_point("entry", signature))
-        library = native.load(object_code(text))
-        function = native.builtin(library, "entry", kernel.name, "\n".join(_comments(llvm)))
+        code, doc = object_code(text), "\n".join(_comments(llvm))
+        function = native.builtin(native.load(code), "entry", kernel.name, doc)
+        self.made[function] = MadeKernel(kernel.name, doc, llvm, code)
         seconds = time.perf_counter() - began
         events.STREAM.emit(events.KernelCompiled(kernel.name, llvm, seconds))
         return Made(function, numbers)

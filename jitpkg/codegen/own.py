@@ -24,6 +24,8 @@ from jitpkg.codegen.cache.objects import object_code
 from jitpkg.codegen.compiler import Maker, compile_graph
 from jitpkg.codegen.declined import as_it_is
 from jitpkg.codegen.interpreted import Interpreted
+from jitpkg.codegen.kept.entry import keep, kept
+from jitpkg.codegen.kept.key import graph_key
 from jitpkg.codegen.launch import CpuKernels
 from jitpkg.codegen.lowering.table import NotLowered
 from jitpkg.codegen.options import Options, WithOptions
@@ -53,6 +55,10 @@ own = WithOptions(compile_graph_module)
 
 def _of_one_size(gm: fx.GraphModule, inputs: list[Any], maker: Maker, options: Options) -> Function:
     name = type(gm).__name__
+    key = graph_key(gm, inputs, options) if isinstance(maker, CpuKernels) else None
+    known = None if key is None else kept(key, name, gm)
+    if known is not None:
+        return known.functions[0]
     with events.timed(name, "preparing"):
         prepared = prepare(gm, inputs)
         if not isinstance(prepared, str):
@@ -71,7 +77,10 @@ def _of_one_size(gm: fx.GraphModule, inputs: list[Any], maker: Maker, options: O
             f" ({type(error).__name__}: {error}). Please report it; JITPKG_STRICT=1 raises."
         )
         return op_by_op(prepared)
-    return runtime(prepared, compiled.function)
+    function = runtime(prepared, compiled.function)
+    if key is not None and isinstance(maker, CpuKernels) and not compiled.report.left:
+        keep(key, name, gm, [function], maker.made, [compiled.report.event])
+    return function
 
 
 def _of_symbols(

@@ -17,6 +17,7 @@ from jitpkg.codegen.cpu.arithmetic import (
     vector,
 )
 from jitpkg.codegen.cpu.host import Host
+from jitpkg.codegen.cpu.low_half import LowHalf, low_half
 from jitpkg.codegen.cpu.plan import Plan
 from jitpkg.codegen.fusion.kernel import Loop
 from jitpkg.codegen.ir.extents import varies
@@ -117,6 +118,8 @@ class Frame:
         """The one that runs in lanes."""
         self.rows: dict[Node, str] = {}
         """Memory with what an earlier loop has computed, for all positions of its axis."""
+        self.low_halves: dict[Node, LowHalf] = {}
+        """Of values of float32."""
         self.room = ROOM
         """Bytes of the stack that are left for turned loads and for columns."""
         self.mask: str | None = None
@@ -140,6 +143,8 @@ class Frame:
     def define(self, node: Node, text: str, lanes: int) -> None:
         self.values[node] = Value(text, lanes, self.depth)
         self.levels[-1].nodes.append(node)
+        if node.dtype is torch.float32:
+            self.low_halves[node] = low_half(node, self.low_halves)
 
     def of(self, node: Node) -> Value:
         known = self.values.get(node)
