@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from jitpkg import listing
+from jitpkg.codegen.expected import AsExpected
 from jitpkg.codegen.kept.plain import NotPlain, Plain, read, written
 
 Function = Callable[..., Any]
@@ -61,6 +62,9 @@ class Apart:
             return ["original"]
         if isinstance(value, torch.Tensor):
             return self._tensor(value)
+        if isinstance(value, AsExpected):
+            dtype = str(value.dtype).removeprefix("torch.")
+            return ["as expected", value.op, dtype, list(value.sizes), list(value.strides)]
         if callable(value) and not isinstance(value, type) and value in self.kernels:
             return ["kernel", self.used.setdefault(value, len(self.used))]
         if isinstance(value, FunctionType) and value.__code__.co_filename.startswith("<jitpkg "):
@@ -93,6 +97,7 @@ class Together:
             "original": lambda: self.original,
             "tensor": self._tensor,
             "function": self.function,
+            "as expected": _as_expected,
         }
         name = self.name + end
         namespace = {name: read(plain, others) for name, plain in held}
@@ -109,6 +114,10 @@ class Together:
             data = torch.frombuffer(bytearray(self.blobs[at]), dtype=made.dtype)
             made.copy_(data.reshape(size))
         return made
+
+
+def _as_expected(op: str, dtype: str, sizes: list[int], strides: list[int]) -> AsExpected:
+    return AsExpected(op, getattr(torch, dtype), tuple(sizes), tuple(strides))
 
 
 MOST_ELEMENTS = 4096
