@@ -27,7 +27,7 @@ from jitpkg import listing
 from jitpkg.codegen.declined import as_it_is
 from jitpkg.codegen.partial_backward import PartialBackward, Run
 from jitpkg.codegen.varying import Varying
-from jitpkg.errors import BackendError
+from jitpkg.errors import BackendError, JitpkgWarning
 from jitpkg.facts import fake
 from jitpkg.facts.thread_state import snapshot
 from jitpkg.marks import VARIES, WARNS
@@ -49,6 +49,9 @@ class Compiled:
 
     is_aten: bool = False
     """Whether AOTAutograd has done its part: what is raised behind it is the backend's own."""
+
+    finish: Callable[[Any, Compiled], Function | None] | None = None
+    """Given AOTAutograd's metadata, a function that needs none of its wrappers, or none."""
 
     def note(self, aten: fx.GraphModule) -> None:
         """Look at a graph of ATen ops on its way to be compiled."""
@@ -125,6 +128,11 @@ def _functional(
         return as_it_is(backend, gm, why)
     metadata.bw_donated_idxs = []  # freed early, they would forbid backward(retain_graph=True)
     metadata.dynamic_saved_tensors_idxs = {}  # the same attribute, on what is saved
+    plain = None if compiled.finish is None else compiled.finish(metadata, compiled)
+    if plain is not None:
+        for file in listing.texts_of_fx() - before:
+            listing.drop_with(plain, file)
+        return plain
     function = compiled.backward.watched(function, metadata)
     guarded = _Guarded(backend, gm, function, compiled, Conditions.of(metadata, inputs)).function()
     for file in listing.texts_of_fx() - before:
@@ -254,6 +262,7 @@ def _unnoticed() -> Iterator[None]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            warnings.simplefilter("default", JitpkgWarning)
             yield
     finally:
         _LOG.disabled = quiet
@@ -382,6 +391,11 @@ class _Guarded:
             return gm.forward(*inputs)
 
         return run
+
+
+def changes_state(gm: fx.GraphModule) -> bool:
+    """Whether a graph changes thread-local state."""
+    return any(getattr(node.target, "__name__", "") in _STATE_SETTERS for node in gm.graph.nodes)
 
 
 _STATE_SETTERS = frozenset(

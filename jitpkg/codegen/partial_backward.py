@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import fx
 from torch.autograd.graph import Node
 
+from jitpkg.codegen.differentiated import NO_SECOND_DERIVATIVE
 from jitpkg.errors import BackendError
+from jitpkg.facts.tensor import TensorFacts, contiguous_stride
 
 Run = Callable[[list[Any]], Any]
 """Takes its arguments out of a list."""
@@ -87,10 +90,7 @@ def _refuse_a_second_derivative(
 
 
 def _raise(_: object) -> None:
-    raise BackendError(
-        "AOTAutograd's graphs have no second derivative, as for a gradient penalty or a Hessian:"
-        ' compile what is differentiated twice with backend="eager"'
-    )
+    raise BackendError(NO_SECOND_DERIVATIVE)
 
 
 def _compiled(compile_: Callable[[fx.GraphModule], Run], aten: fx.GraphModule) -> Run:
@@ -182,19 +182,28 @@ _SHAPED_ONLY = frozenset(
 
 
 def _zeros(graph: fx.Graph, before: fx.Node, like: fx.Node) -> fx.Node:
-    value = like.meta["val"]
+    value: Any = like.meta.get("val", like.meta.get("facts"))
     with graph.inserting_before(before):
         zeros = graph.call_function(
             torch.ops.aten.full.default,
-            ([_length(graph, like, dim) for dim in range(value.dim())], 0),
+            ([_length(graph, like, dim) for dim in range(len(_size(like)))], 0),
             {"dtype": value.dtype, "device": value.device, "pin_memory": False},
         )
-    zeros.meta["val"] = value
+    if isinstance(value, TensorFacts):
+        zeros.meta["facts"] = replace(value, stride=contiguous_stride(value.size))
+    else:
+        zeros.meta["val"] = value.contiguous()
     return zeros
 
 
+def _size(like: fx.Node) -> Sequence[Any]:
+    """By its fake tensor, or by what else is known of it."""
+    size: Sequence[Any] = like.meta["val"].shape if "val" in like.meta else like.meta["facts"].size
+    return size
+
+
 def _length(graph: fx.Graph, like: fx.Node, dim: int) -> Any:
-    length = like.meta["val"].shape[dim]
+    length = _size(like)[dim]
     if isinstance(length, torch.SymInt):
         node = graph.call_function(torch.ops.aten.sym_size.int, (like, dim))
         node.meta["val"] = length
