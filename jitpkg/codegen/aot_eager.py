@@ -13,7 +13,8 @@ from torch import fx
 from torch._functorch.aot_autograd import aot_module_simplified
 from torch._functorch.partitioners import default_partition
 
-from jitpkg.codegen.functional import Compiled, boxed, through_aot
+from jitpkg.codegen.differentiated import boxed
+from jitpkg.codegen.functional import Compiled, through_aot
 
 
 def aot_eager(gm: fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
@@ -26,10 +27,11 @@ def _compile(
 ) -> Callable[..., Any]:
     def op_by_op(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         compiled.note(gm)
+        compiled.halves.runs_forward(gm, gm.forward)
         return boxed(gm.forward)
 
     def backward(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
-        return compiled.backward.runs(gm, lambda part: boxed(part.forward))
+        return compiled.halves.runs(gm, lambda part: boxed(part.forward))
 
     function: Callable[..., Any] = aot_module_simplified(
         gm,

@@ -1,11 +1,11 @@
 """The forward or the backward half of a graph that was differentiated, compiled to kernels.
 
-Nothing of AOTAutograd is imported for it: a half may have been kept on disk.
+Nothing of AOTAutograd is imported for it: what a half is a part of may have been kept on disk.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from operator import attrgetter
 from typing import Any
 
@@ -14,11 +14,10 @@ from torch import fx
 from torch.utils import _pytree as pytree
 
 from jitpkg import events
+from jitpkg.codegen.aten.passes.idle_views import drop_idle_views
 from jitpkg.codegen.compiler import Maker, Report, compile_graph
-from jitpkg.codegen.differentiated import Backward
 from jitpkg.codegen.lowering.table import NotLowered
 from jitpkg.codegen.options import Options
-from jitpkg.codegen.partial_backward import without
 from jitpkg.facts.tensor import TensorFacts, facts_of
 
 Function = Callable[..., Any]
@@ -29,50 +28,13 @@ def compiled_half(
 ) -> tuple[Function, Report | None]:
     """A function of the graph's inputs; without a report, it is the graph itself."""
     try:
-        made = compile_graph(name, with_facts(aten), maker, options)
+        graph = _copied(with_facts(aten))
+        drop_idle_views(graph)
+        made = compile_graph(name, graph, maker, options)
     except NotLowered as error:
         events.STREAM.emit(events.Declined(name, "jitpkg", str(error)))
         return aten.forward, None
     return made.function, made.report
-
-
-def in_parts(
-    known: dict[frozenset[int], Function], make: Callable[[frozenset[int]], Function]
-) -> Backward:
-    """A backward function of which each part is made when it is asked for."""
-
-    def run(undefined: frozenset[int], arguments: Sequence[Any]) -> Sequence[Any]:
-        part = known.get(undefined)
-        if part is None:
-            part = known[undefined] = make(undefined)
-        gradients: Sequence[Any] = part(*_drained(arguments))
-        return gradients
-
-    return run
-
-
-def part_of(
-    whole: fx.GraphModule,
-    undefined: frozenset[int],
-    compile_: Callable[[fx.GraphModule], Function],
-) -> Function:
-    """A part of a backward graph, compiled in the middle of a backward pass: what fails there must
-    not be noticed."""
-    part = without(whole, undefined)
-    forward = without(whole, undefined).forward
-    try:
-        return compile_(part)
-    except Exception:
-        function: Function = forward
-        return function
-
-
-def _drained(arguments: Sequence[Any]) -> Sequence[Any]:
-    """The arguments, which nobody else holds then, so that each can be freed after its last use."""
-    given = tuple(arguments)
-    if isinstance(arguments, list):
-        arguments.clear()
-    return given
 
 
 def with_facts(aten: fx.GraphModule) -> fx.Graph:
@@ -89,6 +51,12 @@ def with_facts(aten: fx.GraphModule) -> fx.Graph:
         if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
             node.meta["random"] = True
     return aten.graph
+
+
+def _copied(graph: fx.Graph) -> fx.Graph:
+    copy = fx.Graph()
+    copy.output(copy.graph_copy(graph, {}))
+    return copy
 
 
 def _facts(value: object) -> TensorFacts | None:

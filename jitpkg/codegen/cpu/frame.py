@@ -17,6 +17,7 @@ from jitpkg.codegen.cpu.arithmetic import (
     vector,
 )
 from jitpkg.codegen.cpu.host import Host
+from jitpkg.codegen.cpu.low_half import LowHalf, low_half
 from jitpkg.codegen.cpu.plan import Plan
 from jitpkg.codegen.fusion.kernel import Loop
 from jitpkg.codegen.ir.extents import varies
@@ -47,7 +48,7 @@ class Turned:
     lanes: Axis
     high: int
     """How many iterations' rows there are."""
-    row: int
+    row: str
     """From one row to the next, in elements."""
     rows: str
     """Where they are."""
@@ -117,6 +118,8 @@ class Frame:
         """The one that runs in lanes."""
         self.rows: dict[Node, str] = {}
         """Memory with what an earlier loop has computed, for all positions of its axis."""
+        self.low_halves: dict[Node, LowHalf] = {}
+        """Of values of float32."""
         self.room = ROOM
         """Bytes of the stack that are left for turned loads and for columns."""
         self.mask: str | None = None
@@ -140,6 +143,8 @@ class Frame:
     def define(self, node: Node, text: str, lanes: int) -> None:
         self.values[node] = Value(text, lanes, self.depth)
         self.levels[-1].nodes.append(node)
+        if node.dtype is torch.float32:
+            self.low_halves[node] = low_half(node, self.low_halves)
 
     def of(self, node: Node) -> Value:
         known = self.values.get(node)
@@ -236,6 +241,10 @@ class Frame:
         what = f"{kind}, i64 {count}" if count.startswith("%") else f"[{count} x {kind}]"
         self.levels[0].before.append(f"  {name} = alloca {what}, align 64")
         return name
+
+    def at_first(self, key: object, text: str) -> str:
+        """An instruction on numbers that are known before all else."""
+        return self._first(key, lambda into: self.w.op(text, into))
 
     def _first(self, key: object, make: Callable[[list[str]], str]) -> str:
         """What is computed once, before all else."""

@@ -121,7 +121,7 @@ def load(frame: Frame, node: Load) -> None:
     turned = frame.turned.get(node)
     if turned is not None and is_filled(frame, turned):
         raw = row(frame, _turned_row(frame, turned), node.dtype, None)
-        frame.define(node, _of_memory(frame, raw, node.dtype, frame.width), frame.width)
+        frame.define(node, of_memory(frame, raw, node.dtype, frame.width), frame.width)
         return
     at = place(frame, node.buffer, node.index)
     mask = None if node.mask is None else frame.of(node.mask)
@@ -138,7 +138,7 @@ def load(frame: Frame, node: Load) -> None:
         raw = _reversed_row(frame, at.base, node.dtype, both)
     else:
         raw = _gathered(frame, at, node.dtype, both)
-    frame.define(node, _of_memory(frame, raw, node.dtype, frame.width), frame.width)
+    frame.define(node, of_memory(frame, raw, node.dtype, frame.width), frame.width)
 
 
 def is_filled(frame: Frame, turned: Turned) -> bool:
@@ -147,7 +147,7 @@ def is_filled(frame: Frame, turned: Turned) -> bool:
     return (
         loop is not None
         and loop.axis is turned.lanes
-        and frame.plan.extent(loop) == turned.across
+        and same(frame.plan.extent(loop), turned.across)
         and turned.outer in frame.positions
     )
 
@@ -167,7 +167,12 @@ def _turned_row(frame: Frame, turned: Turned) -> str:
     return frame.w.op(f"getelementptr {element}, ptr {start}, i64 {lane}")
 
 
-def _of_memory(frame: Frame, raw: str, dtype: torch.dtype, lanes: int) -> str:
+def of_memory(frame: Frame, raw: str, dtype: torch.dtype, lanes: int) -> str:
+    """What has been read, as it is in registers."""
+    if dtype is torch.bfloat16:
+        bits = frame.arithmetic(torch.int32, lanes)
+        wide = frame.w.op(f"zext {vector('i16', lanes)} {raw} to {bits.type}")
+        return bits.to("bitcast", bits.op("shl", wide, bits.const(16)), torch.float32)
     if dtype is not torch.bool:
         return raw
     zero = constant("0", "i8", lanes)
@@ -180,7 +185,7 @@ def _scalar(frame: Frame, node: Load, at: Place, mask: Value | None) -> str:
         base = frame.w.op(f"select i1 {mask.text}, ptr {base}, ptr {NOWHERE}")
     element = memory(node.dtype)
     raw = frame.w.op(f"load {element}, ptr {base}, align {node.dtype.itemsize}")
-    return _of_memory(frame, raw, node.dtype, 1)  # nowhere are zeros
+    return of_memory(frame, raw, node.dtype, 1)  # nowhere are zeros
 
 
 def row(frame: Frame, base: str, dtype: torch.dtype, mask: str | None) -> str:
@@ -255,10 +260,10 @@ def store(frame: Frame, write: Store) -> None:
         return
     at = place(frame, buffer, write.index)
     if frame.axis is None:
-        value = _to_memory(frame, frame.of(write.value).text, buffer.dtype, 1)
+        value = to_memory(frame, frame.of(write.value).text, buffer.dtype, 1)
         _put(frame, write, at.base, value)
         return
-    value = _to_memory(frame, frame.wide(write.value, frame.width), buffer.dtype, frame.width)
+    value = to_memory(frame, frame.wide(write.value, frame.width), buffer.dtype, frame.width)
     if write.combine is None and at.apart is None and same(at.step, 1):
         if frame.mask is None and _is_whole_lines(frame, write):
             kind = vector(memory(buffer.dtype), frame.width)
@@ -287,7 +292,12 @@ def _is_whole_lines(frame: Frame, write: Store) -> bool:
     return affine and all(same(each * size % LINE, 0) for each in (*far, whole.constant))
 
 
-def _to_memory(frame: Frame, value: str, dtype: torch.dtype, lanes: int) -> str:
+def to_memory(frame: Frame, value: str, dtype: torch.dtype, lanes: int) -> str:
+    if dtype is torch.bfloat16:
+        bits = frame.arithmetic(torch.int32, lanes)
+        high = frame.w.op(f"bitcast {vector('float', lanes)} {value} to {bits.type}")
+        high = bits.op("lshr", high, bits.const(16))
+        return bits.to("trunc", high, torch.int16)
     if dtype is not torch.bool:
         return value
     return frame.w.op(f"zext {vector('i1', lanes)} {value} to {vector('i8', lanes)}")
@@ -325,12 +335,10 @@ def _put(frame: Frame, write: Store, pointer: str, value: str) -> None:
         assert combine is not None
         wide = torch.float32 if dtype in ops.NARROW else dtype
         a, own = frame.arithmetic(wide, 1), frame.arithmetic(dtype, 1)
-        old = _of_memory(
-            frame, frame.w.op(f"load {element}, ptr {pointer}, align {size}"), dtype, 1
-        )
-        new = _of_memory(frame, value, dtype, 1)
+        old = of_memory(frame, frame.w.op(f"load {element}, ptr {pointer}, align {size}"), dtype, 1)
+        new = of_memory(frame, value, dtype, 1)
         both = rows(wide)[combine](a, cast(own, old, wide), cast(own, new, wide))
-        value = _to_memory(frame, cast(a, both, dtype), dtype, 1)
+        value = to_memory(frame, cast(a, both, dtype), dtype, 1)
     frame.w.do(f"store {element} {value}, ptr {pointer}, align {size}")
 
 

@@ -30,6 +30,11 @@ from jitpkg.codegen.ir.ranges import Linear
 TYPICAL_LANES = 16
 """For choosing what runs in lanes."""
 
+SOME, MANY = 1 << 14, 1 << 17
+"""Elements from which on two, or four, registers side by side are worth compiling them, where much
+is computed: LLVM takes 35 microseconds for an instruction, and waiting up to 0.3 nanoseconds of an
+op's time for an element."""
+
 WIDEST = 128
 """Lanes; more make the code long and no faster."""
 
@@ -56,7 +61,7 @@ class Plan:
         return self.extents.get(loop, loop.axis.extent)
 
 
-USUAL = 64
+USUAL = 512
 """What is expected of an extent that varies and is less in the example."""
 
 
@@ -259,7 +264,7 @@ def _choose(loop: Loop, runs: float, plan: Plan, host: Host) -> float:
     if extent > 1 and (together <= apart if inner else True):
         plan.lanes.clear()
         plan.lanes.update(before)
-        plan.lanes[loop] = _width(loop, extent, plan, host)
+        plan.lanes[loop] = _width(loop, extent, runs, plan, host)
         return together
     return apart
 
@@ -315,9 +320,9 @@ def _is_scattered(node: Node | Store, axis: Axis) -> bool:
     return inside or not (same(factor, 0) or same(factor, 1))
 
 
-def _width(loop: Loop, extent: int, plan: Plan, host: Host) -> int:
-    """How many lanes: some registers full, fewer where much is computed."""
-    widest, work, apart = 1, 0, False
+def _width(loop: Loop, extent: int, runs: float, plan: Plan, host: Host) -> int:
+    """How many lanes: some registers full, so that one can be worked on while others wait."""
+    widest, work, apart, calls = 1, 0, False, False
     for statement in statements(loop.body):
         match statement:
             case Compute(nodes=nodes):
@@ -325,7 +330,9 @@ def _width(loop: Loop, extent: int, plan: Plan, host: Host) -> int:
                     if node not in plan.needed:
                         continue
                     work += 1 if isinstance(node, Apply) else 0
-                    work += 12 if isinstance(node, Apply) and node.op in math.SLEEF else 0
+                    if isinstance(node, Apply) and node.op in math.SLEEF:
+                        work += 12
+                        calls = calls or not math.is_own(node.op, node.dtype)
                     apart = apart or _is_scattered(node, loop.axis)
                     widest = max(widest, _lane_bytes(node))
             case Write(store=store):
@@ -334,11 +341,23 @@ def _width(loop: Loop, extent: int, plan: Plan, host: Host) -> int:
             case Loop(folds=folds):
                 widest = max([widest, *(_lane_bytes(fold) for fold in folds)])
     one = host.bits // (8 * widest)
-    many = 1 if apart or work > 24 else 2 if work > 8 else 4
+    elements = runs * extent * _inner(loop, plan)
+    if apart or (calls and work > 24):
+        many = 1
+    elif work <= 8 or elements >= MANY:
+        many = 4
+    else:
+        many = 2 if work <= 24 or elements >= SOME else 1
     lanes = max(2, min(one * many, WIDEST))
     while lanes // 2 >= max(extent, 2):
         lanes //= 2
     return lanes
+
+
+def _inner(loop: Loop, plan: Plan) -> int:
+    """How many iterations the loops inside of one have, at most."""
+    inner = [each for each in loop.body if isinstance(each, Loop)]
+    return max((typical(plan.extent(each)) * _inner(each, plan) for each in inner), default=1)
 
 
 def _lane_bytes(node: Node) -> int:

@@ -12,6 +12,7 @@ from jitpkg.codegen.cpu.arithmetic import vector
 from jitpkg.codegen.cpu.casts import cast
 from jitpkg.codegen.cpu.folds import Fold, fold
 from jitpkg.codegen.cpu.frame import Frame
+from jitpkg.codegen.cpu.low_half import low_half_of
 from jitpkg.codegen.cpu.plan import bytes_of_columns, scans, statements
 from jitpkg.codegen.cpu.positions import compared_positions
 from jitpkg.codegen.cpu.scans import Running
@@ -79,10 +80,13 @@ class Walk:
         at = frame.positions[loop.axis][0]
         pointer = w.op(f"getelementptr {element}, ptr {frame.rows[node]}, i64 {at}")
         if taken:
-            frame.define(node, memory.row(frame, pointer, node.dtype, None), frame.width)
+            raw = memory.row(frame, pointer, node.dtype, None)
+            frame.define(node, memory.of_memory(frame, raw, node.dtype, frame.width), frame.width)
         else:
             kind = vector(element, frame.width)
-            w.do(f"store {kind} {frame.wide(node, frame.width)}, ptr {pointer}, align {size}")
+            value = frame.wide(node, frame.width)
+            value = memory.to_memory(frame, value, node.dtype, frame.width)
+            w.do(f"store {kind} {value}, ptr {pointer}, align {size}")
 
     def compute(self, node: Node) -> None:
         frame = self.frame
@@ -97,7 +101,11 @@ class Walk:
                 lanes = max(frame.of(arg).lanes for arg in args)
                 texts = [frame.wide(arg, lanes) for arg in args]
                 if op == ops.CAST:
-                    found = cast(frame.arithmetic(args[0].dtype, lanes), texts[0], node.dtype)
+                    a, low = (
+                        frame.arithmetic(args[0].dtype, lanes),
+                        low_half_of(args[0], frame.low_halves),
+                    )
+                    found = cast(a, texts[0], node.dtype, low)
                 else:
                     kind = args[1].dtype if op == "where" else args[0].dtype
                     found = scalar_ops.rows(kind)[op](frame.arithmetic(kind, lanes), *texts)

@@ -65,7 +65,8 @@ def found():
     check()
 
 # What compiling imports is imported once, not by each child.
-outcome(*(jitpkg.compile(f, backend="jitpkg") for f in (lambda x: (x.exp(), x), lambda w: w.sin().sum())))
+others = lambda x: (x.exp(), x), lambda w: w.sin().sum()
+outcome(*(jitpkg.compile(f, backend="jitpkg") for f in others))
 cache.kernels().clear()
 """
 

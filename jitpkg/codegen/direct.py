@@ -1,0 +1,92 @@
+"""Training graphs that need nothing of AOTAutograd's runtime: their halves are called directly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from jitpkg.codegen.differentiated import Layout, Plan, differentiated, is_plain
+from jitpkg.codegen.partial_backward import Halves
+
+Function = Callable[..., Any]
+
+
+def direct(plan: Plan, halves: Halves, long_way: Function) -> Function:
+    """A function of the graph's inputs; calls that are unlike others still take the long way."""
+    assert halves.forward is not None
+    return differentiated(plan, halves.forward, halves.part, long_way)
+
+
+def plan_of(
+    gm: fx.GraphModule, inputs: Sequence[Any], halves: Halves, metadata: Any
+) -> Plan | None:
+    """How the halves belong together; None where it is not so simple."""
+    forward, backward = halves.forward_graph, halves.backward_graph
+    if halves.forward is None or forward is None or backward is None:
+        return None
+    if not _is_simple(gm, inputs, metadata) or not _has_plain_ends(forward, inputs, metadata):
+        return None
+    (end,) = backward.find_nodes(op="output")
+    gradients: Any = end.args[0]
+    tangents = backward.find_nodes(op="placeholder")[-halves.tangents :]
+    if len(gradients) != len(inputs) or halves.tangents == 0:
+        return None
+    differentiable = [k for k, info in enumerate(metadata.output_info) if info.requires_grad]
+    if len(differentiable) != halves.tangents:
+        return None
+    layouts = tuple(Layout.of(node.meta["val"]) for node in tangents)
+    if any(type(n) is not int for layout in layouts for n in (*layout.size, *layout.stride)):
+        return None
+    kinds = [info.output_type.name for info in metadata.output_info]
+    return Plan(
+        results=len(metadata.output_info),
+        differentiable=tuple(differentiable),
+        layouts=layouts,
+        views=tuple(k for k, kind in enumerate(kinds) if kind == "unsafe_view_alias"),
+        unused=tuple(k for k, gradient in enumerate(gradients) if gradient is None),
+        deterministic=torch.are_deterministic_algorithms_enabled(),
+    )
+
+
+def _is_simple(gm: fx.GraphModule, inputs: Sequence[Any], metadata: Any) -> bool:
+    counts = (
+        "num_intermediate_bases",
+        "num_mutated_inp_runtime_indices",
+        "num_outputs_aliased",
+        "num_symints_saved_for_bw",
+        "num_opaque_objects_saved_for_bw",
+        "num_tensors_saved_with_no_vc_check",
+        "num_backward_tokens",
+        "num_graphsafe_rng_states",
+        "num_mutated_graph_handled_indices",
+    )
+    return (
+        is_plain()
+        and all(getattr(metadata, name, 0) in (0, None) for name in counts)
+        and not metadata.is_rng_op_functionalized
+        and not metadata.tokens
+        and not metadata.indices_of_inputs_that_requires_grad_with_mutations_in_bw
+        and metadata.grad_enabled_mutation is None
+        and all(type(x) in (torch.Tensor, torch.nn.Parameter) for x in inputs)
+        and not any(info.mutates_data or info.mutates_metadata for info in metadata.input_info)
+        and not any(node.target is torch._C._set_grad_enabled for node in gm.graph.nodes)
+        and all(
+            info.output_type.name in ("non_alias", "unsafe_view_alias")
+            and issubclass(info.raw_type, torch.Tensor)
+            for info in metadata.output_info
+        )
+    )
+
+
+def _has_plain_ends(forward: fx.Graph, inputs: Sequence[Any], metadata: Any) -> bool:
+    """Whether the forward graph takes each input, and returns tensors that it makes itself."""
+    given = forward.find_nodes(op="placeholder")
+    (end,) = forward.find_nodes(op="output")
+    values: Any = end.args[0]
+    returned = values[: len(metadata.output_info)]
+    made = all(isinstance(node, fx.Node) and node.op == "call_function" for node in returned)
+    saved = all(isinstance(node.meta.get("val"), torch.Tensor) for node in values)
+    return len(given) == len(inputs) and made and saved and len(set(returned)) == len(returned)
