@@ -104,6 +104,12 @@ def seconds_per_call(call: Callable[[], Any], repeat: int) -> float:
     return (time.thread_time() - began) / repeat
 
 
+def turn(call: Callable[[], Any], repeat: int) -> float:
+    """Seconds per call, after one that is not counted, for the others have filled the cache."""
+    call()
+    return seconds_per_call(call, repeat)
+
+
 def interleaved(
     contestants: Mapping[str, Callable[[], Any]],
     rounds: int,
@@ -121,13 +127,13 @@ def interleaved(
         call()
     once = {name: seconds_per_call(call, 1) for name, call in contestants.items()}
     repeat = {name: max(1, round(seconds_per_round / max(t, 1e-7))) for name, t in once.items()}
-    whole = sum(repeat[name] * seconds for name, seconds in once.items())
+    whole = sum((repeat[name] + 1) * seconds for name, seconds in once.items())
     times: dict[str, list[float]] = {name: [] for name in contestants}
     gc.collect()
     gc.disable()
     for _ in range(min(rounds, max(3, int(most_seconds / whole)))):
         for name, call in contestants.items():
-            times[name].append(seconds_per_call(call, repeat[name]))
+            times[name].append(turn(call, repeat[name]))
     gc.enable()
     return Timing(times)
 

@@ -23,6 +23,7 @@ _HOMES = {
     "jit": "jitpkg.api",
     "compile": "jitpkg.api",
     "reset": "jitpkg.api",
+    "release_memory": "jitpkg.api",
     "list_backends": "jitpkg.api",
     "register_backend": "jitpkg.api",
     "list_mode_options": "jitpkg.codegen.options",

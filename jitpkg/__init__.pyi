@@ -8,6 +8,7 @@ from jitpkg.api import compile as compile  # noqa: A004
 from jitpkg.api import jit as jit
 from jitpkg.api import list_backends as list_backends
 from jitpkg.api import register_backend as register_backend
+from jitpkg.api import release_memory as release_memory
 from jitpkg.api import reset as reset
 from jitpkg.codegen.options import list_mode_options as list_mode_options
 from jitpkg.codegen.options import list_options as list_options
@@ -46,6 +47,7 @@ __all__ = [
     "mark_static",
     "mark_unbacked",
     "register_backend",
+    "release_memory",
     "reset",
     "set_logs",
 ]

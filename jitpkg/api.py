@@ -9,7 +9,7 @@ from typing import Any, TypeVar, overload
 
 import torch
 
-from jitpkg import config, logs
+from jitpkg import config, logs, native
 from jitpkg.codegen.backends import REGISTRY, Backend, configured
 from jitpkg.codegen.options import checked_mode
 from jitpkg.errors import InvalidArgument, NotCompilable
@@ -300,6 +300,14 @@ def reset() -> None:
             dispatcher.reset()
     for shared in _COMPILED.shared:
         shared.reset()
+    release_memory()
+
+
+def release_memory() -> None:
+    """Free the memory of large results that is kept for the next ones."""
+    pool = native.pool()
+    if pool is not None:
+        pool.empty()
 
 
 # Backends

@@ -11,12 +11,12 @@ __all__ = ["Info", "clear", "info"]
 
 
 def info() -> Info:
-    """Where compiled kernels are kept, how many there are, and what they take."""
+    """Where compiled kernels and graphs are kept, how many there are, and what they take."""
     return kernels().info()
 
 
 def clear() -> int:
-    """Remove all compiled kernels that are kept; returns how many it were.
+    """Remove all compiled kernels and graphs that are kept; returns how many it were.
 
     Functions that are compiled stay so; other processes compile anew what they ask for next.
 

@@ -51,8 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     run.add_argument("--backend", metavar="NAME", help="of all functions")
     kept = commands.add_parser(
         "cache",
-        help="show or remove the compiled kernels that are kept on disk",
-        description="Show the compiled kernels that are kept on disk, or remove them.",
+        help="show or remove the compiled kernels and graphs that are kept on disk",
+        description="Show the compiled kernels and graphs that are kept on disk, or remove them.",
     )
     kept.add_argument("action", nargs="?", choices=("info", "clear"), default="info")
     kept.add_argument("--json", action="store_true", help="print it as JSON")

@@ -50,6 +50,10 @@ class Options:
     automatic_dynamic_shapes: bool = True
     """What differs from call to call is made to vary, so that an entry fits all of its values."""
 
+    pool_megabytes: int = 512
+    """How much memory of large results is kept for the next ones, once nobody has it any more; 0
+    keeps none. Read when kernels are compiled."""
+
     break_anywhere: bool = False
     """Break the graph before every instruction where that is possible: a test of the mechanism."""
 
@@ -167,6 +171,7 @@ replay_side_effects: bool
 recompile_limit: int
 assume_static_by_default: bool
 automatic_dynamic_shapes: bool
+pool_megabytes: int
 break_anywhere: bool
 break_before: int | None
 logs: str

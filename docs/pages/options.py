@@ -104,6 +104,20 @@ belongs to another user, or that others may write into, is not used; one that is
 A file that a crash cut off, or a disk changed, counts as absent. Where nothing can be written, a
 warning says so once, and kernels are kept in memory.
 
+## Memory of results
+
+Fresh memory is slow: the operating system finds and clears each page when it is first written to,
+which for a sum of two matrices of 64 MB takes several times as long as the sum. Results of 256 KiB
+and more of the backend `jitpkg` on a CPU therefore lie in blocks that are kept when they are
+dropped, and are used for the next results of their size. A block is dropped when torch frees the
+tensor's storage, so not before the last view, NumPy array, saved value or other owner of it is
+gone, in any thread.
+
+`pool_megabytes` bounds what is kept and nobody uses: 512 MiB, that is eight matrices of 4,096 x
+4,096 float32; the oldest go first, and nothing is kept of what is larger.
+`JITPKG_POOL_MEGABYTES=0` keeps none. `jitpkg.release_memory()` frees what is kept, and so does
+`jitpkg.reset()`.
+
 ## Logs
 
 Logs go through Python's `logging`: topic `graphs` to the logger `jitpkg.graphs`, and so on, each

@@ -23,10 +23,12 @@ from jitpkg.codegen.fusion.kernel import Kernel
 from jitpkg.codegen.fusion.normal import Normal, Normaliser
 from jitpkg.codegen.ir import ops
 from jitpkg.codegen.ir.builder import Builder
+from jitpkg.codegen.ir.extents import SYMBOL, example, same, varies
 from jitpkg.codegen.ir.nodes import Buffer, Definition, Store
 from jitpkg.codegen.lowering import table
 from jitpkg.codegen.lowering.calls import lower
 from jitpkg.codegen.lowering.table import Lowering, NotLowered, Tensor
+from jitpkg.codegen.made import Made
 from jitpkg.codegen.options import Options
 from jitpkg.codegen.progress import Progress
 from jitpkg.codegen.straight_line import straight_line
@@ -39,9 +41,12 @@ Function = Callable[..., Any]
 class Maker(Protocol):
     """What makes functions of kernels: a printer, or the interpreter."""
 
-    def make(self, normal: Normal, builder: Builder, given: int) -> Function:
+    def choose_calls(self, graph: fx.Graph) -> None:
+        """Replace calls of ATen's by others that do the same, faster."""
+
+    def make(self, normal: Normal, builder: Builder, given: int) -> Made:
         """A function of the kernel's inputs, and of the first `given` of its outputs, that returns
-        the other outputs: one tensor, or a tuple of them; None where there are none."""
+        the other outputs."""
         ...
 
 
@@ -52,6 +57,9 @@ class Report:
     kernels: tuple[Kernel, ...]
     calls: tuple[str, ...]
     """Ops that are not in kernels."""
+    event: events.Fused
+    left: int = 0
+    """How many ops ATen does since their kernels could not be made."""
 
 
 class _Failed(Exception):
@@ -83,6 +91,7 @@ def compile_graph(
 
     What a kernel that cannot be made computes is left to ATen, with a warning.
     """
+    maker.choose_calls(graph)
     left: set[fx.Node] = set()
     while True:
         try:
@@ -119,8 +128,9 @@ def _compiled(
     function = straight_line(f"{name}.kernels", wrapper.finished())
     kernels = tuple(wrapper.kernels)
     calls = tuple(_title(step.call) for step in steps if isinstance(step, Opaque))
-    events.STREAM.emit(events.Fused(name, tuple(map(_fused, kernels)), calls))
-    return Compiled(function, Report(kernels, calls))
+    event = events.Fused(name, tuple(map(_fused, kernels)), calls)
+    events.STREAM.emit(event)
+    return Compiled(function, Report(kernels, calls, event, len(left)))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -140,6 +150,7 @@ class _Lowered:
         self.graph = graph
         self.builder = builder
         self.left = left
+        self.varies = any(SYMBOL in node.meta for node in graph.find_nodes(op="placeholder"))
         self.items: list[Item] = []
         self.nodes: dict[Buffer, fx.Node] = {}
         """What computes a tensor that is in no memory yet."""
@@ -189,6 +200,11 @@ class _Lowered:
             made = self._lowered(node)
         except NotLowered:
             self._as_it_is(node)
+            return
+        except TypeError:
+            if not self.varies:
+                raise
+            self._as_it_is(node)  # it takes a size as a number
             return
         if not isinstance(made, tuple):
             self._define(node, None, made, node.meta["facts"])
@@ -274,7 +290,7 @@ class _Wrapper:
         self._lowered = lowered
         self._maker = maker
         self._normaliser = Normaliser(lowered.builder)
-        self._made: dict[object, Function] = {}
+        self._made: dict[object, Made] = {}
         self.kernels: list[Kernel] = []
         """Those that are called."""
         self._graph = fx.Graph()
@@ -317,14 +333,18 @@ class _Wrapper:
         self.kernels.append(kernel)
         normal = self._normaliser.normal(kernel)
         key = _key(normal, given)
-        function = self._made.get(key)
-        if function is None:
+        made = self._made.get(key)
+        if made is None:
             try:
-                function = self._maker.make(normal, self._lowered.builder, given)
+                made = self._maker.make(normal, self._lowered.builder, given)
             except Exception as error:
                 raise _Failed(kernel, nodes, error) from error
-            self._made[key] = function
-        args = [self._nodes[buffer] for buffer in (*normal.inputs, *normal.outputs[:given])]
+            self._made[key] = made
+        function = made.function
+        args: list[Any] = [
+            self._nodes[buffer] for buffer in (*normal.inputs, *normal.outputs[:given])
+        ]
+        args.extend(made.numbers)
         fresh = normal.outputs[given:]
         if len(fresh) == 1:
             self._nodes[fresh[0]] = self._graph.create_node(
@@ -366,9 +386,9 @@ def _buffer(name: str, facts: TensorFacts) -> Buffer:
 
 
 def _number(length: object) -> int:
-    if type(length) is not int:
+    if type(length) is not int and not varies(length):
         raise NotLowered("sizes that vary")
-    return length
+    return length  # type: ignore[return-value]
 
 
 def _facts_of(node: fx.Node) -> Iterator[TensorFacts]:
@@ -409,7 +429,8 @@ def _fused(kernel: Kernel) -> events.Kernel:
 def _bytes(buffer: Buffer) -> int:
     """Of the elements that a buffer holds: those that are expanded lie there once."""
     sizes = zip(buffer.sizes, buffer.strides, strict=True)
-    return prod(size for size, stride in sizes if stride) * buffer.dtype.itemsize
+    long = prod(example(size) for size, stride in sizes if not same(stride, 0))
+    return long * buffer.dtype.itemsize
 
 
 _LONGEST_NAME = 60

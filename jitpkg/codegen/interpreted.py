@@ -2,36 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
+from torch import fx
 
+from jitpkg.codegen.fusion.kernel import Kernel
 from jitpkg.codegen.fusion.normal import Normal
 from jitpkg.codegen.ir import interpreter, legality
 from jitpkg.codegen.ir.builder import Builder
+from jitpkg.codegen.ir.extents import symbols_of, value_of
+from jitpkg.codegen.ir.nodes import Axis, Checked, Given, Reduce, below, written
+from jitpkg.codegen.made import Made
 
 
 class Interpreted:
     """Makes functions that interpret a kernel."""
 
-    def make(self, normal: Normal, builder: Builder, given: int) -> Callable[..., Any]:
+    def choose_calls(self, graph: fx.Graph) -> None:
+        """All stay as they are."""
+
+    def make(self, normal: Normal, builder: Builder, given: int) -> Made:
         kernel = normal.kernel
         for store in kernel.stores:
             legality.check_store(store, kernel.axes)
         fresh = normal.outputs[given:]
+        lines = (*kernel.inputs, *kernel.outputs)
+        numbers = symbols_of(_lengths(kernel, normal))
+        names = [str(number) for number in numbers]
 
-        def run(*tensors: torch.Tensor) -> Any:
+        def run(*args: Any) -> Any:
+            count = len(args) - len(names)
+            tensors, symbols = args[:count], dict(zip(names, args[count:], strict=True))
+
+            def here(lengths: Sequence[int]) -> list[int]:
+                return [value_of(length, symbols) for length in lengths]
+
             made = [
-                torch.empty_strided(b.sizes, b.strides, dtype=b.dtype, device=torch.device("cpu"))
+                torch.empty_strided(
+                    here(b.sizes), here(b.strides), dtype=b.dtype, device=torch.device("cpu")
+                )
                 for b in fresh
             ]
-            lines = (*kernel.inputs, *kernel.outputs)
             memory = {
-                line: tensor.as_strided(line.sizes, (1,))
+                line: tensor.as_strided(here(line.sizes), (1,))
                 for line, tensor in zip(lines, (*tensors, *made), strict=True)
             }
-            interpreter.run_stores(kernel.stores, kernel.axes, memory)
+            interpreter.run_stores(kernel.stores, kernel.axes, memory, symbols)
             return made[0] if len(made) == 1 else tuple(made)
 
-        return run
+        return Made(run, numbers)
+
+
+def _lengths(kernel: Kernel, normal: Normal) -> Iterator[int]:
+    """All in a kernel that may vary."""
+    for buffer in (*kernel.inputs, *kernel.outputs, *normal.inputs, *normal.outputs):
+        yield from (*buffer.sizes, *buffer.strides)
+    for node in below(*written(kernel.stores)):
+        match node:
+            case Axis(extent=length) | Checked(extent=length) | Given(value=length):
+                yield length
+            case Reduce(over=over):
+                yield from (axis.extent for axis in over)
+            case _:
+                pass
+    yield from (axis.extent for axis in kernel.axes)

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from jitpkg import events, native
+import torch
+from torch import fx
+
+from jitpkg import config, events, native
 from jitpkg.codegen.cache.objects import object_code
 from jitpkg.codegen.cpu.host import Host, host_of
-from jitpkg.codegen.cpu.printer import llvm_of
+from jitpkg.codegen.cpu.printer import printed
+from jitpkg.codegen.cpu.products import onednn_is_faster, use_onednn
 from jitpkg.codegen.fusion.loops import schedule
 from jitpkg.codegen.fusion.normal import Normal
 from jitpkg.codegen.ir.builder import Builder
+from jitpkg.codegen.ir.extents import example, varies
 from jitpkg.codegen.ir.nodes import Buffer
+from jitpkg.codegen.kept.entry import MadeKernel
+from jitpkg.codegen.made import Made
 
 LONG = 1 << 20
 """Elements from which on a kernel lets other threads run Python, which costs it 50 ns."""
@@ -24,29 +31,47 @@ class CpuKernels:
 
     def __init__(self) -> None:
         self.host: Host = host_of(native.host_features(), native.has("torch_parallel_for"))
+        self.made: dict[Callable[..., Any], MadeKernel] = {}
+        pool = native.pool()
+        if pool is not None:
+            pool.limit_to(config.current().pool_megabytes << 20)
 
-    def make(self, normal: Normal, builder: Builder, given: int) -> Callable[..., Any]:
+    def choose_calls(self, graph: fx.Graph) -> None:
+        """Let matrix products be computed by the faster library."""
+        if onednn_is_faster(native.host_cpu(), torch._C._get_cpu_capability()):
+            use_onednn(graph)
+
+    def make(self, normal: Normal, builder: Builder, given: int) -> Made:
         began = time.perf_counter()
         kernel = normal.kernel
-        printed = llvm_of(schedule(kernel, builder), self.host)
+        fresh = normal.outputs[given:]
+        first = [n for buffer in fresh for n in (*buffer.sizes, *buffer.strides) if varies(n)]
+        llvm, numbers = printed(schedule(kernel, builder), self.host, given=first)
+        names = {number: f"i{k}" for k, number in enumerate(numbers)}
+
+        def extents(lengths: Sequence[int]) -> tuple[native.Extent, ...]:
+            return tuple(names[length] if varies(length) else length for length in lengths)
+
         signature = native.Signature(
             inputs=len(kernel.inputs) + given,
+            integers=len(numbers),
             outputs=tuple(
-                native.Output(buffer.dtype, buffer.sizes, buffer.strides)
-                for buffer in normal.outputs[given:]
+                native.Output(buffer.dtype, extents(buffer.sizes), extents(buffer.strides))
+                for buffer in fresh
             ),
             releases_gil=sum(map(_span, (*kernel.inputs, *kernel.outputs))) >= LONG,
         )
-        text = native.joined(printed, native.entry_point("entry", signature))
-        library = native.load(object_code(text))
-        function = native.builtin(library, "entry", kernel.name, "\n".join(_comments(printed)))
+        text = native.joined(llvm, native.entry_point("entry", signature))
+        code, doc = object_code(text), "\n".join(_comments(llvm))
+        function = native.builtin(native.load(code), "entry", kernel.name, doc)
+        self.made[function] = MadeKernel(kernel.name, doc, llvm, code)
         seconds = time.perf_counter() - began
-        events.STREAM.emit(events.KernelCompiled(kernel.name, printed, seconds))
-        return function
+        events.STREAM.emit(events.KernelCompiled(kernel.name, llvm, seconds))
+        return Made(function, numbers)
 
 
 def _span(buffer: Buffer) -> int:
-    return buffer.sizes[0]
+    return example(buffer.sizes[0])
 
 
 def _comments(text: str) -> list[str]:

@@ -15,13 +15,17 @@ from torch import fx
 
 from jitpkg import config, events, native
 from jitpkg.codegen.aten.by_size import BySize
+from jitpkg.codegen.aten.by_symbols import BySymbols
 from jitpkg.codegen.aten.prepare import prepare
 from jitpkg.codegen.aten.runtime import op_by_op, runtime
 from jitpkg.codegen.aten.simplify import simplify
+from jitpkg.codegen.aten.symbols import Symbols
 from jitpkg.codegen.cache.objects import object_code
 from jitpkg.codegen.compiler import Maker, compile_graph
 from jitpkg.codegen.declined import as_it_is
 from jitpkg.codegen.interpreted import Interpreted
+from jitpkg.codegen.kept.entry import keep, kept
+from jitpkg.codegen.kept.key import graph_key
 from jitpkg.codegen.launch import CpuKernels
 from jitpkg.codegen.lowering.table import NotLowered
 from jitpkg.codegen.options import Options, WithOptions
@@ -39,8 +43,9 @@ def compile_graph_module(
     if maker is None:
         return as_it_is("jitpkg", gm, why)
     if any(dims != frozenset() for dims in gm.meta.get(VARIES) or ()):
-        compile_ = partial(_of_one_size, maker=maker, options=options)
-        return BySize(gm, compile_).compiled(example_inputs)
+        by_size = BySize(gm, partial(_of_one_size, maker=maker, options=options))
+        compile_ = partial(_of_symbols, maker=maker, options=options)
+        return BySymbols(gm, gm.meta[VARIES], compile_, by_size).compiled(example_inputs)
     return _of_one_size(gm, example_inputs, maker, options)
 
 
@@ -50,6 +55,10 @@ own = WithOptions(compile_graph_module)
 
 def _of_one_size(gm: fx.GraphModule, inputs: list[Any], maker: Maker, options: Options) -> Function:
     name = type(gm).__name__
+    key = graph_key(gm, inputs, options) if isinstance(maker, CpuKernels) else None
+    known = None if key is None else kept(key, name, gm)
+    if known is not None:
+        return known.functions[0]
     with events.timed(name, "preparing"):
         prepared = prepare(gm, inputs)
         if not isinstance(prepared, str):
@@ -68,6 +77,31 @@ def _of_one_size(gm: fx.GraphModule, inputs: list[Any], maker: Maker, options: O
             f" ({type(error).__name__}: {error}). Please report it; JITPKG_STRICT=1 raises."
         )
         return op_by_op(prepared)
+    function = runtime(prepared, compiled.function)
+    if key is not None and isinstance(maker, CpuKernels) and not compiled.report.left:
+        keep(key, name, gm, [function], maker.made, [compiled.report.event])
+    return function
+
+
+def _of_symbols(
+    gm: fx.GraphModule, inputs: list[Any], symbols: Symbols, maker: Maker, options: Options
+) -> Function | None:
+    """None where it cannot be done with symbols."""
+    name = type(gm).__name__
+    try:
+        with events.timed(name, "preparing"):
+            prepared = prepare(gm, inputs, symbols)
+            if isinstance(prepared, str):
+                return None
+            simplify(prepared)
+    except Exception:  # whatever it is that torch cannot do with symbols
+        return None
+    try:
+        compiled = compile_graph(prepared.name, prepared.graph, maker, options)
+    except Exception:
+        if config.current().raises:
+            raise
+        return None
     return runtime(prepared, compiled.function)
 
 

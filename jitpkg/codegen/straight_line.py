@@ -16,6 +16,7 @@ import torch
 from torch import fx
 
 from jitpkg import listing
+from jitpkg.codegen.ir.extents import Symbolic, text_of
 
 _OPERATORS: Mapping[object, str] = MappingProxyType(
     {
@@ -108,6 +109,8 @@ class _Printer:
                 return value.name
             case None | bool() | int() | str():
                 return repr(value)
+            case Symbolic():
+                return f"({text_of(value)})"
             case slice():
                 parts = (value.start, value.stop, value.step)
                 return f"{self._hold(slice, 'slice_')}({', '.join(map(self._text, parts))})"

@@ -39,7 +39,7 @@ def broadcast(sizes: Sequence[Sizes]) -> Sizes | None:
 
 def strides(size: Sizes, operands: Sequence[Operand]) -> Sizes:
     """The strides of a result of this size that is allocated for these inputs."""
-    if all(operand.size == size for operand in operands):
+    if all(len(o.size) == len(size) and o.size == size for o in operands):
         quick = _strides_of_equals(size, operands)
         if quick is not None:
             return quick

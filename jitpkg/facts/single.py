@@ -16,6 +16,7 @@ from jitpkg.facts.outcome import DataDependent, NeedsNumbers, NoFacts, WouldRais
 from jitpkg.facts.rows import ROWS
 from jitpkg.facts.rows.common import META, Raises, Unsure
 from jitpkg.facts.rows.functions import FUNCTION_ROWS
+from jitpkg.facts.symbolic import Decisions, length
 from jitpkg.facts.tensor import TensorFacts, size_of, stride_of
 
 __all__ = ["FUNCTIONS", "Singles", "elsewhere", "facts_of_stand_in", "is_random", "stand_in"]
@@ -31,16 +32,25 @@ class Unanswered(Exception):
     """Nobody can say what an op returns, or it would raise."""
 
 
-def stand_in(facts: TensorFacts) -> torch.Tensor:
-    """A tensor without data, and without a history."""
-    return torch.empty_strided(size_of(facts), stride_of(facts), dtype=facts.dtype, device=META)
+def stand_in(facts: TensorFacts, decisions: Decisions | None = None) -> torch.Tensor:
+    """A tensor without data, and without a history.
+
+    Args:
+        decisions: what is decided about sizes that vary, where some do.
+    """
+    size, stride = size_of(facts), stride_of(facts)
+    if decisions is not None:
+        size, stride = (tuple(map(decisions.symint, each)) for each in (size, stride))
+    return torch.empty_strided(size, stride, dtype=facts.dtype, device=META)
 
 
 class Singles:
     """Answers for single calls. Not safe for threads: the caller holds a lock."""
 
-    def __init__(self) -> None:
+    def __init__(self, decisions: Decisions | None = None) -> None:
+        """`decisions` are about sizes that vary, where some do."""
         self._fake: Any = None
+        self._decisions = decisions
 
     def of_op(
         self, op: torch._ops.OpOverload, args: Any, kwargs: Any, *, has_row: bool = False
@@ -79,10 +89,18 @@ class Singles:
             except Exception:  # whatever arguments it does not expect
                 pass
         outcome = self._outcome(call, args, kwargs)
-        return _made(outcome.result), outcome.random
+        return self._made(outcome.result), outcome.random
 
     def by_fake_tensors(self, call: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        return _made(self._outcome(call, args, kwargs).result)
+        return self._made(self._outcome(call, args, kwargs).result)
+
+    def _made(self, result: Any) -> Any:
+        """Stand-ins in place of facts."""
+        return pytree.tree_map(
+            lambda leaf: stand_in(leaf, self._decisions) if isinstance(leaf, TensorFacts) else leaf,
+            result,
+            is_leaf=lambda leaf: isinstance(leaf, TensorFacts),
+        )
 
     def _outcome(self, call: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         if self._fake is None:
@@ -91,12 +109,15 @@ class Singles:
             self._fake = FakeFacts()
         args, kwargs = pytree.tree_map_only(torch.Tensor, facts_of_stand_in, (args, kwargs))
         args, kwargs = pytree.tree_map(_at_home, (args, kwargs))
+        values = {} if self._decisions is None else self._decisions.values
         try:
-            outcome = self._fake.of_call(call, args, kwargs, {})
+            outcome = self._fake.of_call(call, args, kwargs, values)
         except (DataDependent, NeedsNumbers, NoFacts, WouldRaise) as error:
             raise Unanswered(f"{type(error).__name__}: {error}") from error
         if outcome.mutated or any(shared is not None for shared in outcome.shares):
             raise Unanswered("it writes to an argument, or returns a view of one")
+        if self._decisions is not None:
+            self._decisions.relations.update(dict.fromkeys(outcome.relations))
         return outcome
 
 
@@ -116,13 +137,6 @@ def of_whole_function(name: str, args: Any, kwargs: Any) -> Any:
 
 
 def _at_home(leaf: Any) -> Any:
+    if isinstance(leaf, torch.SymInt):
+        return length(leaf)
     return torch.device("cpu") if isinstance(leaf, torch.device) and leaf == META else leaf
-
-
-def _made(result: Any) -> Any:
-    """Stand-ins in place of facts."""
-    return pytree.tree_map(
-        lambda leaf: stand_in(leaf) if isinstance(leaf, TensorFacts) else leaf,
-        result,
-        is_leaf=lambda leaf: isinstance(leaf, TensorFacts),
-    )

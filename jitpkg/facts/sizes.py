@@ -293,7 +293,7 @@ class Relation:
 
 def compare(comparison: Comparison, a: Size | int, b: Size | int) -> bool | Relation:
     """`a comparison b`: what it always is, or the relation that tells."""
-    difference = of(a) - b
+    difference = _without_common_factors(of(a) - b)
     low, high = difference.bounds
     if difference.constant is not None:
         return _compared(comparison, difference.constant, 0)
@@ -306,6 +306,18 @@ def compare(comparison: Comparison, a: Size | int, b: Size | int) -> bool | Rela
         ">=": _known(low >= 0, high < 0),
     }[comparison]
     return Relation(comparison, difference) if always is None else always
+
+
+def _without_common_factors(size: Size) -> Size:
+    """A size of the same sign: divided by what all terms have in common and is positive."""
+    if len(size.terms) < 2:
+        return size
+    first = size.terms[0][0]
+    for atom in first:
+        if atom.bounds()[0] >= 1 and all(atom in product for product, _ in size.terms):
+            left = ((_without(product, (atom,)) or (), factor) for product, factor in size.terms)
+            return _without_common_factors(_sum(list(left)))
+    return size
 
 
 def _known(yes: bool, no: bool) -> bool | None:

@@ -15,7 +15,8 @@ from jitpkg.native.entry import Binding, entry_text
 from jitpkg.native.extents import Extent
 from jitpkg.native.functions import builtin
 from jitpkg.native.llvm import Library, compile_ir
-from jitpkg.native.selftest import Compile
+from jitpkg.native.pool import Pool
+from jitpkg.native.selftest import Compile, pool
 from jitpkg.native.signature import FAILURES, Failure, Output, Signature
 from jitpkg.native.symbols import has
 from jitpkg.native.text import joined
@@ -27,6 +28,7 @@ __all__ = [
     "Failure",
     "Library",
     "Output",
+    "Pool",
     "Signature",
     "binding",
     "builtin",
@@ -37,6 +39,7 @@ __all__ = [
     "host_features",
     "joined",
     "load",
+    "pool",
     "simd_width_bytes",
     "start",
     "target",

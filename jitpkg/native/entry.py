@@ -142,8 +142,10 @@ def _allocation(name: str, k: int, position: int, output: Output) -> Step:
             lines += [*computed, *_store("i64", operand, f"%{what}", dim, str(k))]
     handle, pointer = f"%handle{k}.at", f"%pointer{position}.at"
     lines += [_at("ptr", handle, "%handles", k), _at("ptr", pointer, "%pointers", position)]
-    of = f"i64 {len(output.sizes)}, {', '.join(arrays)}, i32 {code}, ptr {handle}, ptr {pointer}"
-    return lines, f'@jitpkg_allocate({of}, ptr @"{name}{ABOUT}")'
+    more, size = instructions(output.bytes(), f"bytes{k}")
+    lines += more
+    of = f"i64 {len(output.sizes)}, {', '.join(arrays)}, i32 {code}, i64 {size}"
+    return lines, f'@jitpkg_allocate({of}, ptr {handle}, ptr {pointer}, ptr @"{name}{ABOUT}")'
 
 
 def _scratch(name: str, k: int, position: int, extent: Extent) -> Step:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from string import Template
 
+from jitpkg.native import pool
 from jitpkg.native.refusals import Kind
+from jitpkg.native.storages import Layout
 from jitpkg.native.text import AS_IT_IS, string
 
 DECLARATIONS = (
     "declare i32 @jitpkg_read(ptr, i64, i64, i64, ptr, ptr, ptr)",
-    "declare i32 @jitpkg_allocate(i64, ptr, ptr, i32, ptr, ptr, ptr)",
+    "declare i32 @jitpkg_allocate(i64, ptr, ptr, i32, i64, ptr, ptr, ptr)",
     "declare i32 @jitpkg_scratch(i64, ptr, ptr, ptr)",
     "declare ptr @jitpkg_finish(i32, i64, ptr, ptr)",
     "declare void @PyMem_RawFree(ptr)",
@@ -24,10 +26,11 @@ DECLARATIONS = (
 EXPORTS = ("jitpkg_read", "jitpkg_allocate", "jitpkg_scratch", "jitpkg_finish")
 
 
-def text() -> str:
-    """The module."""
+def text(layout: Layout | None) -> str:
+    """The module; without a layout no result's memory is pooled."""
     kinds = {kind.name: kind.value for kind in Kind}
-    return f"{string('jitpkg_format', 'isnO')}\n{_TEXT.substitute(kinds, AS_IT_IS=AS_IT_IS)}"
+    own = _TEXT.substitute(kinds, AS_IT_IS=AS_IT_IS)
+    return f"{string('jitpkg_format', 'isnO')}\n{pool.text(layout)}{own}"
 
 
 # Layout of CPython's and torch's objects, which the self-test checks: the type at 8, and at 16,
@@ -152,9 +155,14 @@ raised:
 }
 
 ; A new tensor on the CPU: its handle, and where its elements are.
-define i32 @jitpkg_allocate(i64 %dims, ptr %sizes, ptr %strides, i32 %dtype, ptr %handle.at,
-    ptr %pointer.at, ptr %about) $AS_IT_IS {
+define i32 @jitpkg_allocate(i64 %dims, ptr %sizes, ptr %strides, i32 %dtype, i64 %bytes,
+    ptr %handle.at, ptr %pointer.at, ptr %about) $AS_IT_IS {
 start:
+  %pooled = call i1 @jitpkg_pooled(i64 %dims, ptr %sizes, ptr %strides, i32 %dtype, i64 %bytes,
+      ptr %handle.at, ptr %pointer.at)
+  br i1 %pooled, label %done, label %other
+
+other:
   %made = call i32 @aoti_torch_empty_strided(i64 %dims, ptr %sizes, ptr %strides, i32 %dtype,
       i32 0, i32 0, ptr %handle.at)
   %had = icmp eq i32 %made, 0

@@ -19,9 +19,10 @@ from typing import Any
 import torch
 
 from jitpkg.errors import JitpkgError
-from jitpkg.native import llvm, runtime, symbols
+from jitpkg.native import llvm, runtime, storages, symbols
 from jitpkg.native.entry import Binding, entry_text
 from jitpkg.native.functions import builtin
+from jitpkg.native.pool import Pool
 from jitpkg.native.refusals import explain
 from jitpkg.native.signature import Output, Signature
 from jitpkg.native.text import joined
@@ -42,6 +43,8 @@ class Outcome:
     why_pointers: str | None
     """Why native code does not read tensors itself."""
     runtime: llvm.Library | None
+    pool: Pool | None = None
+    """Where the memory of large results comes from, if it is not torch's own."""
 
     def imports(self) -> Mapping[str, int]:
         """Where everything is that native code may use."""
@@ -66,6 +69,12 @@ def outcome(compile_text: Compile = llvm.compile_ir) -> Outcome:
         return _OUTCOME.found
 
 
+def pool() -> Pool | None:
+    """The pool, where native code has been started and has one."""
+    with _LOCK:
+        return None if _OUTCOME.found is None else _OUTCOME.found.pool
+
+
 def _in_a_thread(test: Callable[[], Outcome]) -> Outcome:
     """Run the self-test where none of torch's modes is on: they belong to threads."""
     found = [Outcome("the self-test did not end", "pointers", None, None)]
@@ -88,7 +97,9 @@ def _tested(compile_text: Compile) -> Outcome:
     except JitpkgError as error:
         return Outcome(str(error), "pointers", None, None)
     try:
-        return Outcome(None, "tensors", None, tried("tensors", compile_text))
+        found = tried("tensors", compile_text)
+        pool = None if found is None or storages.layout() is None else Pool(found)
+        return Outcome(None, "tensors", None, found, pool)
     except Exception as error:
         why = _words(error)
     try:
@@ -141,7 +152,7 @@ def tried(binding: Binding, compile_text: Compile) -> llvm.Library | None:
     texts = [entry_text("jitpkg_try", SIGNATURE, "jitpkg_try_kernel", binding), KERNEL]
     if binding == "tensors":
         _check_layout()
-        texts.append(runtime.text())
+        texts.append(runtime.text(storages.layout()))
     library = llvm.link(compile_text(joined(*texts)), _imports(None), needs=explain)
     _check_calls(builtin(library, "jitpkg_try", "jitpkg_try", ""))
     return library if binding == "tensors" else None
@@ -186,6 +197,9 @@ def _check_calls(function: Callable[..., Any]) -> None:
 @cache
 def _imports(shared: llvm.Library | None) -> Mapping[str, int]:
     found = {**symbols.addresses(), "jitpkg_explain": id(explain)}
+    layout = storages.layout()
+    if layout is not None:
+        found["jitpkg_cpu_allocator"] = layout.cpu_allocator
     if shared is not None:
         found |= {name: shared.address(name) for name in runtime.EXPORTS}
     return found

@@ -24,6 +24,20 @@ class Output:
         if len(self.sizes) != len(self.strides):
             raise InvalidArgument(f"{len(self.sizes)} sizes and {len(self.strides)} strides")
 
+    def bytes(self) -> Extent:
+        """How much memory it takes, where it has elements."""
+        if 0 in self.sizes:
+            return 0
+        terms = [
+            (n - 1) * step
+            if isinstance(n, int) and isinstance(step, int)
+            else f"(({n}) - 1) * ({step})"
+            for n, step in zip(self.sizes, self.strides, strict=True)
+        ]
+        if all(isinstance(term, int) for term in terms):
+            return self.dtype.itemsize * (1 + sum(map(int, terms)))
+        return f"{self.dtype.itemsize} * (1 + {' + '.join(map(str, terms))})"
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:

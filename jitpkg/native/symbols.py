@@ -42,6 +42,9 @@ SYMBOLS = (
     Symbol("aoti_torch_get_numel", "torch", "whether a tensor may be without memory"),
     Symbol("aoti_torch_empty_strided", "torch", "memory for results"),
     Symbol("aoti_torch_delete_tensor_object", "torch", "lets go of what the former made"),
+    Symbol("torch_from_blob", "torch", "results in memory of ours, which it gives back"),
+    Symbol("malloc", "process", "that memory"),
+    Symbol("free", "process", "that memory"),
     Symbol(
         "THPVariable_Wrap",
         "torch",

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from jitpkg import events, listing
+from jitpkg import collector, events, listing
 from jitpkg.config import Options
 from jitpkg.errors import BackendError, GraphBreak
 from jitpkg.facts.answers import Facts
@@ -84,13 +84,14 @@ def produce(
     if not _TRACING.lock.acquire(blocking=False):
         return None
     try:
-        traced = _traced(name, handover, arguments, compiler, options, history)
-        guards = complete_guards(traced, interface)
-        outputs = _outputs(traced, handover)
-        if _is_idle(traced, outputs, options):
-            idle = write_idle_entry(name, guards, traced, interface)
-            return _produced(idle, traced, handover, compiler)
-        return _compiled(name, traced, guards, outputs, handover, interface, compiler, options)
+        with collector.resting():  # from end to end: it would run at once where it is let go
+            traced = _traced(name, handover, arguments, compiler, options, history)
+            guards = complete_guards(traced, interface)
+            outputs = _outputs(traced, handover)
+            if _is_idle(traced, outputs, options):
+                idle = write_idle_entry(name, guards, traced, interface)
+                return _produced(idle, traced, handover, compiler)
+            return _compiled(name, traced, guards, outputs, handover, interface, compiler, options)
     finally:
         _TRACING.lock.release()
 

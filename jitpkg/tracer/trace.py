@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from types import CellType, CodeType
 
 import torch
 from torch import fx
 
+from jitpkg import collector
 from jitpkg.code.dialect import translate
 from jitpkg.config import Options
 from jitpkg.errors import Break
@@ -118,7 +117,7 @@ def trace(
     base = sum(isinstance(value, Kept) for value in start.stack)
     region = Region(vm, start.point, base, options, limits)
     vm.checkpoint = region.before
-    with state.preserved(), _no_finalisers():
+    with state.preserved(), collector.resting():  # no finaliser runs in the middle of a trace
         try:
             finished = vm.resume_frame(frame)
             exit_: Exit = Returned(finished.value)
@@ -165,18 +164,6 @@ def _lasting(vm: VM, result: Value, private: frozenset[Cell], limits: Limits) ->
         else effect
         for effect, is_own in zip(vm.effects, own, strict=True)
     ]
-
-
-@contextmanager
-def _no_finalisers() -> Iterator[None]:
-    """Keep the collector, and so the user's finalisers, from running in the middle of a trace."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _distinct(vm: VM) -> list[Guard]:

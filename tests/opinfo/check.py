@@ -13,7 +13,7 @@ import torch
 import jitpkg
 from jitpkg import events
 from tests.opinfo.compare import Outcome, difference
-from tests.opinfo.samples import SEED, Call, Task, backward, samples, wider
+from tests.opinfo.samples import SEED, Call, Task, backward, samples, traceable, wider
 
 GROUP = 32
 """Samples that are one program: most of what a compilation costs is paid once for them all."""
@@ -84,41 +84,59 @@ def quiet() -> Iterator[None]:
 
 
 class Check:
-    def __init__(self, op: Any, task: Task, backend: str | Function = "jitpkg") -> None:
+    """
+    Args:
+        most: how many samples at most, evenly chosen; None for all of them.
+    """
+
+    def __init__(
+        self,
+        op: Any,
+        task: Task,
+        backend: str | Function = "jitpkg",
+        most: int | None = None,
+    ) -> None:
         self.done = Checked()
         self._op = op
+        self._function = traceable(op.op)
         self._task = task
         self._backend = backend
+        self._most = most
         self._dtype = getattr(torch, task.dtype)
 
     def all(self) -> Checked:
         """Check all samples."""
-        kinds = [self._samples() for _ in range(4)]
-        works = [self._alone(call).error is None for call in kinds[0]]
+        works = [self._alone(call).error is None for call in self._samples()]
+        made = self._three()
         for raising in [k for k, good in enumerate(works) if not good][:RAISING]:
-            self._group([raising])
+            self._group([raising], *made)
         good = [k for k, good in enumerate(works) if good]
         for start in range(0, len(good), GROUP):
-            self._group(good[start : start + GROUP], *kinds[1:])
+            self._group(good[start : start + GROUP], *made)
         return self.done
 
-    def eagerly(self) -> None:
-        """What eager code does in all that."""
+    def eagerly(self) -> Checked:
+        """Let eager code alone run them."""
         for call in self._samples():
             self._alone(call)
+        return self.done
 
     def _samples(self) -> list[Call]:
-        return list(samples(self._op, self._dtype, grad=self._task.backward))
+        made = list(samples(self._op, self._dtype, grad=self._task.backward))
+        return made if self._most is None else made[:: -(-len(made) // self._most) or 1]
+
+    def _three(self) -> list[list[Call]]:
+        """Samples for three runs."""
+        return [self._samples() for _ in range(3)]
 
     def _alone(self, call: Call) -> Outcome:
         return self._run([call])
 
     def _run(self, calls: Sequence[Call], compiled: Function | None = None) -> Outcome:
         function = compiled or program(len(calls))
-        return run(function, self._op.op, calls, grad=self._task.backward)
+        return run(function, self._function, calls, grad=self._task.backward)
 
     def _group(self, chosen: Sequence[int], *made: list[Call]) -> None:
-        made = made or (self._samples(), self._samples(), self._samples())
         kinds = [[calls[k] for k in chosen] for calls in made]
         expected, again = self._run(kinds[0]), self._run(kinds[1])
         if difference(again, expected) is not None:
@@ -130,7 +148,8 @@ class Check:
             return
         why = difference(found, expected)
         if why is not None:
-            exact = [wider(self._samples()[k]) for k in chosen]
+            again_made = self._samples()
+            exact = [wider(again_made[k]) for k in chosen]
             why = difference(found, expected, self._run(exact))
         if why is not None and len(chosen) > 1:
             before = len(self.done.wrong)
@@ -145,8 +164,9 @@ class Check:
         if len(chosen) == 1:
             self.done.unstable += unstable
             return
+        made = self._three()
         for k in chosen:
-            self._group([k])
+            self._group([k], *made)
 
     def _compiled(self, calls: Sequence[Call]) -> tuple[Outcome, Checked]:
         seen = Checked()

@@ -25,7 +25,13 @@ class Died(Exception):
 
 
 class Worker:
-    def __init__(self) -> None:
+    """
+    Args:
+        most: samples of an op, at most.
+    """
+
+    def __init__(self, most: int | None = None) -> None:
+        self._most = most
         environment = {**os.environ, "JITPKG_STRICT": "1"}
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.opinfo.worker"],
@@ -56,7 +62,7 @@ class Worker:
         assert self._process.stdin is not None
         self.left -= 1
         print(
-            json.dumps({"task": task.plain(), "eagerly": eagerly}),
+            json.dumps({"task": task.plain(), "eagerly": eagerly, "most": self._most}),
             file=self._process.stdin,
             flush=True,
         )
@@ -81,7 +87,8 @@ class Worker:
 class Pool:
     """Several workers."""
 
-    def __init__(self, workers: int, timeout: float) -> None:
+    def __init__(self, workers: int, timeout: float, most: int | None = None) -> None:
+        self._most = most
         self._workers = workers
         self._timeout = timeout
         self._lock = Lock()
@@ -95,7 +102,7 @@ class Pool:
             thread.join()
 
     def _serve(self, waiting: deque[Task], done: Done) -> None:
-        worker = Worker()
+        worker = Worker(self._most)
         try:
             while True:
                 with self._lock:
@@ -104,13 +111,13 @@ class Pool:
                     task = waiting.popleft()
                 if not worker.left:
                     worker.stop()
-                    worker = Worker()
+                    worker = Worker(self._most)
                 try:
                     answer = worker.ask(task, self._timeout)
                 except Died as error:
                     answer = self._of_dead(task, error)
                     worker.stop()
-                    worker = Worker()
+                    worker = Worker(self._most)
                 with self._lock:
                     done(task, answer)
         finally:
@@ -118,7 +125,7 @@ class Pool:
 
     def _of_dead(self, task: Task, error: Died) -> dict[str, Any]:
         try:
-            with Worker() as worker:
+            with Worker(self._most) as worker:
                 worker.ask(task, self._timeout, eagerly=True)
         except Died:
             return {"crashes": "eager code dies, too"}

@@ -39,6 +39,7 @@ def arguments() -> argparse.Namespace:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--forward", action="store_true", help="forward only")
     which.add_argument("--backward", action="store_true", help="forward with backward only")
+    parser.add_argument("--samples", type=int, help="of an op, at most; all of them by default")
     parser.add_argument("--workers", type=int, default=min(2, os.cpu_count() or 1))
     parser.add_argument("--timeout", type=int, default=300, help="seconds for one op in one dtype")
     parser.add_argument("--file", type=Path, default=Path("build/opinfo.jsonl"))
@@ -67,7 +68,7 @@ def main() -> int:
                 report.show(task, answer, details=options.details)
 
         start = time.monotonic()
-        Pool(options.workers, options.timeout).run(waiting, done)
+        Pool(options.workers, options.timeout, options.samples).run(waiting, done)
     report.table(set(asked))
     print(f"{time.monotonic() - start:.0f} s")
     return 1 if report.wrong(set(asked)) else 0

@@ -53,6 +53,10 @@ def test_a_wrong_backend_is_seen_in_each_sample() -> None:
     assert [why.split(":")[0] for why in done.wrong] == ["sample 0", "sample 1", "sample 2"]
 
 
+def test_fewer_samples() -> None:
+    assert [checked(torch.sin, most=most).compared for most in (1, 2, 3, 9)] == [1, 2, 3, 3]
+
+
 def test_a_break_is_no_difference() -> None:
     done = checked(lambda x: x + len(torch.nonzero(x)))
     assert done.breaks and not done.wrong and done.compared == 3
@@ -100,7 +104,7 @@ class Mortal:
 
     alive = 0
 
-    def __init__(self) -> None:
+    def __init__(self, most: int | None = None) -> None:
         self.left = 10
         Mortal.alive += 1
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any
 
 import torch
 
@@ -21,16 +20,10 @@ def main() -> None:
     for line in sys.stdin:
         asked = json.loads(line)
         with quiet():
-            answer = answered(ops, Task(**asked["task"]), eagerly=asked["eagerly"])
-        print(json.dumps(answer), file=answers, flush=True)
-
-
-def answered(ops: dict[str, Any], task: Task, *, eagerly: bool) -> dict[str, Any]:
-    check = Check(ops[task.op], task)
-    if eagerly:
-        check.eagerly()
-        return {}
-    return check.all().plain()
+            task = Task(**asked["task"])
+            check = Check(ops[task.op], task, most=asked["most"])
+            answer = check.eagerly() if asked["eagerly"] else check.all()
+        print(json.dumps(answer.plain()), file=answers, flush=True)
 
 
 if __name__ == "__main__":

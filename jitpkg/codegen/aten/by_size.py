@@ -33,9 +33,10 @@ class BySize:
     def compiled(self, examples: Sequence[Any]) -> Function:
         """A function of the graph's inputs, compiled for the example inputs already."""
         self._add(tuple(map(key_of, examples)), examples)
-        return self._run
+        return self.run
 
-    def _run(self, *inputs: Any) -> Any:
+    def run(self, *inputs: Any) -> Any:
+        """Run the graph, compiled for such inputs."""
         key = tuple(map(key_of, inputs))
         function = self._made.get(key)
         if function is None:

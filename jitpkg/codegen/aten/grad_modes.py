@@ -22,13 +22,15 @@ class GradModes:
     """Whether it is off wherever inputs that require grad are used, though on when it is called."""
 
     @classmethod
-    def of(cls, gm: fx.GraphModule, inputs: Sequence[torch.Tensor]) -> GradModes | str:
+    def of(cls, gm: fx.GraphModule, inputs: Sequence[object]) -> GradModes | str:
         """What a graph does, called as things are; or why a result may require grad."""
         first = enabled = torch.is_grad_enabled()
         changes = False
         placeholders = gm.graph.find_nodes(op="placeholder")
         need = {
-            node for node, given in zip(placeholders, inputs, strict=True) if given.requires_grad
+            node
+            for node, given in zip(placeholders, inputs, strict=True)
+            if isinstance(given, torch.Tensor) and given.requires_grad
         }
         for node in gm.graph.nodes:
             if node.target is SWITCH:

@@ -28,24 +28,33 @@ from jitpkg.codegen.aten.prepared import (
     Write,
 )
 from jitpkg.codegen.aten.recorder import Declined, Recorder, Traced, overlaps
+from jitpkg.codegen.aten.symbols import Symbols
+from jitpkg.codegen.ir.extents import SYMBOL, symbolic
 from jitpkg.facts.heard import Heard
 from jitpkg.facts.single import FUNCTIONS, Singles, Unanswered, elsewhere
+from jitpkg.facts.symbolic import length
 from jitpkg.facts.tensor import facts_of, why_not_plain
 from jitpkg.marks import VARIES, WARNS
 
 
-def prepare(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Prepared | str:
+def prepare(
+    gm: fx.GraphModule, example_inputs: Sequence[Any], symbols: Symbols | None = None
+) -> Prepared | str:
     """The graph for these inputs and all of the same facts; or why it cannot be prepared.
+
+    Args:
+        symbols: what stands for sizes and numbers that vary; the graph then has a placeholder more
+            for each, behind the inputs.
 
     Grad mode and default dtype are the process's, now and whenever the graph is run.
     """
-    why = _obstacle(gm, example_inputs)
+    why = _obstacle(gm, example_inputs, symbols)
     modes = GradModes.of(gm, example_inputs)
     if why is not None or isinstance(modes, str):
         return why or str(modes)
     with Heard() as heard, torch.inference_mode(False), torch.no_grad():
         try:
-            prepared = _Preparation(gm, example_inputs, modes).prepared()
+            prepared = _Preparation(gm, example_inputs, modes, symbols).prepared()
         except Declined as error:
             return str(error)
         except Unanswered as error:
@@ -53,10 +62,12 @@ def prepare(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Prepared | str
     return "an op that warns" if heard.any else prepared
 
 
-def _obstacle(gm: fx.GraphModule, inputs: Sequence[Any]) -> str | None:
-    if any(dims != frozenset() for dims in gm.meta.get(VARIES) or ()):
+def _obstacle(gm: fx.GraphModule, inputs: Sequence[Any], symbols: Symbols | None) -> str | None:
+    if symbols is None and any(dims != frozenset() for dims in gm.meta.get(VARIES) or ()):
         return "sizes that vary"
     for given in inputs:
+        if symbols is not None and type(given) is int:
+            continue
         if not isinstance(given, torch.Tensor):
             return "an input that is no tensor"
         why = why_not_plain(given)
@@ -83,23 +94,30 @@ _WHOLE: Mapping[Callable[..., Any], Any] = MappingProxyType(
 
 class _Preparation:
     def __init__(
-        self, gm: fx.GraphModule, inputs: Sequence[torch.Tensor], modes: GradModes
+        self,
+        gm: fx.GraphModule,
+        inputs: Sequence[Any],
+        modes: GradModes,
+        symbols: Symbols | None,
     ) -> None:
+        self._symbols = symbols
+        decisions = None if symbols is None else symbols.decisions
         self._gm = gm
         self._modes = modes
         self._inputs = inputs
-        self._singles = Singles()
-        self._recorder = Recorder(self._singles)
-        self._given: list[Traced] = []
+        self._singles = Singles(decisions)
+        self._recorder = Recorder(self._singles, decisions)
+        self._given: list[Traced | None] = []
         self._values: list[fx.Node] = []
         self._slots: dict[int, int] = {}
         self._made: dict[fx.Node, Any] = {}
 
     def prepared(self) -> Prepared:
+        self._add_inputs()
         for node in self._gm.graph.nodes:
             if node.op == "placeholder":
-                self._made[node] = self._placeholder(node)
-            elif node.op == "output":
+                continue
+            if node.op == "output":
                 returned = fx.map_arg(node.args[0], self._made.__getitem__)
             else:
                 self._made[node] = self._call(node)
@@ -118,9 +136,25 @@ class _Preparation:
             grad_mode=modes.last if modes.last is not modes.first else None,
         )
 
-    def _placeholder(self, node: fx.Node) -> torch.Tensor:
+    def _add_inputs(self) -> None:
+        for node in self._gm.graph.find_nodes(op="placeholder"):
+            self._made[node] = self._placeholder(node)
+        if self._symbols is None:
+            return
+        for name in self._symbols.names:
+            node = self._recorder.number(name)
+            assert node.name == name, "the name of a symbol is taken"
+            node.meta[SYMBOL] = True
+
+    def _placeholder(self, node: fx.Node) -> Any:
         index = len(self._given)
-        traced = self._recorder.placeholder(node.name, index, facts_of(self._inputs[index]))
+        given = self._inputs[index]
+        if self._symbols is not None and not isinstance(given, torch.Tensor):
+            self._recorder.number(node.name)
+            self._given.append(None)
+            return self._symbols.number(index)
+        facts = facts_of(given) if self._symbols is None else self._symbols.facts(index)
+        traced = self._recorder.placeholder(node.name, index, facts)
         self._given.append(traced)
         return traced.tensor
 
@@ -176,6 +210,9 @@ class _Preparation:
         results: list[Result] = []
         first: dict[int, int] = {}
         for k, value in enumerate(returned):
+            if isinstance(value, torch.SymInt) and self._symbols is not None:
+                results.append(Constant(symbolic(length(value), self._symbols.decisions)))
+                continue
             if isinstance(value, int | float | str | torch.Size | torch.dtype | None):
                 results.append(Constant(value))
                 continue
@@ -205,12 +242,13 @@ class _Preparation:
         return self._slots[id(base)]
 
     def _writes(self) -> tuple[Write, ...]:
-        written = [k for k, given in enumerate(self._given) if given.memory.version]
-        memories = [_memory(x) for x in self._inputs if x.numel()]
+        traced = {k: given for k, given in enumerate(self._given) if given is not None}
+        written = [k for k, given in traced.items() if given.memory.version]
+        memories = [_memory(self._inputs[k]) for k in traced if self._inputs[k].numel()]
         for k in written:
             if memories.count(_memory(self._inputs[k])) > 1 and self._inputs[k].numel():
                 raise Declined("a write to inputs that share memory")
-            if overlaps(self._given[k].facts):
+            if overlaps(traced[k].facts):
                 raise Declined("a write to what may overlap with itself")
             if self._modes.off and self._inputs[k].requires_grad:
                 raise Declined("a write to an input that requires grad")
@@ -218,6 +256,7 @@ class _Preparation:
 
     def _writes_to(self, k: int) -> list[Write]:
         given = self._given[k]
+        assert given is not None
         parts = parts_written(self._recorder.placeholders[k], self._recorder.read(given))
         bumps = given.tensor._version
         if not bumps or len(parts) > bumps:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import getitem
 from typing import Any
 
@@ -19,8 +19,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from jitpkg.codegen.aten.views import VIEWS, NoInverse, View, as_one, makes_several, writing
 from jitpkg.codegen.aten.writes import draw, drawn, hidden_writes, without_writing
+from jitpkg.codegen.ir.extents import symbolic, with_expressions
 from jitpkg.facts.layout import broadcast
+from jitpkg.facts.rows.common import Raises, Unsure
+from jitpkg.facts.rows.views import VIEWS as SYMBOLIC_VIEWS
+from jitpkg.facts.rows.views import varies
 from jitpkg.facts.single import Singles, Unanswered, facts_of_stand_in, is_random, stand_in
+from jitpkg.facts.symbolic import Decisions, length
 from jitpkg.facts.tensor import TensorFacts, size_of
 
 aten = torch.ops.aten
@@ -77,8 +82,10 @@ class _Log:
 class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """The mode under which a program runs on stand-ins."""
 
-    def __init__(self, singles: Singles) -> None:
+    def __init__(self, singles: Singles, decisions: Decisions | None = None) -> None:
+        """`decisions` are about sizes that vary, where some do."""
         super().__init__()  # type: ignore[no-untyped-call]
+        self._decisions = decisions
         self.graph = fx.Graph()
         self.placeholders: list[fx.Node] = []
         self._singles = singles
@@ -97,9 +104,51 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def placeholder(self, name: str, index: int, facts: TensorFacts) -> Traced:
         node = self.graph.placeholder(name)
-        node.meta["facts"] = facts
+        tensor = stand_in(facts, self._decisions)
+        facts = node.meta["facts"] = self._with_lengths(facts)
         self.placeholders.append(node)
-        return self._register(Traced(stand_in(facts), Memory(index), facts, node=node))
+        return self._register(Traced(tensor, Memory(index), facts, node=node))
+
+    def number(self, name: str) -> fx.Node:
+        """An input that is no tensor."""
+        node = self.graph.placeholder(name)
+        self.placeholders.append(node)
+        return node
+
+    def _facts_of(self, made: torch.Tensor) -> TensorFacts:
+        return self._with_lengths(facts_of_stand_in(made))
+
+    def _with_lengths(self, facts: TensorFacts) -> TensorFacts:
+        """With ints for expressions that can be compared."""
+        decisions = self._decisions
+        if decisions is None:
+            return facts
+        size, stride = (
+            tuple(symbolic(extent, decisions) for extent in lengths)
+            for lengths in (facts.size, facts.stride)
+        )
+        return replace(facts, size=size, stride=stride)
+
+    def _stand_in(self, facts: TensorFacts) -> torch.Tensor:
+        if self._decisions is None:
+            return stand_in(facts)
+        return stand_in(with_expressions(facts), self._decisions)
+
+    def _plain(self, value: Any) -> Any:
+        """Arguments without stand-ins, with ints for those that vary."""
+        if self._decisions is None:
+            return value
+        match value:
+            case torch.SymInt():
+                return symbolic(length(value), self._decisions)
+            case torch.SymFloat() | torch.SymBool():
+                raise Declined("a number made of sizes that vary")
+            case list():
+                return list(map(self._plain, value))
+            case tuple():
+                return tuple(map(self._plain, value))
+            case _:
+                return value
 
     def traced(self, tensor: torch.Tensor) -> Traced:
         """
@@ -187,8 +236,10 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs = kwargs or {}
         name = func._schema.name
         if not self._listens:
-            if name in VIEWS:
+            if name in VIEWS and not (self._decisions is not None and varies(args)):
                 return func(*args, **kwargs)
+            if name in VIEWS:
+                return SYMBOLIC_VIEWS[name](func, args, kwargs)
             return self._of_op(func, args, kwargs)
         if self._only is not None and _plain_name(name) != self._only:
             raise Unanswered(f"{self._only} calls {name}")
@@ -208,8 +259,20 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _view(self, func: Op, args: Any, kwargs: Any) -> Any:
         source = self.traced(args[0])
-        made = func(*args, **kwargs)
-        rest = tuple(args[1:])
+        if self._decisions is not None and varies(args):
+            row = SYMBOLIC_VIEWS.get(func._schema.name)
+            if row is None:
+                raise Unanswered(f"{func} of sizes that vary")
+            try:
+                made = row(func, args, kwargs)
+            except Raises as error:
+                raise Declined(str(error)) from error
+            except Unsure as error:
+                raise Unanswered(f"{func} of sizes that vary") from error
+        else:
+            made = func(*args, **kwargs)
+        rest = tuple(map(self._plain, args[1:]))
+        kwargs = {name: self._plain(value) for name, value in kwargs.items()}
         if not makes_several(func):
             self._seen(source, View(func, rest, kwargs), made)
             return made
@@ -218,7 +281,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return made
 
     def _seen(self, source: Traced, view: View, made: torch.Tensor) -> None:
-        facts = facts_of_stand_in(made)
+        facts = self._facts_of(made)
         self._register(Traced(made, source.memory, facts, source, view))
 
     def _in_place(self, func: Op, args: Any, kwargs: Any) -> Any:
@@ -246,7 +309,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if not of_any_kind and not torch.can_cast(result.dtype, target.facts.dtype):
                 raise Declined("a write of another kind of number: eager code refuses it")
             node = self._op(op, args_of, kwargs_of)
-            node.meta["facts"] = facts_of_stand_in(result)
+            node.meta["facts"] = self._facts_of(result)
         self._write(target, node)
         return args[0]
 
@@ -255,14 +318,14 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         result = self._of_op(func, args, kwargs)
         targets = [self.traced(args[k]) for k in written]
         given = args[: len(op._schema.arguments)]
-        facts = (*map(facts_of_stand_in, result), *(target.facts for target in targets))
+        facts = (*map(self._facts_of, result), *(target.facts for target in targets))
         node = self._call(op, given, kwargs)
         node.meta["facts"] = facts
         new = [self._item(node, k, facts[k]) for k in range(len(facts))]
         for k, target in enumerate(targets):
             self._write(target, new[len(result) + k])
         for made, item in zip(result, new, strict=False):
-            self._register(Traced(made, Memory(None), facts_of_stand_in(made), node=item))
+            self._register(Traced(made, Memory(None), self._facts_of(made), node=item))
         return result
 
     # Values
@@ -304,15 +367,15 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             arguments = (self.read(parent), node, *how.args)
             return self._emit(how.op, arguments, {}, parent.facts)
         try:
-            made = how.op(stand_in(node.meta["facts"]), *how.args)
+            made = how.op(self._stand_in(node.meta["facts"]), *how.args)
         except RuntimeError as error:
             raise Declined(f"a write through {view.op}") from error
-        return self._emit(how.op, (node, *how.args), {}, facts_of_stand_in(made))
+        return self._emit(how.op, (node, *how.args), {}, self._facts_of(made))
 
     def _new(self, node: fx.Node, result: Any) -> Any:
         """Register what a call has made."""
         if isinstance(result, torch.Tensor):
-            facts = facts_of_stand_in(result)
+            facts = self._facts_of(result)
             node.meta["facts"] = facts
             self._register(Traced(result, Memory(None), facts, node=node))
             return result
@@ -320,7 +383,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             isinstance(made, torch.Tensor) for made in result
         ):
             raise Unanswered(f"{node.target} returns more than tensors")
-        node.meta["facts"] = tuple(map(facts_of_stand_in, result))
+        node.meta["facts"] = tuple(map(self._facts_of, result))
         for k, made in enumerate(result):
             facts = node.meta["facts"][k]
             item = self._item(node, k, facts)
@@ -351,6 +414,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 return items if isinstance(arg, list) else tuple(items)
             case dict():
                 return {key: self._argument(value) for key, value in arg.items()}
+            case torch.SymInt() | torch.SymFloat() | torch.SymBool():
+                return self._plain(arg)
             case torch.device(type="meta"):
                 return torch.device("cpu")
             case _:
@@ -377,12 +442,12 @@ def _plain_name(name: str) -> str:
 def overlaps(facts: TensorFacts) -> bool:
     """Whether two elements may lie at one place."""
     reach: Any = 1
-    for step, length in sorted(zip(facts.stride, facts.size, strict=True)):
-        if length == 1:
+    for step, extent in sorted(zip(facts.stride, facts.size, strict=True)):
+        if extent == 1:
             continue
         if step < reach:
             return 0 not in facts.size
-        reach = step * length
+        reach = step * extent
     return False
 
 

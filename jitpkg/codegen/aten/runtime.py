@@ -22,6 +22,7 @@ from jitpkg.codegen.aten.prepared import (
     Write,
 )
 from jitpkg.codegen.aten.views import View
+from jitpkg.codegen.ir.extents import SYMBOL, Symbolic, text_of, varies
 from jitpkg.codegen.straight_line import straight_line
 
 Function = Callable[..., Any]
@@ -56,7 +57,11 @@ class _Source:
         self._run = run
         self._held: dict[str, Any] = {}
         self._lines: list[str] = []
-        self._inputs = [f"x{k}" for k in range(len(prepared.graph.find_nodes(op="placeholder")))]
+        placeholders = prepared.graph.find_nodes(op="placeholder")
+        self._inputs = [
+            node.name if SYMBOL in node.meta else f"x{k}" for k, node in enumerate(placeholders)
+        ]
+        self._symbols = sum(SYMBOL in node.meta for node in placeholders)
 
     def function(self) -> Function:
         prepared, inputs = self._prepared, ", ".join(self._inputs)
@@ -101,7 +106,7 @@ class _Source:
         with_elements = {
             name
             for name, node in zip(self._inputs, placeholders, strict=True)
-            if 0 not in node.meta["facts"].size
+            if "facts" in node.meta and 0 not in node.meta["facts"].size
         }
         changed = {self._inputs[write.input] for write in self._prepared.writes}
         written = "".join(f"{n}, " for n in self._inputs if n in changed & with_elements)
@@ -109,7 +114,8 @@ class _Source:
         if not written or len(with_elements) == 1:
             return
         test = f"{self._hold('share', _share)}(({written}), ({others}))"
-        self._lines.append(f"if {test}: return {original}({', '.join(self._inputs)})")
+        given = self._inputs[: len(self._inputs) - self._symbols]
+        self._lines.append(f"if {test}: return {original}({', '.join(given)})")
 
     def _result(self, k: int, result: Result) -> str:
         match result:
@@ -120,7 +126,7 @@ class _Source:
             case Same(index):
                 return self._result(index, self._prepared.results[index])
             case Constant(value):
-                return self._hold(f"constant{k}", value)
+                return text_of(value) if varies(value) else self._hold(f"constant{k}", value)
             case ViewOf(base, views):
                 name = self._result(k, base)
                 for view in views:
@@ -137,7 +143,7 @@ class _Source:
         return f"{op}({', '.join(pieces)}){item}"
 
     def _argument(self, value: Any) -> str:
-        if isinstance(value, int | list | tuple | None):
+        if isinstance(value, int | list | tuple | Symbolic | None):
             return repr(value)
         return self._hold(str(value).replace(".", "_"), value)
 

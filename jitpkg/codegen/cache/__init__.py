@@ -5,11 +5,7 @@
 A key is a hash of all that an answer depends on, so nothing here is ever out of date, and two
 processes that write one key write the same.
 
-Whole graphs can be kept by the same means: the data are the wrapper's source, the text of each
-kernel's signature and the keys of the kernels; the key, a hash of `FORMAT`, "graph", the versions
-of jitpkg and torch, the target, the options, the ATen graph as text with each input's dtype, sizes,
-strides and device, and the device's and torch's global state that lowering reads (threads, default
-dtype, autocast). A graph whose kernels have gone compiles them again, one by one.
+Whole graphs are kept by the same means: see `codegen.kept`.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ REGISTERS = {
     torch.float32: "float",
     torch.float64: "double",
     torch.float16: "half",
-    torch.bfloat16: "i16",  # its bits: there is no arithmetic on it
+    torch.bfloat16: "float",  # one that it holds: there is no arithmetic on it
     torch.bool: "i1",
     torch.uint8: "i8",
     torch.int8: "i8",
@@ -21,7 +21,7 @@ REGISTERS = {
     torch.int32: "i32",
     torch.int64: "i64",
 }
-"""What a value is in a register; in memory a bool is a byte."""
+"""What a value is in a register; in memory a bool is a byte, and a bfloat16 has two."""
 
 _INTRINSICS = {"float": "f32", "double": "f64", "half": "f16", "ptr": "p0"}
 _FLOATS = (torch.float32, torch.float64)
@@ -40,7 +40,7 @@ def register(dtype: torch.dtype, lanes: int) -> str:
 
 @cache
 def memory(dtype: torch.dtype) -> str:
-    return "i8" if dtype is torch.bool else REGISTERS[dtype]
+    return "i8" if dtype is torch.bool else "i16" if dtype is torch.bfloat16 else REGISTERS[dtype]
 
 
 @cache
@@ -56,11 +56,9 @@ def literal(value: bool | int | float, dtype: torch.dtype) -> str:
         return "true" if value else "false"
     if dtype is torch.float16:
         return f"0xH{_bits('<e', float(value)):04X}" if value == value else "0xH7E00"
-    if dtype is torch.bfloat16:
-        return str(_bits("<f", float(value)) >> 16 if value == value else 0x7FC0)
-    if dtype is torch.float32:
+    if dtype in (torch.float32, torch.bfloat16):
         value = _round32(float(value))
-    if dtype in _FLOATS:
+    if dtype.is_floating_point:
         return f"0x{_bits('<d', float(value)):016X}"
     return str(int(value))
 

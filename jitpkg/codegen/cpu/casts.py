@@ -5,11 +5,12 @@ from __future__ import annotations
 import torch
 
 from jitpkg.codegen.cpu.arithmetic import Arithmetic
+from jitpkg.codegen.cpu.low_half import LowHalf
 from jitpkg.codegen.ir.ops import FLOATS, INTEGERS, NARROW
 
 
-def cast(a: Arithmetic, value: str, dtype: torch.dtype) -> str:
-    """A value of `a`'s dtype as another one."""
+def cast(a: Arithmetic, value: str, dtype: torch.dtype, low: LowHalf = LowHalf.ANY) -> str:
+    """A value of `a`'s dtype as another one; `low`: what is known of it, if it is a float32."""
     if a.dtype is dtype:
         return value
     if a.dtype in NARROW:
@@ -19,31 +20,30 @@ def cast(a: Arithmetic, value: str, dtype: torch.dtype) -> str:
         # By way of float32, as torch's own conversions go.
         wide = a.of(torch.float32)
         value = cast(a, value, torch.float32)
-        return (
-            _bfloat16(wide, value) if dtype is torch.bfloat16 else wide.to("fptrunc", value, dtype)
-        )
+        if dtype is torch.bfloat16:
+            return _bfloat16(wide, value, low)
+        return wide.to("fptrunc", value, dtype)
     if a.dtype in FLOATS:
         return _of_float(a, value, dtype)
     return _of_integer(a, value, dtype)
 
 
 def _widened(a: Arithmetic, value: str) -> str:
-    if a.dtype is torch.float16:
-        return a.to("fpext", value, torch.float32)
-    bits = a.of(torch.int32)
-    shifted = bits.op("shl", a.to("zext", value, torch.int32), bits.const(16))
-    return bits.to("bitcast", shifted, torch.float32)
+    return value if a.dtype is torch.bfloat16 else a.to("fpext", value, torch.float32)
 
 
-def _bfloat16(f: Arithmetic, value: str) -> str:
+def _bfloat16(f: Arithmetic, value: str, low: LowHalf) -> str:
     """Rounds to nearest, halves to even, with integers: `fptrunc` would lose subnormals."""
+    if low is LowHalf.EMPTY:
+        return value
     i = f.of(torch.int32)
     bits = f.to("bitcast", value, torch.int32)
     odd = i.op("and", i.op("lshr", bits, i.const(16)), i.const(1))
     rounded = i.op("add", bits, i.op("add", odd, i.const(0x7FFF)))
-    rounded = i.op("lshr", rounded, i.const(16))
-    rounded = i.select(f.compare("uno", value, value), i.const(0x7FC0), rounded)
-    return i.to("trunc", rounded, torch.bfloat16)
+    rounded = i.op("and", rounded, i.const(-0x10000))
+    if low is LowHalf.ANY:
+        rounded = i.select(f.compare("uno", value, value), i.const(0x7FC00000), rounded)
+    return i.to("bitcast", rounded, torch.float32)
 
 
 def _of_float(f: Arithmetic, value: str, dtype: torch.dtype) -> str:

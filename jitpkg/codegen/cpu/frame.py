@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -17,9 +17,11 @@ from jitpkg.codegen.cpu.arithmetic import (
     vector,
 )
 from jitpkg.codegen.cpu.host import Host
+from jitpkg.codegen.cpu.low_half import LowHalf, low_half
 from jitpkg.codegen.cpu.plan import Plan
 from jitpkg.codegen.fusion.kernel import Loop
-from jitpkg.codegen.ir.nodes import Axis, Buffer, Const, Load, Node
+from jitpkg.codegen.ir.extents import varies
+from jitpkg.codegen.ir.nodes import Axis, Buffer, Const, Given, Load, Node
 
 ROOM = 1 << 20
 """Bytes of the stack: threads have a few megabytes. It should stay in the second cache, too."""
@@ -70,6 +72,26 @@ class Level:
     """What becomes unknown behind the loop."""
 
 
+class Numbers:
+    """What a kernel is given besides tensors: its sizes that vary."""
+
+    def __init__(self) -> None:
+        self._places: dict[int, int] = {}
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def place(self, value: int) -> int:
+        return self._places.setdefault(value, len(self._places))
+
+    def text(self, value: int) -> str:
+        """A number, or the register that one is in."""
+        return f"%given.{self.place(value)}" if varies(value) else str(value)
+
+
 class Frame:
     def __init__(self, host: Host, plan: Plan) -> None:
         self.host = host
@@ -82,6 +104,10 @@ class Frame:
         """Where each loop stands (the first lane), and the depth from which on that is known."""
         self.still: frozenset[Axis] = frozenset()
         self.pointers: dict[Buffer, str] = {}
+        self.given = Numbers()
+        """Numbers that the kernel is given; they lie in the context from `slot` on."""
+        self.slot = 0
+        self._at_once: dict[object, str] = {}
         self.streamed: frozenset[Buffer] = frozenset()
         """What is written past the caches; it begins at the start of a cache line."""
         self.turned: dict[Load, Turned] = {}
@@ -92,6 +118,8 @@ class Frame:
         """The one that runs in lanes."""
         self.rows: dict[Node, str] = {}
         """Memory with what an earlier loop has computed, for all positions of its axis."""
+        self.low_halves: dict[Node, LowHalf] = {}
+        """Of values of float32."""
         self.room = ROOM
         """Bytes of the stack that are left for turned loads and for columns."""
         self.mask: str | None = None
@@ -115,6 +143,8 @@ class Frame:
     def define(self, node: Node, text: str, lanes: int) -> None:
         self.values[node] = Value(text, lanes, self.depth)
         self.levels[-1].nodes.append(node)
+        if node.dtype is torch.float32:
+            self.low_halves[node] = low_half(node, self.low_halves)
 
     def of(self, node: Node) -> Value:
         known = self.values.get(node)
@@ -122,6 +152,8 @@ class Frame:
             return known
         if isinstance(node, Const):
             return Value(literal(node.value, node.dtype), 1, 0)
+        if isinstance(node, Given):
+            return Value(self.number(node.value), 1, 0)
         assert isinstance(node, Axis), f"{node} is used before it is known"
         if node in self.still:
             return Value("0", 1, 0)
@@ -164,6 +196,57 @@ class Frame:
         if key not in names:
             names[key] = make(None if depth == self.depth else self.levels[inner].before)
         return names[key]
+
+    # Numbers
+
+    def number(self, value: int) -> str:
+        """A number as it is printed: that of one that varies is read from the context."""
+        if not varies(value):
+            return str(value)
+        text = self.given.text(value)
+
+        def read(into: list[str]) -> str:
+            at = self.slot + self.given.place(value)
+            place = self.w.op(f"getelementptr ptr, ptr %context, i64 {at}", into)
+            into.append(f"  {text} = load i64, ptr {place}, align 8")
+            return text
+
+        return self._first(("number", value), read)
+
+    def rounded(self, value: int, by: int, *, up: bool) -> str:
+        """The multiple of a power of two that is next to a number."""
+        if not varies(value):
+            return str(-(-value // by) * by if up else value // by * by)
+        text = self.number(value)
+
+        def make(into: list[str]) -> str:
+            high = self.w.op(f"add i64 {text}, {by - 1}", into) if up else text
+            return self.w.op(f"and i64 {high}, {-by}", into)
+
+        return self._first(("rounded", value, by, up), make)
+
+    def divided(self, text: str, by: int) -> str:
+        """A number that the other one divides."""
+        if not text.startswith("%"):
+            return str(int(text) // by)
+
+        def make(into: list[str]) -> str:
+            return self.w.op(f"sdiv exact i64 {text}, {by}", into)
+
+        return self._first(("divided", text, by), make)
+
+    def room_for(self, count: str, kind: str) -> str:
+        """Memory of the function itself for so many elements."""
+        name = f"%room.{self.w.fresh()}"
+        what = f"{kind}, i64 {count}" if count.startswith("%") else f"[{count} x {kind}]"
+        self.levels[0].before.append(f"  {name} = alloca {what}, align 64")
+        return name
+
+    def _first(self, key: object, make: Callable[[list[str]], str]) -> str:
+        """What is computed once, before all else."""
+        if key not in self._at_once:
+            self._at_once[key] = make(self.levels[0].before)
+        return self._at_once[key]
 
     # Loops
 

@@ -178,9 +178,14 @@ IN_FLOAT64 = frozenset({"asinh", "acosh", "fmod"})
 """Functions that Sleef's float32 gets wrong where a step on the way overflows, or is too small."""
 
 
+def is_own(name: str, dtype: torch.dtype) -> bool:
+    """Whether a function is printed where it is used, and not called."""
+    return dtype is torch.float32 and name in OWN
+
+
 def call(f: Arithmetic, name: str, *args: str) -> str:
     """A function of the table above, by parts as wide as a register."""
-    if f.dtype is torch.float32 and name in OWN:
+    if is_own(name, f.dtype):
         return OWN[name](f, *args)
     if f.dtype is torch.float32 and name in IN_FLOAT64:
         wide = f.of(torch.float64)

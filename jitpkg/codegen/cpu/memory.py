@@ -20,6 +20,7 @@ from jitpkg.codegen.cpu.frame import Frame, Turned, Value
 from jitpkg.codegen.cpu.plan import offset
 from jitpkg.codegen.cpu.scalar_ops import rows
 from jitpkg.codegen.ir import ops
+from jitpkg.codegen.ir.extents import same, varies
 from jitpkg.codegen.ir.nodes import Axis, Buffer, Load, Node, Store
 
 NOWHERE = "@nowhere"
@@ -60,10 +61,12 @@ def place(frame: Frame, buffer: Buffer, index: tuple[Node, ...]) -> Place:
             terms.append((value.depth, value.text, factor))
             continue
         a = frame.arithmetic(torch.int64, value.lanes)
-        far = value.text if factor == 1 else a.op("mul", value.text, a.const(factor))
+        far = value.text
+        if not same(factor, 1):
+            far = a.op("mul", far, _everywhere(frame, factor))
         apart = far if apart is None else a.op("add", apart, far)
     base = frame.pointers[buffer]
-    terms.sort()
+    terms.sort(key=lambda term: term[:2])
     element = memory(buffer.dtype)
     for k, (depth, _, _) in enumerate(terms):
         if k + 1 < len(terms) and terms[k + 1][0] == depth:
@@ -71,8 +74,9 @@ def place(frame: Frame, buffer: Buffer, index: tuple[Node, ...]) -> Place:
         here = tuple(term for term in terms if term[0] == depth)
         make = partial(_moved, frame, base, element, here)
         base = frame.once(("at", base, here), depth, make)
-    if whole.constant:
-        base = frame.w.op(f"getelementptr {element}, ptr {base}, i64 {whole.constant}")
+    if not same(whole.constant, 0):
+        constant = frame.number(whole.constant)
+        base = frame.w.op(f"getelementptr {element}, ptr {base}, i64 {constant}")
     return Place(base, step, apart)
 
 
@@ -85,9 +89,15 @@ def _moved(
 ) -> str:
     total = ""
     for _, text, factor in terms:
-        term = text if factor == 1 else frame.w.op(f"mul i64 {text}, {factor}", into)
+        by = frame.number(factor)
+        term = text if by == "1" else frame.w.op(f"mul i64 {text}, {by}", into)
         total = frame.w.op(f"add i64 {total}, {term}", into) if total else term
     return frame.w.op(f"getelementptr {element}, ptr {base}, i64 {total}", into)
+
+
+def _everywhere(frame: Frame, number: int) -> str:
+    """A number in all lanes."""
+    return frame.splat(frame.number(number), torch.int64, 0)
 
 
 def _both(frame: Frame, one: str | None, other: str | None) -> str | None:
@@ -97,34 +107,38 @@ def _both(frame: Frame, one: str | None, other: str | None) -> str | None:
     return frame.arithmetic(torch.bool, frame.width).op("and", one, other)
 
 
+def _is_empty(buffer: Buffer) -> bool:
+    return any(same(length, 0) for length in buffer.sizes)
+
+
 # Loads
 
 
 def load(frame: Frame, node: Load) -> None:
-    if 0 in node.buffer.sizes:
+    if _is_empty(node.buffer):
         frame.define(node, literal(0, node.dtype), 1)
         return
     turned = frame.turned.get(node)
     if turned is not None and is_filled(frame, turned):
         raw = row(frame, _turned_row(frame, turned), node.dtype, None)
-        frame.define(node, _of_memory(frame, raw, node.dtype, frame.width), frame.width)
+        frame.define(node, of_memory(frame, raw, node.dtype, frame.width), frame.width)
         return
     at = place(frame, node.buffer, node.index)
     mask = None if node.mask is None else frame.of(node.mask)
     if frame.axis is None or (
-        at.step == 0 and at.apart is None and (mask is None or mask.lanes == 1)
+        same(at.step, 0) and at.apart is None and (mask is None or mask.lanes == 1)
     ):
         frame.define(node, _scalar(frame, node, at, mask), 1)
         return
     masked = None if node.mask is None else frame.wide(node.mask, frame.width)
     both = _both(frame, frame.mask, masked)
-    if at.apart is None and at.step == 1:
+    if at.apart is None and same(at.step, 1):
         raw = row(frame, at.base, node.dtype, both)
-    elif at.apart is None and at.step == -1:
+    elif at.apart is None and same(at.step, -1):
         raw = _reversed_row(frame, at.base, node.dtype, both)
     else:
         raw = _gathered(frame, at, node.dtype, both)
-    frame.define(node, _of_memory(frame, raw, node.dtype, frame.width), frame.width)
+    frame.define(node, of_memory(frame, raw, node.dtype, frame.width), frame.width)
 
 
 def is_filled(frame: Frame, turned: Turned) -> bool:
@@ -153,7 +167,12 @@ def _turned_row(frame: Frame, turned: Turned) -> str:
     return frame.w.op(f"getelementptr {element}, ptr {start}, i64 {lane}")
 
 
-def _of_memory(frame: Frame, raw: str, dtype: torch.dtype, lanes: int) -> str:
+def of_memory(frame: Frame, raw: str, dtype: torch.dtype, lanes: int) -> str:
+    """What has been read, as it is in registers."""
+    if dtype is torch.bfloat16:
+        bits = frame.arithmetic(torch.int32, lanes)
+        wide = frame.w.op(f"zext {vector('i16', lanes)} {raw} to {bits.type}")
+        return bits.to("bitcast", bits.op("shl", wide, bits.const(16)), torch.float32)
     if dtype is not torch.bool:
         return raw
     zero = constant("0", "i8", lanes)
@@ -166,7 +185,7 @@ def _scalar(frame: Frame, node: Load, at: Place, mask: Value | None) -> str:
         base = frame.w.op(f"select i1 {mask.text}, ptr {base}, ptr {NOWHERE}")
     element = memory(node.dtype)
     raw = frame.w.op(f"load {element}, ptr {base}, align {node.dtype.itemsize}")
-    return _of_memory(frame, raw, node.dtype, 1)  # nowhere are zeros
+    return of_memory(frame, raw, node.dtype, 1)  # nowhere are zeros
 
 
 def row(frame: Frame, base: str, dtype: torch.dtype, mask: str | None) -> str:
@@ -199,10 +218,14 @@ def _reversed_row(frame: Frame, base: str, dtype: torch.dtype, mask: str | None)
 def _pointers(frame: Frame, at: Place, dtype: torch.dtype) -> str:
     """One for each lane."""
     a = frame.arithmetic(torch.int64, frame.width)
-    steps = constants("i64", [lane * at.step for lane in range(frame.width)])
+    if varies(at.step):
+        lanes = constants("i64", range(frame.width))
+        steps = a.op("mul", _everywhere(frame, at.step), lanes)
+    else:
+        steps = constants("i64", [lane * at.step for lane in range(frame.width)])
     far = steps
     if at.apart is not None:
-        far = a.op("add", at.apart, steps) if at.step else at.apart
+        far = at.apart if same(at.step, 0) else a.op("add", at.apart, steps)
     return frame.w.op(f"getelementptr {memory(dtype)}, ptr {at.base}, {a.type} {far}")
 
 
@@ -233,21 +256,26 @@ def _gathered(frame: Frame, at: Place, dtype: torch.dtype, mask: str | None) -> 
 
 def store(frame: Frame, write: Store) -> None:
     buffer = write.buffer
-    if 0 in buffer.sizes:
+    if _is_empty(buffer):
         return
     at = place(frame, buffer, write.index)
     if frame.axis is None:
-        value = _to_memory(frame, frame.of(write.value).text, buffer.dtype, 1)
+        value = to_memory(frame, frame.of(write.value).text, buffer.dtype, 1)
         _put(frame, write, at.base, value)
         return
-    value = _to_memory(frame, frame.wide(write.value, frame.width), buffer.dtype, frame.width)
-    if write.combine is None and at.apart is None and at.step == 1:
+    value = to_memory(frame, frame.wide(write.value, frame.width), buffer.dtype, frame.width)
+    if write.combine is None and at.apart is None and same(at.step, 1):
         if frame.mask is None and _is_whole_lines(frame, write):
             kind = vector(memory(buffer.dtype), frame.width)
             frame.w.do(f"store {kind} {value}, ptr {at.base}, align {LINE}, !nontemporal !0")
         else:
             _put_row(frame, at.base, value, buffer.dtype, frame.mask)
-    elif write.combine is None and at.apart is None and at.step and buffer.dtype.itemsize >= 4:
+    elif (
+        write.combine is None
+        and at.apart is None
+        and not same(at.step, 0)
+        and buffer.dtype.itemsize >= 4
+    ):
         _scatter(frame, at, value, buffer.dtype)
     else:
         _one_by_one(frame, write, at, value)
@@ -261,10 +289,15 @@ def _is_whole_lines(frame: Frame, write: Store) -> bool:
     whole = offset(buffer, write.index)
     far = [factor for atom, factor in whole.terms if atom not in (frame.axis, *frame.still)]
     affine = all(isinstance(atom, Axis) for atom, _ in whole.terms)
-    return affine and all(each * size % LINE == 0 for each in (*far, whole.constant))
+    return affine and all(same(each * size % LINE, 0) for each in (*far, whole.constant))
 
 
-def _to_memory(frame: Frame, value: str, dtype: torch.dtype, lanes: int) -> str:
+def to_memory(frame: Frame, value: str, dtype: torch.dtype, lanes: int) -> str:
+    if dtype is torch.bfloat16:
+        bits = frame.arithmetic(torch.int32, lanes)
+        high = frame.w.op(f"bitcast {vector('float', lanes)} {value} to {bits.type}")
+        high = bits.op("lshr", high, bits.const(16))
+        return bits.to("trunc", high, torch.int16)
     if dtype is not torch.bool:
         return value
     return frame.w.op(f"zext {vector('i1', lanes)} {value} to {vector('i8', lanes)}")
@@ -302,12 +335,10 @@ def _put(frame: Frame, write: Store, pointer: str, value: str) -> None:
         assert combine is not None
         wide = torch.float32 if dtype in ops.NARROW else dtype
         a, own = frame.arithmetic(wide, 1), frame.arithmetic(dtype, 1)
-        old = _of_memory(
-            frame, frame.w.op(f"load {element}, ptr {pointer}, align {size}"), dtype, 1
-        )
-        new = _of_memory(frame, value, dtype, 1)
+        old = of_memory(frame, frame.w.op(f"load {element}, ptr {pointer}, align {size}"), dtype, 1)
+        new = of_memory(frame, value, dtype, 1)
         both = rows(wide)[combine](a, cast(own, old, wide), cast(own, new, wide))
-        value = _to_memory(frame, cast(a, both, dtype), dtype, 1)
+        value = to_memory(frame, cast(a, both, dtype), dtype, 1)
     frame.w.do(f"store {element} {value}, ptr {pointer}, align {size}")
 
 

@@ -11,12 +11,14 @@ from jitpkg.codegen.cpu import math
 from jitpkg.codegen.cpu.host import Host
 from jitpkg.codegen.fusion.kernel import Compute, Loop, Schedule, Statement, Write
 from jitpkg.codegen.ir import ops
+from jitpkg.codegen.ir.extents import example, same, varies
 from jitpkg.codegen.ir.nodes import (
     Apply,
     Axis,
     Buffer,
     Checked,
     Const,
+    Given,
     Load,
     Node,
     Scan,
@@ -27,6 +29,11 @@ from jitpkg.codegen.ir.ranges import Linear
 
 TYPICAL_LANES = 16
 """For choosing what runs in lanes."""
+
+SOME, MANY = 1 << 14, 1 << 17
+"""Elements from which on two, or four, registers side by side are worth compiling them, where much
+is computed: LLVM takes 35 microseconds for an instruction, and waiting up to 0.3 nanoseconds of an
+op's time for an element."""
 
 WIDEST = 128
 """Lanes; more make the code long and no faster."""
@@ -54,6 +61,15 @@ class Plan:
         return self.extents.get(loop, loop.axis.extent)
 
 
+USUAL = 64
+"""What is expected of an extent that varies and is less in the example."""
+
+
+def typical(extent: int) -> int:
+    """About how long a loop is, where that decides on speed only."""
+    return max(example(extent), USUAL) if varies(extent) else extent
+
+
 def plan(schedule: Schedule, host: Host) -> Plan:
     made = Plan((), needed(schedule.body))
     body = tuple(_merged(statement, made) for statement in schedule.body)
@@ -69,7 +85,7 @@ def offset(buffer: Buffer, index: Sequence[Node]) -> Linear:
     """Where an element lies, in elements."""
     whole = Linear((), 0)
     for at, stride in zip(index, buffer.strides, strict=True):
-        if stride:
+        if not same(stride, 0):
             whole = whole.plus(Linear.of(at).times(stride))
     return whole
 
@@ -96,7 +112,7 @@ def needed(body: Sequence[Statement]) -> frozenset[Node]:
     found: set[Node] = set()
     while stack:
         node = stack.pop()
-        if node in found or isinstance(node, Const):
+        if node in found or isinstance(node, Const | Given):
             continue
         found.add(node)
         match node:
@@ -175,7 +191,7 @@ def _is_one_dim(outer: Loop, inner: Loop, plan: Plan) -> bool:
     size = plan.extent(inner)
     for access in accesses(inner.body, plan.needed):
         whole = offset(access.buffer, access.index)
-        if whole.factor(outer.axis) != whole.factor(inner.axis) * size:
+        if not same(whole.factor(outer.axis), whole.factor(inner.axis) * size):
             return False
     return True
 
@@ -198,7 +214,7 @@ def _keep(body: Sequence[Statement], plan: Plan) -> None:
     for k, later in enumerate(loops):
         for earlier in loops[:k]:
             alike = earlier.axis is later.axis and plan.lanes[earlier] == plan.lanes[later]
-            if alike and plan.extent(earlier) == plan.extent(later):
+            if alike and same(plan.extent(earlier), plan.extent(later)):
                 _keep_for(earlier, later, plan)
 
 
@@ -239,7 +255,7 @@ def _computed(loop: Loop, plan: Plan) -> Iterator[Node]:
 
 def _choose(loop: Loop, runs: float, plan: Plan, host: Host) -> float:
     """Decide for a loop and all in it. Returns about how long it takes, in scalar instructions."""
-    extent = plan.extent(loop)
+    extent = typical(plan.extent(loop))
     inner = [each for each in loop.body if isinstance(each, Loop)]
     before = dict(plan.lanes)
     apart = runs * extent * (1 + _scalar_cost(loop.body, plan))
@@ -248,7 +264,7 @@ def _choose(loop: Loop, runs: float, plan: Plan, host: Host) -> float:
     if extent > 1 and (together <= apart if inner else True):
         plan.lanes.clear()
         plan.lanes.update(before)
-        plan.lanes[loop] = _width(loop, extent, plan, host)
+        plan.lanes[loop] = _width(loop, extent, runs, plan, host)
         return together
     return apart
 
@@ -276,7 +292,7 @@ def _cost_in_lanes(
     for statement in body:
         match statement:
             case Loop():
-                inner = runs * plan.extent(statement)
+                inner = runs * typical(plan.extent(statement))
                 total += inner * steps
                 total += _cost_in_lanes(lanes, statement.body, inner, plan, extent)
             case Compute(nodes=nodes):
@@ -300,12 +316,13 @@ def _is_scattered(node: Node | Store, axis: Axis) -> bool:
     if isinstance(node, Store) and node.combine is not None:
         return True
     inside = any(axis in atom.axes and atom is not axis for atom, _ in whole.terms)
-    return inside or whole.factor(axis) not in (0, 1)
+    factor = whole.factor(axis)
+    return inside or not (same(factor, 0) or same(factor, 1))
 
 
-def _width(loop: Loop, extent: int, plan: Plan, host: Host) -> int:
-    """How many lanes: some registers full, fewer where much is computed."""
-    widest, work, apart = 1, 0, False
+def _width(loop: Loop, extent: int, runs: float, plan: Plan, host: Host) -> int:
+    """How many lanes: some registers full, so that one can be worked on while others wait."""
+    widest, work, apart, calls = 1, 0, False, False
     for statement in statements(loop.body):
         match statement:
             case Compute(nodes=nodes):
@@ -313,7 +330,9 @@ def _width(loop: Loop, extent: int, plan: Plan, host: Host) -> int:
                     if node not in plan.needed:
                         continue
                     work += 1 if isinstance(node, Apply) else 0
-                    work += 12 if isinstance(node, Apply) and node.op in math.SLEEF else 0
+                    if isinstance(node, Apply) and node.op in math.SLEEF:
+                        work += 12
+                        calls = calls or not math.is_own(node.op, node.dtype)
                     apart = apart or _is_scattered(node, loop.axis)
                     widest = max(widest, _lane_bytes(node))
             case Write(store=store):
@@ -322,11 +341,23 @@ def _width(loop: Loop, extent: int, plan: Plan, host: Host) -> int:
             case Loop(folds=folds):
                 widest = max([widest, *(_lane_bytes(fold) for fold in folds)])
     one = host.bits // (8 * widest)
-    many = 1 if apart or work > 24 else 2 if work > 8 else 4
+    elements = runs * extent * _inner(loop, plan)
+    if apart or (calls and work > 24):
+        many = 1
+    elif work <= 8 or elements >= MANY:
+        many = 4
+    else:
+        many = 2 if work <= 24 or elements >= SOME else 1
     lanes = max(2, min(one * many, WIDEST))
     while lanes // 2 >= max(extent, 2):
         lanes //= 2
     return lanes
+
+
+def _inner(loop: Loop, plan: Plan) -> int:
+    """How many iterations the loops inside of one have, at most."""
+    inner = [each for each in loop.body if isinstance(each, Loop)]
+    return max((typical(plan.extent(each)) * _inner(each, plan) for each in inner), default=1)
 
 
 def _lane_bytes(node: Node) -> int:
@@ -348,9 +379,9 @@ def bytes_of_columns(loop: Loop, plan: Plan) -> int | None:
     """
     inner = [each for each in loop.body if isinstance(each, Loop)]
     extent = plan.extent(loop)
-    if not inner or extent < 4 * plan.lanes[loop]:
+    if not inner or typical(extent) < 4 * plan.lanes[loop]:
         return None
-    if any(plan.extent(each) < SHORTEST for each in inner):
+    if any(typical(plan.extent(each)) < SHORTEST for each in inner):
         return None
     states: list[Node] = [fold for each in inner for fold in each.folds]
     states += [node for each in inner for node in scans(each, plan.needed)]

@@ -7,6 +7,7 @@ import torch
 from jitpkg.codegen.cpu.arithmetic import constants
 from jitpkg.codegen.cpu.frame import Frame
 from jitpkg.codegen.cpu.scalar_ops import compared
+from jitpkg.codegen.ir.extents import varies
 from jitpkg.codegen.ir.nodes import Apply, Axis
 from jitpkg.codegen.ir.ranges import Linear
 
@@ -36,12 +37,13 @@ def compared_positions(frame: Frame, node: Apply) -> str | None:
             terms.append((frame.of(atom).text, factor))
         else:
             return None
-    if not step or abs(step) > SMALL // frame.width:
+    if varies(step) or not step or abs(step) > SMALL // frame.width:
         return None
     # step * lane <test> bound
-    w, bound = frame.w, str(-apart.constant)
+    w, bound = frame.w, frame.number(-apart.constant)
     for text, factor in terms:
-        term = text if factor == 1 else w.op(f"mul i64 {text}, {factor}")
+        by = frame.number(factor)
+        term = text if by == "1" else w.op(f"mul i64 {text}, {by}")
         bound = w.op(f"sub i64 {bound}, {term}")
     i = frame.arithmetic(torch.int32, frame.width)
     bound = frame.splat(w.op(f"trunc i64 {bound} to i32"), torch.int32, frame.depth)

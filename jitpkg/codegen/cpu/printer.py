@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from jitpkg.codegen.cpu import memory
-from jitpkg.codegen.cpu.frame import Frame
+from jitpkg.codegen.cpu.frame import Frame, Numbers
 from jitpkg.codegen.cpu.host import Host
 from jitpkg.codegen.cpu.plan import Plan, offset, plan, scans
 from jitpkg.codegen.cpu.walk import Walk
 from jitpkg.codegen.fusion.kernel import Compute, Loop, Schedule
 from jitpkg.codegen.ir import legality
+from jitpkg.codegen.ir.extents import example, same, varies
 from jitpkg.codegen.ir.nodes import Axis, Buffer, Store, written
 from jitpkg.codegen.ir.text import all_axes, axis_names, text_of_store
 
@@ -17,7 +20,16 @@ GRAIN = 32768
 
 
 def llvm_of(schedule: Schedule, host: Host, name: str = "kernel") -> str:
-    """The text of a module with `i32 @name(ptr of each input, ptr of each output)`.
+    """The text of `printed`, for kernels that are given nothing but tensors."""
+    text, _ = printed(schedule, host, name)
+    return text
+
+
+def printed(
+    schedule: Schedule, host: Host, name: str = "kernel", given: Iterable[int] = ()
+) -> tuple[str, tuple[int, ...]]:
+    """The text of a module with `i32 @name(ptr of each input, ptr of each output, i64 ...)`, and
+    which numbers that vary it is to be given behind the tensors: `given` are the first of them.
 
     It returns 0, or 1 where an index out of the data is out of range.
 
@@ -31,7 +43,11 @@ def llvm_of(schedule: Schedule, host: Host, name: str = "kernel") -> str:
     lines = [f"; {kernel.name}: " + ", ".join(f"{names[a]} < {a.extent}" for a in kernel.axes)]
     for store in kernel.stores:
         lines.extend(f";   {line}" for line in text_of_store(store, names))
-    return "\n".join([*lines, *_Function(host, schedule, name).lines(), ""])
+    function = _Function(host, schedule, name)
+    for number in given:
+        function.given.place(number)
+    text = "\n".join([*lines, *function.lines(), ""])
+    return text, tuple(function.given)
 
 
 _ATTRIBUTES = """
@@ -49,6 +65,7 @@ class _Function:
         self.parted = self._parted()
         kernel = schedule.kernel
         self.buffers = [*kernel.inputs, *kernel.outputs]
+        self.given = Numbers()
         self.names = [f"%{_plain(buffer.name)}.{k}" for k, buffer in enumerate(self.buffers)]
 
     def lines(self) -> list[str]:
@@ -58,7 +75,7 @@ class _Function:
         parts = self._part("part", frozenset(), declared)
         if streamed:
             parts += self._part("streamed", streamed, declared)
-        if self._grain():
+        if self._depends() or self._grain():
             declared.add("declare i32 @torch_parallel_for(i64, i64, i64, ptr, ptr)")
         return [
             *sorted(declared),
@@ -73,6 +90,7 @@ class _Function:
         """The function that runs the steps from `%low` to `%high`."""
         frame = Frame(self.host, self.plan)
         frame.streamed = streamed
+        frame.given, frame.slot = self.given, len(self.buffers) + 1
         w = frame.w
         w.do("%status = alloca i32, align 4")
         w.do("store i32 0, ptr %status")
@@ -102,12 +120,23 @@ class _Function:
         ]
 
     def _entry(self, streamed: frozenset[Buffer]) -> list[str]:
-        parameters = ", ".join(f"ptr {text}" for text in self.names)
+        called = self._run()
+        parameters = ", ".join(
+            [
+                *(f"ptr {text}" for text in self.names),
+                *(f"i64 {self.given.text(n)}" for n in self.given),
+            ]
+        )
         lines = [
             f"define i32 @{self.name}({parameters}) #0 {{",
             "entry:",
-            f"  %context = alloca [{len(self.names) + 1} x ptr], align 64",
+            f"  %context = alloca [{len(self.names) + 1 + len(self.given)} x ptr], align 64",
         ]
+        for k, number in enumerate(self.given):
+            lines.append(
+                f"  %slot.{k} = getelementptr ptr, ptr %context, i64 {len(self.names) + 1 + k}"
+            )
+            lines.append(f"  store i64 {self.given.text(number)}, ptr %slot.{k}, align 8")
         for k, text in enumerate(self.names):
             lines.append(f"  %to.{k} = getelementptr ptr, ptr %context, i64 {k}")
             lines.append(f"  store ptr {text}, ptr %to.{k}, align 8")
@@ -128,18 +157,56 @@ class _Function:
             lines.append("  %even = icmp eq i64 %odd, 0")
             lines.append(f"  %run = select i1 %even, ptr @{self.name}.streamed, ptr {part}")
             part = "%run"
+        lines.extend(line.replace("@part", part) for line in called)
+        return [*lines, "  %found = load i32, ptr %status", "  ret i32 %found", "}"]
+
+    def _run(self) -> list[str]:
+        """The call of `@part`, by several threads where that is worth it."""
+        if self._depends():
+            return self._run_as_it_comes()
         count, grain = self._steps(), self._grain()
         if grain:
-            arguments = f"i64 0, i64 {count}, i64 {grain}, ptr {part}, ptr %context"
-            lines.append(f"  call i32 @torch_parallel_for({arguments})")
-        else:
-            lines.append(f"  call void {part}(i64 0, i64 {count}, ptr %context)")
-        return [*lines, "  %found = load i32, ptr %status", "  ret i32 %found", "}"]
+            arguments = f"i64 0, i64 {count}, i64 {grain}, ptr @part, ptr %context"
+            return [f"  call i32 @torch_parallel_for({arguments})"]
+        return [f"  call void @part(i64 0, i64 {count}, ptr %context)"]
+
+    def _run_as_it_comes(self) -> list[str]:
+        """The same where the number of steps is known in the call only."""
+        loop = self.parted
+        assert loop is not None
+        lanes = self.plan.lanes.get(loop, 1)
+        inner = self.given.text(_inside(loop, self.plan) * lanes)
+        several = "i64 0, i64 %steps, i64 %grain, ptr @part, ptr %context"
+        return [
+            f"  %up = add i64 {self.given.text(self.plan.extent(loop))}, {lanes - 1}",
+            f"  %steps = udiv i64 %up, {lanes}",
+            f"  %is_little = icmp slt i64 {inner}, 1",
+            f"  %each = select i1 %is_little, i64 1, i64 {inner}",
+            f"  %worth = udiv i64 {GRAIN}, %each",
+            "  %is_much = icmp slt i64 %worth, 1",
+            "  %grain = select i1 %is_much, i64 1, i64 %worth",
+            "  %is_short = icmp sle i64 %steps, %grain",
+            "  br i1 %is_short, label %alone, label %together",
+            "alone:",
+            "  call void @part(i64 0, i64 %steps, ptr %context)",
+            "  br label %done",
+            "together:",
+            f"  call i32 @torch_parallel_for({several})",
+            "  br label %done",
+            "done:",
+        ]
+
+    def _depends(self) -> bool:
+        """Whether it is known only in the call how often the parted loop and those in it run."""
+        loop = self.parted
+        if loop is None:
+            return False
+        return varies(self.plan.extent(loop)) or varies(_inside(loop, self.plan))
 
     def _streamed(self) -> frozenset[Buffer]:
         """Outputs that no cache holds: they are written past it."""
         stores = self.schedule.kernel.stores
-        size = sum(_span(store.buffer) * store.buffer.dtype.itemsize for store in stores)
+        size = sum(example(_span(store.buffer)) * store.buffer.dtype.itemsize for store in stores)
         if size < self.host.cache:
             return frozenset()
         return frozenset(store.buffer for store in stores if store.combine is None)
@@ -185,7 +252,14 @@ def _is_apart(store: Store, loop: Loop) -> bool:
     """Whether different iterations write different elements."""
     whole = offset(store.buffer, store.index)
     affine = all(isinstance(atom, Axis) for atom, _ in whole.terms)
-    return affine and whole.factor(loop.axis) != 0
+    return affine and not same(whole.factor(loop.axis), 0)
+
+
+def _inside(loop: Loop, plan: Plan) -> int:
+    """How often the innermost statements run in one iteration."""
+    inner = [each for each in loop.body if isinstance(each, Loop)]
+    total = sum(plan.extent(each) * _inside(each, plan) for each in inner)
+    return total if inner else 1
 
 
 def _elements(loop: Loop, plan: Plan) -> int:
@@ -197,4 +271,4 @@ def _elements(loop: Loop, plan: Plan) -> int:
 def _span(buffer: Buffer) -> int:
     """How many elements its memory has."""
     far = sum((n - 1) * step for n, step in zip(buffer.sizes, buffer.strides, strict=True))
-    return 0 if 0 in buffer.sizes else far + 1
+    return 0 if any(same(n, 0) for n in buffer.sizes) else far + 1

@@ -12,13 +12,14 @@ from jitpkg.codegen.cpu.frame import Frame, Turned
 from jitpkg.codegen.cpu.memory import LINE, place
 from jitpkg.codegen.cpu.plan import WIDEST, offset, statements
 from jitpkg.codegen.fusion.kernel import Compute, Loop
+from jitpkg.codegen.ir.extents import same, varies
 from jitpkg.codegen.ir.nodes import Load
 
 
 def turned_loads(frame: Frame, loop: Loop) -> list[Turned]:
     """Those for which the rows of some iterations of `loop` are worth turning."""
     plan = frame.plan
-    if frame.axis is not None or plan.extent(loop) < 4:
+    if frame.axis is not None or varies(plan.extent(loop)) or plan.extent(loop) < 4:
         return []
     wanted: dict[Load, Loop] = {}
     for lanes in statements(loop.body):
@@ -39,9 +40,11 @@ def turned_loads(frame: Frame, loop: Loop) -> list[Turned]:
 
 def _is_across(frame: Frame, loop: Loop, lanes: Loop, load: Load) -> bool:
     """Whether the next iteration of `loop` reads the next element, and the next lane a far one."""
-    if load in frame.turned or load.mask is not None or 0 in load.buffer.sizes:
+    if load in frame.turned or load.mask is not None or any(same(n, 0) for n in load.buffer.sizes):
         return False
     whole = offset(load.buffer, load.index)
+    if any(map(varies, (frame.plan.extent(lanes), *(factor for _, factor in whole.terms)))):
+        return False
     if whole.factor(loop.axis) != 1 or whole.factor(lanes.axis) in (-1, 0, 1):
         return False
     # Nothing else in the address may be found out by inner loops.

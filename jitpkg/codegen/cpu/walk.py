@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
 
 import torch
 
@@ -13,6 +12,7 @@ from jitpkg.codegen.cpu.arithmetic import vector
 from jitpkg.codegen.cpu.casts import cast
 from jitpkg.codegen.cpu.folds import Fold, fold
 from jitpkg.codegen.cpu.frame import Frame
+from jitpkg.codegen.cpu.low_half import low_half_of
 from jitpkg.codegen.cpu.plan import bytes_of_columns, scans, statements
 from jitpkg.codegen.cpu.positions import compared_positions
 from jitpkg.codegen.cpu.scans import Running
@@ -20,6 +20,7 @@ from jitpkg.codegen.cpu.turned import fill, turned_loads
 from jitpkg.codegen.fusion.kernel import Compute, Loop, Statement, Write
 from jitpkg.codegen.ir import ops
 from jitpkg.codegen.ir.builder import IllegalNode
+from jitpkg.codegen.ir.extents import at_least, example, same, varies
 from jitpkg.codegen.ir.nodes import Apply, Checked, Load, Node, Reduce, Scan
 
 ADDED_UP = 64
@@ -34,7 +35,6 @@ ROWS = 16
 """Of columns that are read at a time: more of them would be too many for the prefetcher."""
 
 Carried = tuple[Reduce, Fold] | tuple[Scan, Running]
-Result = TypeVar("Result")
 
 
 class Walk:
@@ -75,18 +75,18 @@ class Walk:
             return
         element, size = in_memory(node.dtype), node.dtype.itemsize
         if node not in frame.rows:
-            frame.rows[node] = f"%row.{w.fresh()}"
-            count = -(-plan.extent(loop) // frame.width) * frame.width
-            frame.levels[0].before.append(
-                f"  {frame.rows[node]} = alloca [{count} x {element}], align 64"
-            )
+            count = frame.rounded(plan.extent(loop), frame.width, up=True)
+            frame.rows[node] = frame.room_for(count, element)
         at = frame.positions[loop.axis][0]
         pointer = w.op(f"getelementptr {element}, ptr {frame.rows[node]}, i64 {at}")
         if taken:
-            frame.define(node, memory.row(frame, pointer, node.dtype, None), frame.width)
+            raw = memory.row(frame, pointer, node.dtype, None)
+            frame.define(node, memory.of_memory(frame, raw, node.dtype, frame.width), frame.width)
         else:
             kind = vector(element, frame.width)
-            w.do(f"store {kind} {frame.wide(node, frame.width)}, ptr {pointer}, align {size}")
+            value = frame.wide(node, frame.width)
+            value = memory.to_memory(frame, value, node.dtype, frame.width)
+            w.do(f"store {kind} {value}, ptr {pointer}, align {size}")
 
     def compute(self, node: Node) -> None:
         frame = self.frame
@@ -101,7 +101,11 @@ class Walk:
                 lanes = max(frame.of(arg).lanes for arg in args)
                 texts = [frame.wide(arg, lanes) for arg in args]
                 if op == ops.CAST:
-                    found = cast(frame.arithmetic(args[0].dtype, lanes), texts[0], node.dtype)
+                    a, low = (
+                        frame.arithmetic(args[0].dtype, lanes),
+                        low_half_of(args[0], frame.low_halves),
+                    )
+                    found = cast(a, texts[0], node.dtype, low)
                 else:
                     kind = args[1].dtype if op == "where" else args[0].dtype
                     found = scalar_ops.rows(kind)[op](frame.arithmetic(kind, lanes), *texts)
@@ -117,7 +121,9 @@ class Walk:
         frame, w = self.frame, self.w
         value = frame.of(node.index)
         a = frame.arithmetic(torch.int64, value.lanes)
-        size = a.const(node.extent)
+        size = frame.number(node.extent)
+        if value.lanes > 1:
+            size = frame.splat(size, torch.int64, 0)
         below = a.compare("slt", value.text, a.const(0))
         index = a.select(below, a.op("add", value.text, size), value.text)
         wrong = a.compare("uge", index, size)
@@ -141,7 +147,7 @@ class Walk:
 
     def loop(self, loop: Loop) -> None:
         frame = self.frame
-        if frame.plan.extent(loop) == 0:
+        if same(frame.plan.extent(loop), 0):
             return
         outer = frame.still
         frame.still = outer | frame.plan.still.get(loop, frozenset())
@@ -181,98 +187,137 @@ class Walk:
 
     def one_by_one(self, loop: Loop) -> None:
         extent = self.frame.plan.extent(loop)
-        low, high = ("%low", "%high") if loop is self.parted else ("0", str(extent))
+        low, high = "0", self.frame.number(extent)
+        if loop is self.parted:
+            low, high = "%low", "%high"
         carried = self.carried(loop)
         state = self.repeated(loop, carried, low, high, 1)
         self.known(loop, carried, state)
 
     def in_lanes(self, loop: Loop) -> None:
         frame = self.frame
-        extent, lanes = frame.plan.extent(loop), frame.plan.lanes[loop]
+        lanes = frame.plan.lanes[loop]
         carried = self.carried(loop)
         frame.loop, frame.axis, frame.width = loop, loop.axis, lanes
-        low, high, full = self.bounds(loop)
+        low, high, full, is_rest = self.bounds(loop)
         state = [each.start() for _, each in carried]
         needed = None if carried else bytes_of_columns(loop, frame.plan)
         if needed is not None and needed <= frame.room:
             frame.room -= needed
-            self.in_columns(loop, low, high, full)
+            self.in_columns(loop, low, high, full, is_rest)
         else:
-            if full:
+            if full != "0":
                 state = self.repeated(loop, carried, low, high, lanes)
-            if full < extent:
+            if is_rest:
                 before = state
-                state = self.rest(loop, full, lambda: self.body(loop, carried, before))
+                state = self.rest(
+                    loop, full, lambda: self.body(loop, carried, before), carried, before
+                )
         frame.loop, frame.axis, frame.width = None, None, 1
         self.known(loop, carried, state)
 
-    def bounds(self, loop: Loop) -> tuple[str, str, int]:
-        """Where the full vectors of lanes begin and end, and how many positions they have."""
+    def bounds(self, loop: Loop) -> tuple[str, str, str, bool]:
+        """Where the full vectors of lanes begin and end, how many positions they have, and whether
+        there may be more."""
         frame, w = self.frame, self.w
         extent, lanes = frame.plan.extent(loop), frame.plan.lanes[loop]
-        full = extent // lanes * lanes
-        if self.is_long(loop):
-            full = -(-extent // lanes) * lanes
+        is_rest = not self.is_long(loop) and not same(extent % lanes, 0)
+        full = frame.rounded(extent, lanes, up=not is_rest)
         if loop is not self.parted:
-            return "0", str(full), full
+            return "0", full, full, is_rest
         low = w.op(f"mul i64 %low, {lanes}")
         high = w.op(f"mul i64 %high, {lanes}")
-        if full < extent:
+        if is_rest:
             less = w.op(f"icmp slt i64 {high}, {full}")
             high = w.op(f"select i1 {less}, i64 {high}, i64 {full}")
-        return low, high, full
+        return low, high, full, is_rest
 
     def is_long(self, loop: Loop) -> bool:
         """Whether the body is printed once only, with a mask."""
         count = sum(len(s.nodes) for s in statements(loop.body) if isinstance(s, Compute))
         return count > LONG
 
-    def rest(self, loop: Loop, start: int, run: Callable[[], Result]) -> Result:
-        """The last lanes, fewer than the others."""
+    def rest(
+        self,
+        loop: Loop,
+        start: str,
+        run: Callable[[], list[list[str]]],
+        carried: Sequence[Carried] = (),
+        before: Sequence[list[str]] = (),
+    ) -> list[list[str]]:
+        """The last lanes, fewer than the others.
+
+        Args:
+            before: the states of what is carried; those behind it are returned.
+        """
         frame, w = self.frame, self.w
-        key = w.fresh()
-        if loop is self.parted:
-            last = w.op(f"icmp sgt i64 %high, {start // frame.width}")
-            w.do(f"br i1 {last}, label %rest.{key}, label %whole.{key}")
+        key, extent = w.fresh(), frame.plan.extent(loop)
+        may_be_none = loop is self.parted or varies(extent)
+        if may_be_none:
+            if loop is self.parted:
+                some = w.op(f"icmp sgt i64 %high, {frame.divided(start, frame.width)}")
+            else:
+                some = w.op(f"icmp slt i64 {start}, {frame.number(extent)}")
+            w.do(f"br i1 {some}, label %rest.{key}, label %whole.{key}")
+            outside = frame.block
             frame.label(f"rest.{key}")
         frame.enter()
-        frame.positions[loop.axis] = (str(start), frame.depth)
-        frame.mask = frame.first_lanes(str(frame.plan.extent(loop) - start))
+        frame.positions[loop.axis] = (start, frame.depth)
+        if varies(extent):
+            left = w.op(f"sub i64 {frame.number(extent)}, {start}")
+        else:
+            left = str(extent - int(start))
+        frame.mask = frame.first_lanes(left)
         found = run()
         frame.mask = None
         frame.leave()
-        if loop is self.parted:
-            w.do(f"br label %whole.{key}")
-            frame.label(f"whole.{key}")
-        return found
+        if not may_be_none:
+            return found
+        inside = frame.block
+        w.do(f"br label %whole.{key}")
+        frame.label(f"whole.{key}")
+        return [
+            [
+                w.op(f"phi {kind} [ {old}, %{outside} ], [ {new}, %{inside} ]")
+                for kind, old, new in zip(fold.types, olds, news, strict=True)
+            ]
+            for (_, fold), olds, news in zip(carried, before, found, strict=True)
+        ]
 
     # Columns: the loops inside are outside, for some rows at a time
 
-    def in_columns(self, loop: Loop, low: str, high: str, full: int) -> None:
+    def in_columns(self, loop: Loop, low: str, high: str, full: str, is_rest: bool) -> None:
         """Each inner loop by blocks of its rows, and each block along all lanes.
 
         So memory is read along its rows; what a column carries lies in memory of ours meanwhile.
         """
         frame, w = self.frame, self.w
         lanes, extent = frame.width, frame.plan.extent(loop)
+        more = not is_rest and not same(extent % lanes, 0)
+        first_is_sure = loop is not self.parted and at_least(extent, 1 if more else lanes)
         results: dict[Node, tuple[Fold, list[str]]] = {}
 
         def across(run: Callable[[], object]) -> None:
-            if full:
+            def nothing_carried() -> list[list[str]]:
+                run()
+                return []
+
+            if full != "0":
                 frame.enter()
 
                 def one(at: str, _: list[str]) -> list[str]:
                     frame.positions[loop.axis] = (at, frame.depth)
-                    if full > extent:
-                        frame.mask = frame.first_lanes(w.op(f"sub i64 {extent}, {at}"))
+                    if more:
+                        left = w.op(f"sub i64 {frame.number(extent)}, {at}")
+                        frame.mask = frame.first_lanes(left)
                     run()
                     frame.mask = None
                     return []
 
-                frame.counted(low, high, lanes, [], one, surely=loop is not self.parted)
+                frame.counted(low, high, lanes, [], one, surely=first_is_sure)
                 frame.leave()
-            if full < extent:
-                self.rest(loop, full, run)
+            if is_rest:
+                self.rest(loop, full, nothing_carried)
 
         def state_of(places: list[str], types: Sequence[str]) -> list[str]:
             return [
@@ -323,14 +368,16 @@ class Walk:
 
             def block(first: str, _: list[str]) -> list[str]:
                 last = w.op(f"add i64 {first}, {ROWS}")
-                if count % ROWS:
-                    less = w.op(f"icmp slt i64 {last}, {count}")
-                    last = w.op(f"select i1 {less}, i64 {last}, i64 {count}")
+                if not same(count % ROWS, 0):
+                    end = frame.number(count)
+                    less = w.op(f"icmp slt i64 {last}, {end}")
+                    last = w.op(f"select i1 {less}, i64 {last}, i64 {end}")
                 across(lambda: column(first, last))
                 return []
 
             frame.enter()
-            frame.counted("0", str(count), ROWS, [], block, surely=True)
+            sure = at_least(count, 1)
+            frame.counted("0", frame.number(count), ROWS, [], block, surely=sure)
             frame.leave()
             for (node, each), at in zip(carried, places, strict=True):
                 if isinstance(each, Fold):
@@ -345,10 +392,8 @@ class Walk:
 
     def columns(self, extent: int, kind: str) -> str:
         """Memory for a vector of this type for each step of the lanes."""
-        name = f"%columns.{self.w.fresh()}"
-        count = -(-extent // self.frame.width)
-        self.frame.levels[0].before.append(f"  {name} = alloca [{count} x {kind}], align 64")
-        return name
+        count = self.frame.rounded(extent, self.frame.width, up=True)
+        return self.frame.room_for(self.frame.divided(count, self.frame.width), kind)
 
     def column(self, place: str, kind: str) -> str:
         """A pointer to the vector of this step."""
@@ -372,15 +417,15 @@ class Walk:
         """
         frame, w = self.frame, self.w
         extent = frame.plan.extent(loop)
-        masked = extent % step != 0 and self.is_long(loop)
-        surely = loop is not self.parted or step == 1
+        masked = self.is_long(loop) and not same(extent % step, 0)
+        surely = (loop is not self.parted or step == 1) and at_least(extent, 1 if masked else step)
         frame.enter()
         kinds = [kind for _, fold in carried for kind in fold.types]
 
         def run(at: str, flat: list[str]) -> list[str]:
             frame.positions[loop.axis] = (at, frame.depth)
             if masked:
-                frame.mask = frame.first_lanes(w.op(f"sub i64 {extent}, {at}"))
+                frame.mask = frame.first_lanes(w.op(f"sub i64 {frame.number(extent)}, {at}"))
             after = self.body(loop, carried, _grouped(carried, flat))
             if masked:
                 frame.mask = None
@@ -389,9 +434,9 @@ class Walk:
         states = [fold.start() for _, fold in carried] if begin is None else begin
         start = [text for state in states for text in state]
         sums = [fold.is_inexact_sum for _, fold in carried]
-        iterations = extent // step
+        iterations = example(extent) // step
         turned = turned_loads(frame, loop) if step == 1 else []
-        few = begin is not None or iterations <= 2 * ADDED_UP
+        few = begin is not None or (iterations <= 2 * ADDED_UP and not varies(extent))
         if not turned and (few or not any(sums)):
             flat = frame.counted(
                 low, high, step, list(zip(kinds, start, strict=True)), run, surely=surely

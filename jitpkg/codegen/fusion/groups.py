@@ -18,6 +18,7 @@ from math import prod
 from jitpkg.codegen.fusion.kernel import Kernel
 from jitpkg.codegen.ir import ops
 from jitpkg.codegen.ir.builder import Builder
+from jitpkg.codegen.ir.extents import example, same
 from jitpkg.codegen.ir.nodes import (
     Apply,
     Axis,
@@ -319,7 +320,7 @@ class _Fusion:
             if member is None:
                 continue
             for at, own in zip(load.index, member.axes, strict=True):
-                is_same = isinstance(at, Axis) and at in item.axes and at.extent == own.extent
+                is_same = isinstance(at, Axis) and at in item.axes and same(at.extent, own.extent)
                 if isinstance(at, Axis) and is_same and renamed.setdefault(at, own) is not own:
                     return item
         axes = tuple(renamed.get(axis, axis) for axis in item.axes)
@@ -424,7 +425,7 @@ def _positions(stores: Sequence[Store]) -> Mapping[Axis, int]:
     found: dict[Axis, int] = {}
     for at, stride in zip(largest.index, largest.buffer.strides, strict=True):
         if isinstance(at, Axis):
-            found[at] = -stride
+            found[at] = -example(stride)
     return found
 
 
@@ -446,7 +447,7 @@ def _reads(item: Item) -> tuple[Buffer, ...]:
 
 
 def _running(item: Definition) -> frozenset[Axis]:
-    return frozenset(axis for axis in item.axes if axis.extent != 1)
+    return frozenset(axis for axis in item.axes if not same(axis.extent, 1))
 
 
 def _cost(nodes: Iterable[Node]) -> int:
@@ -461,9 +462,11 @@ def _is_aligned(load: Load, member: Definition, item: Definition) -> bool:
     all along a fold: then nothing is computed that is not wanted anyway."""
     bound: set[Node] = set()
     for at, own in zip(load.index, member.axes, strict=True):
-        if own.extent == 1 or at is own:
+        if same(own.extent, 1) or at is own:
             continue
-        if not isinstance(at, Axis) or at in item.axes or at.extent != own.extent or at in bound:
+        if not isinstance(at, Axis) or at in item.axes or at in bound:
+            return False
+        if not same(at.extent, own.extent):
             return False
         bound.add(at)
     return load.mask is None
@@ -504,13 +507,16 @@ def _has(nodes: Iterable[Node], *kinds: type[Node]) -> bool:
 def _reads_wholly(item: Definition, buffer: Buffer) -> bool:
     """Whether a load of a buffer goes over all of its elements."""
     for load in loads(item.value):
-        axes = [at for at, size in zip(load.index, load.buffer.sizes, strict=True) if size != 1]
-        sizes = [size for size in load.buffer.sizes if size != 1]
+        places = list(zip(load.index, load.buffer.sizes, strict=True))
+        axes = [at for at, size in places if not same(size, 1)]
+        sizes = [size for size in load.buffer.sizes if not same(size, 1)]
         if (
             load.buffer is buffer
             and load.mask is None
             and len(set(axes)) == len(axes)
-            and [at.extent if isinstance(at, Axis) else None for at in axes] == sizes
+            and all(
+                isinstance(a, Axis) and same(a.extent, n) for a, n in zip(axes, sizes, strict=True)
+            )
         ):
             return True
     return False
@@ -518,14 +524,19 @@ def _reads_wholly(item: Definition, buffer: Buffer) -> bool:
 
 def _most_folded(nodes: Iterable[Node]) -> int:
     """How often the fold is done that is done most often."""
-    return max((prod(a.extent for a in n.axes) for n in nodes if isinstance(n, Reduce)), default=1)
+    return max((_runs(n.axes) for n in nodes if isinstance(n, Reduce)), default=1)
 
 
 def _positions_of(item: Definition) -> int:
-    return prod(axis.extent for axis in item.axes)
+    return _runs(item.axes)
+
+
+def _runs(axes: Iterable[Axis]) -> int:
+    """How often the innermost of loops over these axes runs."""
+    return prod(example(axis.extent) for axis in axes)
 
 
 def _reads_once(item: Definition, buffer: Buffer) -> bool:
     """Whether there is one load of a buffer, done no more often than the buffer has elements."""
     found = [load for load in loads(item.value) if load.buffer is buffer]
-    return len(found) == 1 and prod(a.extent for a in found[0].axes) <= prod(buffer.sizes)
+    return len(found) == 1 and _runs(found[0].axes) <= prod(map(example, buffer.sizes))

@@ -11,9 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from jitpkg.codegen.fusion.kernel import Compute, Kernel, Loop, Schedule, Statement, Write
 from jitpkg.codegen.ir.builder import Builder
+from jitpkg.codegen.ir.extents import same
 from jitpkg.codegen.ir.nodes import (
     Axis,
     Const,
+    Given,
     Node,
     Reduce,
     Scan,
@@ -63,7 +65,7 @@ def _own_axes(kernel: Kernel) -> dict[Axis, Node]:
         binding = [fold for fold in folds if axis in fold.over]
         for own in kernel.axes:
             taken = (
-                own.extent != axis.extent
+                not same(own.extent, axis.extent)
                 or any(is_inside(fold, own) for fold in binding)
                 or any(own in renamed((*fold.value.axes, *fold.over)) for fold in binding)
                 or any(
@@ -189,7 +191,7 @@ def _reached(roots: Iterable[Node], known: set[Node]) -> list[Node]:
     stack = [(root, False) for root in roots]
     while stack:
         node, ready = stack.pop()
-        if node in found or node in known or isinstance(node, Axis | Const):
+        if node in found or node in known or isinstance(node, Axis | Const | Given):
             continue
         if ready:
             found[node] = None
@@ -245,7 +247,7 @@ def _outermost(roots: Iterable[Node], given: frozenset[Axis], known: frozenset[N
 def _is_ready(fold: Reduce, done: set[Node]) -> bool:
     """Whether everything that the fold takes from outside is known."""
     return all(
-        node in done or isinstance(node, Axis | Const)
+        node in done or isinstance(node, Axis | Const | Given)
         for node in _free_below(fold.value, frozenset(fold.over))
     )
 

@@ -10,12 +10,14 @@ from dataclasses import dataclass, replace
 
 from jitpkg.codegen.fusion.kernel import Kernel
 from jitpkg.codegen.ir.builder import Builder
+from jitpkg.codegen.ir.extents import same, surely
 from jitpkg.codegen.ir.nodes import (
     Apply,
     Axis,
     Buffer,
     Const,
     Definition,
+    Given,
     Load,
     Node,
     Reduce,
@@ -108,7 +110,7 @@ class Normaliser:
     def _without_single(
         self, stores: tuple[Store, ...], axes: tuple[Axis, ...]
     ) -> tuple[tuple[Store, ...], tuple[Axis, ...]]:
-        once = {axis: self._builder.index(0) for axis in axes if axis.extent == 1}
+        once = {axis: self._builder.index(0) for axis in axes if same(axis.extent, 1)}
         return self._rewritten(stores, once), tuple(axis for axis in axes if axis not in once)
 
     def _split(
@@ -149,7 +151,7 @@ class Normaliser:
                     for a, b, folded in pairs
                     if a not in inside
                     and b not in inside
-                    and all(o.factor(a) == o.factor(b) * b.extent for o in offsets)
+                    and all(same(o.factor(a), o.factor(b) * b.extent) for o in offsets)
                 ),
                 None,
             )
@@ -207,9 +209,13 @@ def _divided(stores: tuple[Store, ...], axes: tuple[Axis, ...]) -> Iterator[tupl
     for node in nodes:
         match node:
             case Apply(op="floordiv" | "mod", args=(Axis() as axis, Const(value=by))):
-                even = 1 < by < axis.extent and axis.extent % int(by) == 0
-                if axis in axes and axis not in along and even:
+                even = by > 1 and surely(">", axis.extent, int(by))
+                if axis in axes and axis not in along and even and same(axis.extent % int(by), 0):
                     yield axis, int(by)
+            case Apply(op="floordiv" | "mod", args=(Axis() as axis, Given(value=by))):
+                even = same(axis.extent % by, 0) and not same(axis.extent, by)
+                if axis in axes and axis not in along and even:
+                    yield axis, by
 
 
 def _offsets(stores: tuple[Store, ...]) -> tuple[list[Linear], set[Axis]]:

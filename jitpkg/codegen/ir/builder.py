@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from jitpkg.codegen.ir import ops
+from jitpkg.codegen.ir.extents import at_least, less, same, varies, within
 from jitpkg.codegen.ir.nodes import (
     Apply,
     Axis,
@@ -16,6 +17,7 @@ from jitpkg.codegen.ir.nodes import (
     Const,
     Definition,
     Extent,
+    Given,
     Load,
     Node,
     Reduce,
@@ -84,8 +86,11 @@ class Builder:
         made: Const = self._node(Const, key, dtype=dtype, axes=frozenset(), value=value)
         return made
 
-    def index(self, value: int) -> Const:
-        return self.const(value, INDEX)
+    def index(self, value: int) -> Node:
+        if not varies(value):
+            return self.const(value, INDEX)
+        made: Given = self._node(Given, (value,), dtype=INDEX, axes=frozenset(), value=value)
+        return made
 
     def load(self, buffer: Buffer, index: Sequence[Node], mask: Node | None = None) -> Node:
         if len(index) != len(buffer.sizes):
@@ -97,7 +102,7 @@ class Builder:
                 return self.const(0, buffer.dtype)
             mask = None
         index = tuple(
-            self.index(0) if size == 1 and mask is None else at
+            self.index(0) if same(size, 1) and mask is None else at
             for at, size in zip(index, buffer.sizes, strict=True)
         )
         parts = index if mask is None else (*index, mask)
@@ -161,7 +166,7 @@ class Builder:
         """An index out of data, made to lie within an extent; or else the kernel fails."""
         index = self.cast(index, INDEX)
         low, high = range_of(index)
-        if low is not None and high is not None and low >= 0 and high < extent:
+        if within(low, high, extent):
             return index
         made: Checked = self._node(
             Checked, (index, extent), dtype=INDEX, axes=index.axes, index=index, extent=extent
@@ -198,24 +203,24 @@ class Builder:
                 return self.of_linear(Linear.of(args[0]).plus(Linear.of(args[1])))
             case "sub":
                 return self.of_linear(Linear.of(args[0]).plus(Linear.of(args[1]).times(-1)))
-            case "mul" if isinstance(args[1], Const):
-                return self.of_linear(Linear.of(args[0]).times(int(args[1].value)))
-            case "mul" if isinstance(args[0], Const):
-                return self.of_linear(Linear.of(args[1]).times(int(args[0].value)))
-            case "floordiv" | "mod" if isinstance(args[1], Const) and args[1].value > 0:
-                return self._divided(op, args[0], int(args[1].value))
+            case "mul" if isinstance(args[1], Const | Given):
+                return self.of_linear(Linear.of(args[0]).times(_number(args[1])))
+            case "mul" if isinstance(args[0], Const | Given):
+                return self.of_linear(Linear.of(args[1]).times(_number(args[0])))
+            case "floordiv" | "mod" if isinstance(args[1], Const | Given) and args[1].value > 0:
+                return self._divided(op, args[0], _number(args[1]))
             case _:
                 return None
 
     def _divided(self, op: str, value: Node, by: int) -> Node | None:
         """`value = by * q + r` with `0 <= r < by`, where that can be seen."""
-        if by == 1:
+        if same(by, 1):
             return value if op == "floordiv" else self.index(0)
         quotient, rest = Linear.of(value).split(by)
         low, high = rest.range()
-        if low is not None and high is not None and low >= 0 and high < by:
+        if within(low, high, by):
             return self.of_linear(quotient if op == "floordiv" else rest)
-        if not quotient.terms and not quotient.constant:
+        if not quotient.terms and same(quotient.constant, 0):
             return None
         inner = self.of_linear(rest)
         if op == "mod":
@@ -228,11 +233,11 @@ class Builder:
         """The node of a sum: multiples of atoms in the order of their making, then the constant."""
         total: Node | None = None
         for atom, factor in linear.terms:
-            term = atom if factor == 1 else self._binary("mul", atom, self.index(factor))
+            term = atom if same(factor, 1) else self._binary("mul", atom, self.index(factor))
             total = term if total is None else self._binary("add", total, term)
         if total is None:
             return self.index(linear.constant)
-        if linear.constant:
+        if not same(linear.constant, 0):
             total = self._binary("add", total, self.index(linear.constant))
         return total
 
@@ -246,10 +251,10 @@ class Builder:
         """A comparison of indices that is decided by how far they run."""
         low, high = Linear.of(args[0]).plus(Linear.of(args[1]).times(-1)).range()
         decided = {
-            "lt": _decided(high is not None and high < 0, low is not None and low >= 0),
-            "le": _decided(high is not None and high <= 0, low is not None and low > 0),
-            "gt": _decided(low is not None and low > 0, high is not None and high <= 0),
-            "ge": _decided(low is not None and low >= 0, high is not None and high < 0),
+            "lt": _decided(_is_below(high, 0), _is_above(low, -1)),
+            "le": _decided(_is_below(high, 1), _is_above(low, 0)),
+            "gt": _decided(_is_above(low, 0), _is_below(high, 1)),
+            "ge": _decided(_is_above(low, -1), _is_below(high, 0)),
         }.get(op)
         return None if decided is None else self.const(decided, torch.bool)
 
@@ -269,11 +274,11 @@ class Builder:
             if len(over) != 1:
                 raise IllegalNode(f"{op} is along one axis")
             dtype = INDEX
-            if over[0].extent == 1:
+            if same(over[0].extent, 1):
                 return self.index(0)
         else:
             dtype = value.dtype
-            once = {axis: self.index(0) for axis in over if axis.extent == 1}
+            once = {axis: self.index(0) for axis in over if same(axis.extent, 1)}
             value, over = self.substitute(value, once), tuple(a for a in over if a not in once)
             if not over:
                 return value
@@ -303,9 +308,7 @@ class Builder:
     def scan(self, op: str, value: Node, along: Axis) -> Node:
         if op not in ops.SCANS or value.dtype not in ops.REDUCTIONS[op].allowed:
             raise IllegalNode(f"a running {op} of {value.dtype} is not in the table")
-        if along.extent == 1:
-            return value
-        if along.extent == 1:
+        if same(along.extent, 1):
             return value
         made: Scan = self._node(
             Scan,
@@ -406,7 +409,7 @@ class Builder:
                     # Where the mask is false, what was loaded for the index is 0.
                     inside = self.where(mask, done[index], self.index(0))
                     done[node] = self.check(inside, extent)
-                case Axis() | Const():
+                case Axis() | Const() | Given():
                     done[node] = node
                 case _:
                     done[node] = self._rebuilt(node, done, {})
@@ -428,6 +431,18 @@ def _axes(nodes: Iterable[Node]) -> frozenset[Axis]:
 
 _LINEAR = frozenset({"add", "sub", "mul", "neg", "floordiv", "mod"})
 _COMPARISONS = frozenset({"lt", "le", "gt", "ge"})
+
+
+def _number(node: Const | Given) -> int:
+    return node.value if isinstance(node, Given) else int(node.value)
+
+
+def _is_below(value: int | None, end: int) -> bool:
+    return value is not None and less(value, end)
+
+
+def _is_above(value: int | None, end: int) -> bool:
+    return value is not None and at_least(value, end + 1)
 
 
 def _decided(yes: bool, no: bool) -> bool | None:

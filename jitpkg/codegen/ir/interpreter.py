@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from jitpkg.codegen.ir import ops
+from jitpkg.codegen.ir.extents import value_of
 from jitpkg.codegen.ir.nodes import (
     Apply,
     Axis,
@@ -19,6 +20,8 @@ from jitpkg.codegen.ir.nodes import (
     Checked,
     Const,
     Definition,
+    Extent,
+    Given,
     Load,
     Node,
     Reduce,
@@ -40,17 +43,24 @@ def evaluate(definition: Definition, memory: Mapping[Buffer, torch.Tensor]) -> t
 
 
 def run_stores(
-    stores: Sequence[Store], axes: Sequence[Axis], memory: Mapping[Buffer, torch.Tensor]
+    stores: Sequence[Store],
+    axes: Sequence[Axis],
+    memory: Mapping[Buffer, torch.Tensor],
+    symbols: Mapping[str, int] | None = None,
 ) -> None:
-    """Do writes inside of loops over `axes`, in the order of the stores, into `memory`."""
+    """Do writes inside of loops over `axes`, in the order of the stores, into `memory`.
+
+    Args:
+        symbols: their values, where sizes vary.
+    """
     for store in stores:
-        run = _Evaluation(memory)
+        run = _Evaluation(memory, symbols)
         along = [a for a in axes if any(a in n.axes for n in (store.value, *store.index))]
         value = run.laid_out(run.of(store.value), along).reshape(-1)
         target = memory[store.buffer]
         flat = torch.zeros(value.numel(), dtype=torch.int64)
         for at, size in zip(store.index, store.buffer.sizes, strict=True):
-            flat = flat * size + run.laid_out(run.of(at), along).reshape(-1)
+            flat = flat * run.number(size) + run.laid_out(run.of(at), along).reshape(-1)
         whole = target.contiguous().view(-1).clone()
         if store.combine is None:
             whole[flat] = value
@@ -62,10 +72,17 @@ def run_stores(
 
 
 class _Evaluation:
-    def __init__(self, memory: Mapping[Buffer, torch.Tensor]) -> None:
+    def __init__(
+        self, memory: Mapping[Buffer, torch.Tensor], symbols: Mapping[str, int] | None = None
+    ) -> None:
         self._memory = memory
+        self._symbols = symbols or {}
         self._known: dict[Node, torch.Tensor] = {}
         self._dims: dict[Axis, int] = {}
+
+    def number(self, extent: Extent) -> int:
+        """An extent in this call."""
+        return value_of(extent, self._symbols)
 
     def of(self, root: Node) -> torch.Tensor:
         """Dims: one for each axis seen so far; 1 where the value does not depend on it."""
@@ -93,17 +110,19 @@ class _Evaluation:
         rest = [dim for dim in range(rank) if dim not in order]
         moved = value.permute((*order, *rest))
         shown = moved.reshape(moved.shape[: len(axes)])
-        return shown.expand([axis.extent for axis in axes])
+        return shown.expand([self.number(axis.extent) for axis in axes])
 
     def _value(self, node: Node) -> torch.Tensor:
         rank = len(self._dims)
         match node:
             case Axis(extent=extent):
                 shape = [1] * rank
-                shape[self._dims[node]] = extent
-                return torch.arange(extent).reshape(shape)
+                shape[self._dims[node]] = self.number(extent)
+                return torch.arange(self.number(extent)).reshape(shape)
             case Const(value=value):
                 return torch.tensor(value, dtype=node.dtype).reshape([1] * rank)
+            case Given(value=value):
+                return torch.tensor(self.number(value)).reshape([1] * rank)
             case Load():
                 return self._loaded(node)
             case Apply(op=ops.CAST, args=(value,)):
@@ -113,6 +132,7 @@ class _Evaluation:
                 return torch.as_tensor(given)
             case Checked(index=index, extent=extent):
                 at = self._known[index]
+                extent = self.number(extent)
                 at = torch.where(at < 0, at + extent, at)
                 if bool(((at < 0) | (at >= extent)).any()):
                     raise IndexError(f"an index is out of range for {extent} elements")
@@ -142,7 +162,7 @@ class _Evaluation:
         value = self._known[node]
         shape = list(value.shape)
         for axis in axes:
-            shape[self._dims[axis]] = axis.extent
+            shape[self._dims[axis]] = self.number(axis.extent)
         return value.expand(shape)
 
     def _reduced(self, node: Reduce) -> torch.Tensor:

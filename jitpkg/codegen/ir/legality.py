@@ -12,12 +12,14 @@ import torch
 
 from jitpkg.codegen.ir import ops
 from jitpkg.codegen.ir.builder import INDEX, IllegalNode, exact
+from jitpkg.codegen.ir.extents import varies
 from jitpkg.codegen.ir.nodes import (
     Apply,
     Axis,
     Checked,
     Const,
     Definition,
+    Given,
     Load,
     Node,
     Reduce,
@@ -39,6 +41,10 @@ def _const(node: Node) -> bool:
         return False
     held = exact(node.value, node.dtype)
     return type(held) is type(node.value) and (held == node.value or held != held)
+
+
+def _given(node: Node) -> bool:
+    return isinstance(node, Given) and node.dtype is INDEX and varies(node.value)
 
 
 def _load(node: Node) -> bool:
@@ -83,6 +89,7 @@ def _scan(node: Node) -> bool:
 RULES: tuple[tuple[type[Node], Rule], ...] = (
     (Axis, _axis),
     (Const, _const),
+    (Given, _given),
     (Load, _load),
     (Apply, _apply),
     (Checked, _checked),

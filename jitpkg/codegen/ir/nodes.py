@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 
 Extent = int
-"""How often an axis runs; how long a dim is."""
+"""How often an axis runs; how long a dim is. May vary: see `extents`."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -54,6 +54,13 @@ class Const(Node):
     """A number; floats are exact for their dtype, NaN and infinities included."""
 
     value: bool | int | float
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Given(Node):
+    """An int64 that the kernel is given: a size or a stride that varies, or made of such."""
+
+    value: Extent
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -100,7 +107,7 @@ class Scan(Node):
     along: Axis
 
 
-Value = Axis | Const | Load | Apply | Checked | Reduce | Scan
+Value = Axis | Const | Given | Load | Apply | Checked | Reduce | Scan
 """The closed union."""
 
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import torch
 
-from jitpkg.codegen.ir.nodes import Apply, Axis, Checked, Const, Node, Reduce
+from jitpkg.codegen.ir.extents import at_least, same, varies
+from jitpkg.codegen.ir.nodes import Apply, Axis, Checked, Const, Given, Node, Reduce
 
 Range = tuple[int | None, int | None]
 """The least and the greatest value; None where it is not known."""
@@ -27,10 +28,14 @@ class Linear:
         match node:
             case Const(value=value):
                 return cls((), int(value))
+            case Given(value=value):
+                return cls((), value)
             case Apply(op="add", args=(a, b)):
                 return cls.of(a).plus(cls.of(b))
             case Apply(op="mul", args=(a, Const(value=value))):
                 return cls.of(a).times(int(value))
+            case Apply(op="mul", args=(a, Given(value=value))):
+                return cls.of(a).times(value)
             case _:
                 return cls(((node, 1),))
 
@@ -48,16 +53,23 @@ class Linear:
 
         Of data that is only what cannot have wrapped around: what has a range.
         """
-        whole = {a: k // by for a, k in self.terms if k % by == 0 and None not in range_of(a)}
+        whole = {a: k // by for a, k in self.terms if same(k % by, 0) and _is_known(range_of(a))}
         rest = {atom: k for atom, k in self.terms if atom not in whole}
-        return _linear(whole, self.constant // by), _linear(rest, self.constant % by)
+        if varies(by) or varies(self.constant):  # else the rest could be split again and again
+            even = same(self.constant % by, 0)
+            parts = (self.constant // by, 0) if even else (0, self.constant)
+        else:
+            parts = self.constant // by, self.constant % by
+        return _linear(whole, parts[0]), _linear(rest, parts[1])
 
     def range(self) -> Range:
         low: int | None = self.constant
         high: int | None = self.constant
         for atom, factor in self.terms:
             ends = range_of(atom)
-            if factor < 0:
+            if not at_least(factor, 0):
+                if not at_least(0, factor):
+                    return UNKNOWN
                 ends = ends[::-1]
             low = None if low is None or ends[0] is None else low + factor * ends[0]
             high = None if high is None or ends[1] is None else high + factor * ends[1]
@@ -75,7 +87,8 @@ class Linear:
 
 
 def _linear(factors: dict[Node, int], constant: int) -> Linear:
-    ordered = sorted((item for item in factors.items() if item[1]), key=lambda t: t[0].serial)
+    present = (item for item in factors.items() if not same(item[1], 0))
+    ordered = sorted(present, key=lambda term: term[0].serial)
     return Linear(tuple(ordered), constant)
 
 
@@ -83,16 +96,23 @@ def range_of(node: Node) -> Range:
     """Between which numbers an int64 value lies, as far as its form tells."""
     match node:
         case Axis(extent=extent):
-            return 0, max(extent - 1, 0)
+            return 0, _last(extent)
         case Const(value=value):
             return int(value), int(value)
+        case Given(value=value):
+            return value, value
         case Checked(extent=extent):
-            return 0, max(extent - 1, 0)
+            return 0, _last(extent)
         case Apply(op="add" | "mul") if node.dtype is torch.int64:
             linear = Linear.of(node)
             return UNKNOWN if linear.terms == ((node, 1),) else linear.range()
         case Apply(op="mod", args=(_, Const(value=by))) if by > 0:
             return 0, int(by) - 1
+        case Apply(op="mod", args=(_, Given(value=by))) if at_least(by, 1):
+            return 0, by - 1
+        case Apply(op="floordiv", args=(value, Given(value=by))) if at_least(by, 1):
+            low, high = range_of(value)
+            return None if low is None else low // by, None if high is None else high // by
         case Apply(op="floordiv", args=(value, Const(value=by))) if by > 0:
             low, high = range_of(value)
             return (
@@ -102,6 +122,15 @@ def range_of(node: Node) -> Range:
         case Apply(op="cast", args=(value,)) if value.dtype is torch.bool:
             return 0, 1
         case Reduce(op="argmax" | "argmin", over=(axis,)):
-            return 0, max(axis.extent - 1, 0)
+            return 0, _last(axis.extent)
         case _:
             return UNKNOWN
+
+
+def _last(extent: int) -> int:
+    """The last position, where there is one."""
+    return extent - 1 if varies(extent) else max(extent - 1, 0)
+
+
+def _is_known(ends: Range) -> bool:
+    return ends[0] is not None and ends[1] is not None

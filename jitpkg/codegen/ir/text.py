@@ -13,6 +13,7 @@ from jitpkg.codegen.ir.nodes import (
     Checked,
     Const,
     Definition,
+    Given,
     Load,
     Node,
     Reduce,
@@ -111,6 +112,8 @@ def _inline(node: Node, names: Mapping[Axis, str], known: Mapping[Node, str]) ->
             return names.get(node, f"axis{node.serial}")
         case Const(value=value):
             return repr(value) if node.dtype in _PLAIN else f"{short(node.dtype)}({value!r})"
+        case Given(value=value):
+            return str(value)
         case Load(buffer=buffer, index=index, mask=mask):
             at = ", ".join(_inline(each, names, known) for each in index)
             if mask is None:

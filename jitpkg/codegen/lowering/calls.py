@@ -11,6 +11,7 @@ from torch._ops import OpOverload
 
 from jitpkg import config
 from jitpkg.codegen.ir.builder import IllegalNode
+from jitpkg.codegen.ir.extents import Symbolic
 from jitpkg.codegen.lowering import (
     activations,
     comparison,
@@ -151,7 +152,7 @@ _PLAIN = (Tensor, bool, int, float, str, torch.dtype, torch.device, torch.layout
 def _is_plain(value: Any) -> bool:
     if isinstance(value, list | tuple):
         return all(map(_is_plain, value))
-    return value is None or isinstance(value, (*_PLAIN, torch.memory_format))
+    return value is None or isinstance(value, (*_PLAIN, Symbolic, torch.memory_format))
 
 
 def _compare(target: OpOverload, made: Any, facts: Any) -> None:

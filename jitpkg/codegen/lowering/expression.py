@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from jitpkg.codegen.ir.builder import INDEX, Builder
+from jitpkg.codegen.ir.extents import varies
 from jitpkg.codegen.ir.nodes import Axis, Node
 from jitpkg.codegen.ir.nodes import Extent as Extent
 
@@ -32,6 +33,8 @@ class Expr:
         """A number in this dtype."""
         if isinstance(value, Expr):
             return value
+        if varies(value):
+            return Expr(self.builder, self.builder.cast(self.builder.index(value), self.dtype))  # type: ignore[arg-type]
         return Expr(self.builder, self.builder.const(value, self.dtype))
 
     def apply(self, op: str, *others: Operand) -> Expr:

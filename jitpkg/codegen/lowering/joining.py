@@ -66,7 +66,7 @@ def _pads(x: Tensor, pad: Sequence[int]) -> list[tuple[int, int]]:
 
 def _padded(x: Tensor, pads: Sequence[tuple[int, int]]) -> list[int]:
     sizes = [before + n + behind for n, (before, behind) in zip(x.sizes, pads, strict=True)]
-    require(min(sizes, default=0) >= 0, "less than nothing")
+    require(all(size >= 0 for size in sizes), "less than nothing")
     return sizes
 
 

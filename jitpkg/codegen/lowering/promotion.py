@@ -11,6 +11,7 @@ from typing import Protocol
 import torch
 
 from jitpkg.codegen.ir import ops
+from jitpkg.codegen.ir.extents import Symbolic
 
 
 class _Sized(Protocol):
@@ -38,7 +39,7 @@ def _seen(x: _Sized | bool | int | float) -> tuple[int, torch.dtype]:
     match x:
         case bool():
             return 2, torch.bool
-        case int():
+        case int() | Symbolic():
             return 2, torch.int64
         case float():
             return 2, torch.get_default_dtype()

@@ -15,6 +15,7 @@ import torch
 
 from jitpkg.codegen.ir import ops
 from jitpkg.codegen.ir.builder import INDEX, Builder
+from jitpkg.codegen.ir.extents import varies
 from jitpkg.codegen.ir.nodes import Axis, Buffer, Const, Definition, Load, Node, Store
 from jitpkg.codegen.lowering.expression import Expr, Number
 from jitpkg.codegen.lowering.promotion import computed_in, promoted
@@ -67,7 +68,7 @@ class Tensor:
 
     def get(self, *index: Expr | int, where: Expr | None = None) -> Expr:
         """The element at an index; with a condition, 0 where that is false."""
-        nodes = [self.builder.index(at) if isinstance(at, int) else at.node for at in index]
+        nodes = [at.node if isinstance(at, Expr) else self.builder.index(at) for at in index]
         found = self.at(*nodes) if where is None else self.at_where(where.node, nodes)
         return Expr(self.builder, found)
 
@@ -188,6 +189,9 @@ class Lowering:
         Raises:
             NotLowered: it cannot.
         """
+        if varies(value):
+            require(dtype in (INDEX, *ops.FLOATS), "a size as a number of few bits")
+            return self.index(value).cast(dtype)  # type: ignore[arg-type]
         require(isinstance(value, bool | int | float), f"{value!r} is no plain number")
         if dtype in ops.INTEGERS:
             ends = torch.iinfo(dtype)

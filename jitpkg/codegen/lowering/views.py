@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from jitpkg.codegen.ir.extents import varies
 from jitpkg.codegen.lowering.expression import Expr
 from jitpkg.codegen.lowering.table import (
     Lowering,
@@ -169,8 +171,22 @@ def select(k: Lowering, x: Tensor, dim: int, place: int) -> Tensor:
 
 def bounds(size: int, start: int | None, end: int | None) -> tuple[int, int]:
     """Where a slice starts and ends: what lies outside is cut off."""
+    if varies(size) or varies(start) or varies(end):
+        first, last = _place(size, start or 0), size if end is None else _place(size, end)
+        return first, first if last < first else last
     first, last, _ = slice(start, end).indices(size)
     return first, max(first, last)
+
+
+def _place(size: int, at: int) -> int:
+    """A place counted from the front, and not outside."""
+    if type(at) is int and at >= sys.maxsize:
+        return size
+    if at < 0:
+        at = at + size
+    if at < 0:
+        return 0
+    return size if at > size else at
 
 
 def slice_(

@@ -18,6 +18,9 @@ from tests.native.support import needs_llvm
 
 pytestmark = needs_llvm
 
+KERNELS = 2
+"""Of `scaled`."""
+
 X = torch.linspace(-3, 3, 60).reshape(6, 10)
 
 
@@ -57,13 +60,14 @@ def compiled(place: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return texts
 
 
-def kernels_in(place: Path) -> list[Path]:
+def files_in(place: Path) -> list[Path]:
+    """A file for the graph, and one for each kernel."""
     return [file for file in place.iterdir() if file.name != "written"]
 
 
 def test_a_new_process_compiles_nothing(place: Path, compiled: list[str]) -> None:
     run()
-    assert kernels_in(place)
+    assert len(files_in(place)) == 1 + KERNELS
     assert not compiled
 
 
@@ -76,15 +80,26 @@ CHANGES: dict[str, Callable[[bytes], bytes]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_each_file_is_corrupted(place: Path, compiled: list[str], change: str) -> None:
-    files = kernels_in(place)
-    for file in files:
+def test_all_files_are_corrupted(place: Path, compiled: list[str], change: str) -> None:
+    for file in files_in(place):
         file.write_bytes(CHANGES[change](file.read_bytes()))
     run()
-    assert len(compiled) == len(files)
+    assert len(compiled) == KERNELS
     begin_anew()
     run()
-    assert len(compiled) == len(files)
+    assert len(compiled) == KERNELS
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_each_file_is_corrupted(place: Path, compiled: list[str], change: str) -> None:
+    """The kernels are needed without the graph only, and the graph is made of the kernels."""
+    whole = {file: file.read_bytes() for file in files_in(place)}
+    for file, data in whole.items():
+        file.write_bytes(CHANGES[change](data))
+        begin_anew()
+        run()
+        assert not compiled
+        file.write_bytes(data)
 
 
 def test_all_is_cleared(place: Path, compiled: list[str]) -> None:

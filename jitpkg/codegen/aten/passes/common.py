@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Container, Hashable
 from operator import getitem
 from typing import Any
 
@@ -13,15 +13,18 @@ from jitpkg.codegen.aten.passes.constants import constant
 from jitpkg.codegen.aten.purity import is_random, name_of
 
 
-def share_common(graph: fx.Graph) -> int:
+def share_common(graph: fx.Graph, but: Container[fx.Node] = ()) -> int:
     """Replace later calls by the first one; returns how many.
 
     An op that may raise raises in its first call already.
+
+    Args:
+        but: calls that stay what they are.
     """
     seen: dict[Hashable, fx.Node] = {}
     shared = 0
     for node in graph.nodes:
-        if node.op != "call_function" or is_random(node):
+        if node.op != "call_function" or is_random(node) or node in but:
             continue
         if node.target is not getitem and node.target != constant and not name_of(node):
             continue

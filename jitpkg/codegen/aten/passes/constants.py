@@ -14,6 +14,7 @@ import torch
 from torch import fx
 
 from jitpkg.codegen.aten.purity import is_pure, is_view, name_of
+from jitpkg.codegen.ir.extents import varies
 from jitpkg.facts.tensor import TensorFacts, contiguous_stride
 
 aten = torch.ops.aten
@@ -86,7 +87,7 @@ def _value(node: fx.Node, known: Mapping[fx.Node, torch.Tensor]) -> torch.Tensor
         return None
     if any(used not in known for used in node.all_input_nodes):
         return None
-    if math.prod(facts.size) > MOST_ELEMENTS:
+    if any(map(varies, facts.size)) or math.prod(facts.size) > MOST_ELEMENTS:
         return None
     target: Any = node.target
     args, kwargs = fx.map_arg((node.args, node.kwargs), known.__getitem__)

@@ -13,6 +13,7 @@ import torch
 from torch import fx
 
 from jitpkg.codegen.aten.purity import name_of
+from jitpkg.codegen.ir.extents import same
 from jitpkg.facts.tensor import TensorFacts
 
 
@@ -35,7 +36,9 @@ def alike(a: fx.Node, b: fx.Node) -> bool:
     x, y = a.meta["facts"], b.meta["facts"]
     if not isinstance(x, TensorFacts) or not isinstance(y, TensorFacts):
         return False
-    return x.size == y.size and x.stride == y.stride and x.dtype is y.dtype
+    if len(x.size) != len(y.size) or x.dtype is not y.dtype:
+        return False
+    return all(map(same, (*x.size, *x.stride), (*y.size, *y.stride)))
 
 
 Row = Callable[[fx.Node], fx.Node | None]

@@ -8,6 +8,7 @@ import torch
 from torch import fx
 
 from jitpkg.codegen.aten.purity import name_of
+from jitpkg.codegen.ir.extents import varies
 from jitpkg.facts.single import stand_in
 from jitpkg.facts.tensor import TensorFacts, size_of
 
@@ -34,6 +35,8 @@ def merge_view_chains(graph: fx.Graph) -> int:
 def _merged(node: fx.Node, inner: fx.Node, source: fx.Node) -> bool:
     kinds = (name_of(node), name_of(inner))
     facts = node.meta["facts"]
+    if isinstance(facts, TensorFacts) and any(map(varies, (*facts.size, *facts.stride))):
+        return False  # kernels read through views in any case
     size = list(size_of(facts)) if isinstance(facts, TensorFacts) else []
     if all(kind in _RESHAPED for kind in kinds):
         return _replaced(node, aten.view.default, source, size)

@@ -1,0 +1,137 @@
+"""Symbols for the sizes of inputs that vary, and the test of inputs that goes with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from types import FunctionType
+from typing import Any
+
+import torch
+
+from jitpkg import listing
+from jitpkg.facts import sizes
+from jitpkg.facts.sizes import Length, Size
+from jitpkg.facts.symbolic import Decisions
+from jitpkg.facts.tensor import TensorFacts, facts_of, strides_in_terms_of
+
+Find = Callable[..., tuple[int, ...] | None]
+"""Of inputs: the values of the symbols, or None where something does not hold for them."""
+
+LARGEST = 2**31
+"""Kernels compute with ints of 64 bits: products of smaller ones do not overflow."""
+
+
+def is_symbol(value: object) -> bool:
+    """Whether a number may be given to a kernel."""
+    return type(value) is int and abs(value) < LARGEST
+
+
+class Symbols:
+    """One symbol for each length; dims that are equal in the example have one together.
+
+    Args:
+        dims: for each input the dims that vary; None for a number.
+        taken: names that are not to be used.
+    """
+
+    def __init__(
+        self,
+        examples: Sequence[Any],
+        dims: Sequence[frozenset[int] | None],
+        taken: Collection[str] = (),
+    ) -> None:
+        self._taken = taken
+        self._examples = examples
+        self._where: dict[str, str] = {}
+        """By name of a symbol: how it is found."""
+        self._values: dict[str, int] = {}
+        self._of_value: dict[int, Size] = {}
+        self.decisions = Decisions(self._values)
+        self._given: dict[int, TensorFacts | Size] = {}
+        self._tests: list[str] = []
+        for k, (value, varying) in enumerate(zip(examples, dims, strict=True)):
+            if isinstance(value, torch.Tensor):
+                self._given[k] = self._tensor(k, value, varying or frozenset())
+        for k, value in enumerate(examples):
+            if not isinstance(value, torch.Tensor):
+                self._given[k] = self._number(k, value)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._where)
+
+    def number(self, index: int) -> Any:
+        """What stands for an input that is a number."""
+        given = self._given[index]
+        assert isinstance(given, Size)
+        return self.decisions.symint(given)
+
+    def facts(self, index: int) -> TensorFacts:
+        """The facts of an input that is a tensor."""
+        given = self._given[index]
+        assert isinstance(given, TensorFacts)
+        return given
+
+    def _symbol(self, value: int, where: str, least: int | None) -> Size:
+        name, k = f"s{len(self._where)}", 0
+        while name in self._taken:
+            name, k = f"s{len(self._where)}_{k}", k + 1
+        self._where[name], self._values[name] = where, value
+        return sizes.symbol(name, least)
+
+    def _number(self, k: int, value: int) -> Size:
+        """Often it is one of the sizes, or made of such."""
+        self._tests.append(f"type(x{k}) is int and -{LARGEST} < x{k} < {LARGEST}")
+        if value < 2:
+            return self._symbol(value, f"x{k}", None)
+        known = self._of_value.get(value)
+        if known is not None:
+            self._tests.append(f"x{k} == {known}")
+            return known
+        self._tests.append(f"x{k} >= 2")
+        known = self._of_value[value] = self._symbol(value, f"x{k}", 2)
+        return known
+
+    def _tensor(self, k: int, given: torch.Tensor, varying: frozenset[int]) -> TensorFacts:
+        facts = facts_of(given)
+        if not varying:
+            return facts
+        size: list[Length] = list(facts.size)
+        for dim in sorted(varying):
+            value = given.shape[dim]
+            if value >= 2:
+                known = self._of_value.get(value)
+                if known is None:
+                    known = self._symbol(value, f"x{k}.shape[{dim}]", 2)
+                    self._tests.append(f"{next(reversed(self._where))} >= 2")
+                    self._of_value[value] = known
+                    size[dim] = known
+                    continue
+                size[dim] = known
+            self._tests.append(f"x{k}.shape[{dim}] == {_text(size[dim])}")
+        strides = strides_in_terms_of(facts, size)
+        texts = "".join(f"{_text(stride)}, " for stride in strides)
+        self._tests.append(f"x{k}.stride() == ({texts})")
+        return replace(facts, size=tuple(size), stride=strides)
+
+    def find(self, name: str) -> Find:
+        """What finds the symbols' values in inputs, and tests all that has been relied on."""
+        parameters = ", ".join(f"x{k}" for k in range(len(self._examples)))
+        names = {symbol: symbol for symbol in self._where}
+        tests = [*self._tests, *(relation.text(names) for relation in self.decisions.relations)]
+        lines = [f"{symbol} = {where}" for symbol, where in self._where.items()]
+        lines.extend(f"if not ({test}): return None" for test in tests)
+        lines.append(f"return ({''.join(f'{symbol}, ' for symbol in self._where)})")
+        body = "\n".join(f"    {line}" for line in lines)
+        source = f"def sizes({parameters}):\n{body}\n"
+        namespace: dict[str, Any] = {}
+        exec(compile(source, listing.file_name(f"{name}.sizes"), "exec"), namespace)
+        function: FunctionType = namespace["sizes"]
+        listing.keep(function, source)
+        function.__qualname__ = function.__name__ = f"{name}.sizes"
+        return function
+
+
+def _text(value: Length) -> str:
+    return repr(value)

@@ -1,0 +1,183 @@
+"""The key of a graph: a hash of all that its compilation depends on.
+
+Where some of that cannot be told, there is no key, and nothing is kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import fx
+
+from jitpkg import native
+from jitpkg.codegen.kept.plain import NotPlain, Plain, written
+from jitpkg.codegen.options import Options
+from jitpkg.facts.tensor import TensorFacts, facts_of, why_not_plain
+from jitpkg.marks import VARIES, WARNS
+
+FORMAT = "1"
+"""Of what is kept."""
+
+_BEGAN = time.time()
+
+
+def graph_key(gm: fx.GraphModule, inputs: Sequence[Any], options: Options) -> str | None:
+    """The key of a graph of torch functions with such inputs, in the state torch is in now."""
+    try:
+        made = [
+            *(FORMAT, _nodes(gm), [_input(x) for x in inputs], _sharing(inputs)),
+            *(asdict(options), _state(), _process()),
+        ]
+    except NotPlain:
+        return None
+    return digest(json.dumps(made))
+
+
+def derived(key: str, *what: Plain) -> str:
+    """The key of something else that is made of the same."""
+    return digest(json.dumps([key, *what]))
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+# The graph
+
+
+def _nodes(gm: fx.GraphModule) -> Plain:
+    if any(dims != frozenset() for dims in gm.meta.get(VARIES) or ()):
+        raise NotPlain("sizes that vary")
+    return [_node(node) for node in gm.graph.nodes]
+
+
+def _node(node: fx.Node) -> Plain:
+    if node.op == "get_attr" or hasattr(node.target, WARNS):
+        raise NotPlain(f"{node.op} {node.target}")
+    return [node.op, node.name, written(node.target), written(node.args), written(node.kwargs)]
+
+
+def _input(given: Any) -> Plain:
+    if not isinstance(given, torch.Tensor):
+        raise NotPlain("an input that is no tensor")
+    why = why_not_plain(given)
+    if why is not None:
+        raise NotPlain(why)
+    return facts_text(facts_of(given))
+
+
+def facts_text(facts: TensorFacts) -> Plain:
+    """Facts as JSON."""
+    lengths = (*facts.size, *facts.stride)
+    if any(type(length) is not int for length in lengths):
+        raise NotPlain("sizes that vary")
+    if facts.device.type != "cpu":
+        raise NotPlain(f"a tensor on {facts.device}")
+    return [
+        facts.cls.__name__,
+        str(facts.dtype).removeprefix("torch."),
+        list(facts.size),
+        list(facts.stride),
+        [facts.requires_grad, facts.is_leaf, facts.is_inference],
+    ]
+
+
+def _sharing(inputs: Sequence[torch.Tensor]) -> Plain:
+    """For each input, the first one that lies in the same memory, and the first that it is."""
+    memories = [x.untyped_storage()._cdata for x in inputs]
+    objects = [id(x) for x in inputs]
+    return [[memories.index(m), objects.index(o)] for m, o in zip(memories, objects, strict=True)]
+
+
+# Torch's state
+
+
+def _state() -> Plain:
+    if torch._C._is_any_autocast_enabled():
+        raise NotPlain("autocast")
+    return [
+        *(torch.is_grad_enabled(), torch.is_inference_mode_enabled()),
+        *(str(torch.get_default_dtype()), torch.get_num_threads()),
+        torch.are_deterministic_algorithms_enabled(),
+        torch.is_deterministic_algorithms_warn_only_enabled(),
+        torch._C._get_deterministic_fill_uninitialized_memory(),
+        torch.get_float32_matmul_precision(),
+        *(torch.backends.mha.get_fastpath_enabled(), torch.backends.quantized.engine),
+        *((name, bool(getattr(torch._C, name)())) for name in _SWITCHES if hasattr(torch._C, name)),
+        _functorch_settings(),
+        sorted((k, v) for k, v in os.environ.items() if k.startswith(_VARIABLES)),
+    ]
+
+
+_SWITCHES = tuple(
+    f"_get_{name}"
+    for name in """
+    mkldnn_enabled mkldnn_deterministic nnpack_enabled flash_sdp_enabled mem_efficient_sdp_enabled
+    math_sdp_enabled overrideable_sdp_enabled cudnn_sdp_enabled
+    math_sdp_allow_fp16_bf16_reduction
+    """.split()
+)
+"""What decides which op a function comes to; not each version has all."""
+
+_VARIABLES = ("TORCH", "PYTORCH", "FUNCTORCH", "AOT", "PARTITIONER", "ATEN", "JITPKG_DEBUG")
+"""What the names of variables that torch reads begin with."""
+
+
+def _functorch_settings() -> Plain:
+    """AOTAutograd's settings that somebody has changed; it is not imported for that."""
+    module = sys.modules.get("torch._functorch.config")
+    defaults = {} if module is None else vars(module)["_config"]
+    values = {name: getattr(module, name) for name in defaults if not defaults[name].deprecated}
+    changed = {k: v for k, v in values.items() if v is not (d := defaults[k].default) and v != d}
+    return sorted((name, repr(value)) for name, value in changed.items())
+
+
+# The process
+
+
+@cache
+def _process() -> Plain:
+    """What stays the same for as long as a process lives."""
+    return [
+        *(sys.version, sys.implementation.cache_tag, platform.platform()),
+        *(torch.__version__, torch.version.git_version, torch.version.cuda),
+        torch.backends.cpu.get_cpu_capability(),
+        *(native.target(), native.binding(), native.has("torch_parallel_for")),
+        torch._C._has_mkldnn,
+        source(),
+    ]
+
+
+@cache
+def source() -> str:
+    """A hash of the package's own source.
+
+    Raises:
+        NotPlain: it has changed since the process has begun: that is not what runs here.
+    """
+    made = hashlib.sha256()
+    for file in _files():
+        if file.stat().st_mtime > _BEGAN:
+            raise NotPlain(f"{file} has changed")
+        content = file.read_bytes()
+        made.update(f"{file.name} {len(content)}\n".encode())
+        made.update(content)
+    return made.hexdigest()
+
+
+def _files() -> Iterator[Path]:
+    """All that has a part in what a graph becomes: the tracer's part is the graph."""
+    package = Path(__file__).parents[2]
+    for room in ("codegen", "facts", "native"):
+        yield from sorted((package / room).rglob("*.py"))

@@ -1,0 +1,18 @@
+"""What a maker of kernels makes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A kernel that can be called."""
+
+    function: Callable[..., Any]
+    """Of the kernel's inputs, of outputs that exist already, and of numbers; it returns the other
+    outputs: one tensor, or a tuple of them; None where there are none."""
+    numbers: tuple[int, ...] = ()
+    """What it is to be given behind the tensors: sizes that vary."""
