@@ -42,6 +42,16 @@ SAID = {
         "doubled, compiled (backend='careless'), in call 1 of 2 is not as eager:",
         "result, shape: (0,) eagerly, (1,) compiled",
     ],
+    "transformer_block.py": [
+        "d_model 32, 4 heads, batch 2 x 16",
+        "first call        median",
+        "eager ",
+        "default ",
+        "reduce-overhead ",
+        "max-autotune ",
+        "max-autotune-no-cudagraphs ",
+        "All results are as eager code's.",
+    ],
     "usual.py": [
         "mse = ",
         "n = -2: [-0.5, -2.0], 3 graphs by now",
@@ -54,8 +64,12 @@ SAID = {
 }
 """For each example, lines of its output in order."""
 
-ARGUMENTS = {"digits.py": ["--quick"]}
-NEEDS = {"digits.py": "sklearn", "fuzzing.py": "hypothesis"}
+ARGUMENTS = {"digits.py": ["--quick"], "transformer_block.py": ["--quick"]}
+NEEDS = {
+    "digits.py": "sklearn",
+    "fuzzing.py": "hypothesis",
+    "transformer_block.py": "llvmlite",
+}
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)

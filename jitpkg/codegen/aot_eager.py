@@ -26,10 +26,11 @@ def _compile(
 ) -> Callable[..., Any]:
     def op_by_op(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         compiled.note(gm)
+        compiled.halves.runs_forward(gm, gm.forward)
         return boxed(gm.forward)
 
     def backward(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
-        return compiled.backward.runs(gm, lambda part: boxed(part.forward))
+        return compiled.halves.runs(gm, lambda part: boxed(part.forward))
 
     function: Callable[..., Any] = aot_module_simplified(
         gm,

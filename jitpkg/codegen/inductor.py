@@ -67,7 +67,7 @@ class Inductor:
                     raise BackendError("a part of a backward graph holds for fewer sizes")
                 return function
 
-            return compiled.backward.runs(aten, kernels)
+            return compiled.halves.runs(aten, kernels)
 
         function: Any = compile_fx(
             gm, fakes, inner_compile=inner, config_patches=dict(self.options)

@@ -25,38 +25,60 @@ _TANGENTS = "tangents"
 """How AOTAutograd names the placeholders for gradients of outputs."""
 
 
-class PartialBackward:
-    """The backward graphs of one forward graph."""
+class Halves:
+    """A forward graph and its backward graphs."""
 
     def __init__(self) -> None:
         self._asked = threading.local()
-        self._tangents = 0
+        self._compile: Callable[[fx.GraphModule], Run] | None = None
+        self._whole: fx.GraphModule | None = None
+        self._known: dict[frozenset[int], Run] = {}
+        self.tangents = 0
+        """How many gradients the backward graph takes."""
+        self.forward: Callable[..., Any] | None = None
+        """The forward function, where a backend has shown it."""
+        self.forward_graph: fx.Graph | None = None
+
+    @property
+    def backward_graph(self) -> fx.Graph | None:
+        return None if self._whole is None else self._whole.graph
+
+    def runs_forward(self, aten: fx.GraphModule, function: Callable[..., Any]) -> None:
+        """Note what the forward graph has become."""
+        self.forward, self.forward_graph = function, _copied(aten).graph
 
     def runs(self, aten: fx.GraphModule, compile_: Callable[[fx.GraphModule], Run]) -> Run:
         """A function that runs the backward graph, or a part of it, compiled when asked for."""
         placeholders = [node.name for node in aten.graph.nodes if node.op == "placeholder"]
-        self._tangents = sum(name.startswith(_TANGENTS) for name in placeholders)
+        self.tangents = sum(name.startswith(_TANGENTS) for name in placeholders)
         asked = self._asked
-        whole = _copied(aten)
-        known: dict[frozenset[int], Run] = {frozenset(): compile_(aten)}
+        self._compile, self._whole = compile_, _copied(aten)
+        self._known[frozenset()] = compile_(aten)
 
         def run(arguments: list[Any]) -> Any:
             undefined: frozenset[int] = getattr(asked, "undefined", frozenset())
             asked.undefined = frozenset()
-            part = known.get(undefined)
-            if part is None:
-                part = known[undefined] = _compiled(compile_, without(whole, undefined))
-            return part(arguments)
+            return self.part(undefined)(arguments)
 
         run._boxed_call = True  # type: ignore[attr-defined]
         return run
+
+    def part(self, undefined: frozenset[int]) -> Run:
+        """What runs the backward graph where these of its gradients are undefined."""
+        found = self._known.get(undefined)
+        if found is None:
+            assert self._compile is not None
+            assert self._whole is not None
+            found = _compiled(self._compile, without(self._whole, undefined))
+            self._known[undefined] = found
+        return found
 
     def watched(self, function: Callable[..., Any], metadata: Any) -> Callable[..., Any]:
         """The forward function, whose results say which of them have gradients."""
         returned = _differentiable(metadata)
         if not returned:
             return function
-        partial = len(returned) > 1 and len(returned) == self._tangents
+        partial = len(returned) > 1 and len(returned) == self.tangents
         asked = self._asked
 
         def note(gradients: Sequence[torch.Tensor | None]) -> None:
@@ -87,7 +109,12 @@ def _refuse_a_second_derivative(
 
 
 def _raise(_: object) -> None:
-    raise BackendError(
+    raise refusal()
+
+
+def refusal() -> BackendError:
+    """What is raised where second derivatives are asked for."""
+    return BackendError(
         "AOTAutograd's graphs have no second derivative, as for a gradient penalty or a Hessian:"
         ' compile what is differentiated twice with backend="eager"'
     )

@@ -15,6 +15,7 @@ from torch.utils import _pytree as pytree
 
 from jitpkg import events
 from jitpkg.codegen.aten.passes.common import share_common
+from jitpkg.codegen.aten.passes.idle_views import drop_idle_views
 from jitpkg.codegen.compiler import Maker, compile_graph
 from jitpkg.codegen.functional import Compiled, boxed, through_aot
 from jitpkg.codegen.lowering.table import NotLowered
@@ -33,10 +34,12 @@ def through_kernels(
     ) -> Callable[..., Any]:
         def forward(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Run:
             compiled.note(gm)
-            return _compiled(gm, maker, options)
+            function = _compiled(gm, maker, options)
+            compiled.halves.runs_forward(gm, function)
+            return boxed(function)
 
         def backward(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Run:
-            return compiled.backward.runs(gm, lambda part: _compiled(part, maker, options))
+            return compiled.halves.runs(gm, lambda part: boxed(_compiled(part, maker, options)))
 
         function: Callable[..., Any] = aot_module_simplified(
             gm,
@@ -80,13 +83,15 @@ def _of_outputs(graph: fx.Graph) -> set[fx.Node]:
     return {node for node, place in memory.items() if place in returned}
 
 
-def _compiled(aten: fx.GraphModule, maker: Maker, options: Options) -> Run:
+def _compiled(aten: fx.GraphModule, maker: Maker, options: Options) -> Callable[..., Any]:
     try:
-        function = compile_graph(type(aten).__name__, _with_facts(aten), maker, options).function
+        graph = _copied(_with_facts(aten))
+        drop_idle_views(graph)
+        return compile_graph(type(aten).__name__, graph, maker, options).function
     except NotLowered as error:
         events.STREAM.emit(events.Declined(type(aten).__name__, "jitpkg", str(error)))
-        function = aten.forward
-    return boxed(function)
+        forward: Callable[..., Any] = aten.forward
+        return forward
 
 
 def _with_facts(aten: fx.GraphModule) -> fx.Graph:
@@ -103,6 +108,12 @@ def _with_facts(aten: fx.GraphModule) -> fx.Graph:
         if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
             node.meta["random"] = True
     return aten.graph
+
+
+def _copied(graph: fx.Graph) -> fx.Graph:
+    copy = fx.Graph()
+    copy.output(copy.graph_copy(graph, {}))
+    return copy
 
 
 def _facts(value: object) -> TensorFacts | None:

@@ -12,7 +12,7 @@ from torch import nn
 
 import jitpkg
 from jitpkg.codegen import functional, varying
-from jitpkg.codegen.partial_backward import PartialBackward
+from jitpkg.codegen.partial_backward import Halves
 from jitpkg.testing import Comparison, call
 
 HOW = ["grad_fn", "version", "view", "idle strides"]
@@ -171,7 +171,7 @@ def test_gradients_of_some_results(fails: bool, monkeypatch: pytest.MonkeyPatch)
         y = x @ w
         return y.relu(), x.sqrt(), torch.cat([y, x.exp()], 1).view(-1), w * 2
 
-    runs, failed = PartialBackward.runs, []
+    runs, failed = Halves.runs, []
 
     def whole_only(self: Any, aten: Any, compile_: Any) -> Any:
         def compile_whole(part: Any) -> Any:
@@ -183,7 +183,7 @@ def test_gradients_of_some_results(fails: bool, monkeypatch: pytest.MonkeyPatch)
         return runs(self, aten, compile_whole)
 
     if fails:
-        monkeypatch.setattr(PartialBackward, "runs", whole_only)
+        monkeypatch.setattr(Halves, "runs", whole_only)
     compiled = jitpkg.compile(f, backend="aot_eager")
     for n in (4, 5, 7, 2):
         for used in ((1,), (0,), (2, 3), (0, 1), (0, 1, 2, 3)):

@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import torch
 
 import jitpkg
 from jitpkg import events
-from tests.opinfo.compare import Outcome, difference
+from tests.opinfo.compare import Allowed, Outcome, difference
 from tests.opinfo.samples import SEED, Call, Task, backward, samples, traceable, wider
 
 GROUP = 32
 """Samples that are one program: most of what a compilation costs is paid once for them all."""
+ALLOWED: Mapping[str, Allowed] = MappingProxyType(
+    {
+        **dict.fromkeys(
+            "empty empty_like empty_permuted empty_strided new_empty new_empty_strided".split(),
+            Allowed(values=True),
+        ),
+        "native_layer_norm": Allowed(atol=1e-4),  # of one element: 0 against a difference of sums
+    }
+)
+"""What may differ, by op."""
+
 RAISING = 4
 """Samples of an op that eager code refuses, of which as many are tried, each alone."""
 
@@ -58,7 +70,7 @@ def program(length: int) -> Function:
 
 def run(compiled: Function, function: Function, calls: Sequence[Call], *, grad: bool) -> Outcome:
     """Run a program from a known random state."""
-    torch.manual_seed(SEED)
+    torch.default_generator.manual_seed(SEED)
     try:
         results = compiled(function, calls)
         gradients = backward(results, calls) if grad else None
@@ -139,18 +151,19 @@ class Check:
     def _group(self, chosen: Sequence[int], *made: list[Call]) -> None:
         kinds = [[calls[k] for k in chosen] for calls in made]
         expected, again = self._run(kinds[0]), self._run(kinds[1])
-        if difference(again, expected) is not None:
+        may = ALLOWED.get(self._task.op, Allowed())
+        if difference(again, expected, allowed=may) is not None:
             self._split(chosen, unstable=1)
             return
         found, seen = self._compiled(kinds[2])
         if seen.declined and len(chosen) > 1:  # nothing of its graph was compiled
             self._split(chosen)
             return
-        why = difference(found, expected)
+        why = difference(found, expected, allowed=may)
         if why is not None:
             again_made = self._samples()
             exact = [wider(again_made[k]) for k in chosen]
-            why = difference(found, expected, self._run(exact))
+            why = difference(found, expected, self._run(exact), may)
         if why is not None and len(chosen) > 1:
             before = len(self.done.wrong)
             self._split(chosen)
@@ -184,7 +197,6 @@ class Check:
         with events.STREAM.listening(listen):
             compiled = jitpkg.compile(program(len(calls)), backend=self._backend, dynamic=False)
             found = self._run(calls, compiled)
-        jitpkg.reset()
         return found, seen
 
     def _note(self, seen: Checked, compared: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -24,9 +24,10 @@ class Op:
 
     op: Callable[..., Any]
 
-    def sample_inputs(self, device: str, dtype: torch.dtype, requires_grad: bool) -> Iterator[Any]:
+    @staticmethod
+    def sample_inputs_func(op: Op, device: str, dtype: torch.dtype, grad: bool) -> Any:
         for shape in ((3,), (2, 4), ()):
-            x = torch.randn(shape, dtype=dtype).requires_grad_(requires_grad)
+            x = torch.randn(shape, dtype=dtype).requires_grad_(grad)
             yield SimpleNamespace(input=x, args=(), kwargs={})
 
 
