@@ -2,9 +2,9 @@
 
 Both copies of a model start from the same seed and take turns, step by step, on the same batches.
 Compiled code is the same program. With the backend `eager`, which runs graphs op by op, every loss
-and every accuracy must agree bit for bit. Kernels round elsewhere, and training magnifies that: with
-them each loss of the first epoch must agree to a thousandth, and the last accuracies to a hundredth.
-The script exits with 1 if they do not.
+and every accuracy must agree bit for bit. Kernels round elsewhere, and training magnifies that:
+with them each loss of the first epoch must agree to a thousandth, and the last accuracies to a
+hundredth. The script exits with 1 if they do not.
 
     python examples/digits.py                    half a minute
     python examples/digits.py --backend eager

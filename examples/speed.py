@@ -176,6 +176,6 @@ def main() -> int:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as caches:
-        os.environ["JITPKG_CACHE_DIR"] = os.path.join(caches, "jitpkg")
-        os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(caches, "torch")
+        os.environ["JITPKG_CACHE_DIR"] = f"{caches}/jitpkg"
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = f"{caches}/torch"
         sys.exit(main())
