@@ -7,15 +7,21 @@ and right at NaN, infinities, zeros of both signs and subnormals. No instruction
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 
 import torch
 
+from jitpkg.codegen.cpu import tables
 from jitpkg.codegen.cpu.arithmetic import Arithmetic, constants, vector
 
 Function = Callable[..., str]
 
 _INF = float("inf")
+
+
+def _has_tables(f: Arithmetic) -> bool:
+    return f.vector_bits == 32 * tables.LANES and f.lanes > 1
 
 
 def exp(f: Arithmetic, x: str) -> str:
@@ -24,6 +30,8 @@ def exp(f: Arithmetic, x: str) -> str:
 
 def _exp(f: Arithmetic, x: str, power: int) -> str:
     """`2**power * exp(x)`: `2**n * exp(r)`, `x = n log 2 + r`; the factors of Cephes' expf."""
+    if _has_tables(f):
+        return _by_parts(f, partial(tables.exp, power=power), x)
     x = f.select(f.compare("ogt", x, f.const(90.0)), f.const(90.0), x)
     x = f.select(f.compare("olt", x, f.const(-104.0)), f.const(-104.0), x)
     shifted = f.fma(x, f.const(1.44269504088896341), f.const(12582912.0))  # rounds to an integer
@@ -40,22 +48,11 @@ def _exp(f: Arithmetic, x: str, power: int) -> str:
         5.0000001201e-1,
     )
     p = f.add(f.fma(f.mul(p, r), r, r), f.const(1.0))
-    if f.vector_bits == 512 and f.lanes > 1:
-        return _by_parts(f, _scaled, p, f.add(n, f.const(float(power))) if power else n)
     i = f.of(torch.int32)
     whole = i.op("sub", f.to("bitcast", shifted, torch.int32), i.const(0x4B400000 - power))
     half = i.op("ashr", whole, i.const(1))
     rest = i.op("sub", whole, half)
     return f.mul(f.mul(p, _power_of_two(f, half)), _power_of_two(f, rest))
-
-
-def _scaled(f: Arithmetic, x: str, n: str) -> str:
-    """`x * 2**n` in one instruction, of 16 lanes."""
-    name = "@llvm.x86.avx512.mask.scalef.ps.512"
-    f.w.declare(f"declare {f.type} {name}({f.type}, {f.type}, {f.type}, i16, i32)")
-    return f.w.op(
-        f"call {f.type} {name}({f.type} {x}, {f.type} {n}, {f.type} zeroinitializer, i16 -1, i32 4)"
-    )
 
 
 def _power_of_two(f: Arithmetic, n: str) -> str:
@@ -66,6 +63,8 @@ def _power_of_two(f: Arithmetic, n: str) -> str:
 
 def tanh(f: Arithmetic, x: str) -> str:
     """An odd polynomial near 0, else `1 - 2 / (exp(2|x|) + 1)`."""
+    if _has_tables(f):
+        return _by_parts(f, tables.tanh, x)
     size = f.abs(x)
     power = exp(f, f.add(size, size))
     large = f.sub(f.const(1.0), f.div(f.const(2.0), f.add(power, f.const(1.0))))
@@ -99,6 +98,8 @@ def sinh(f: Arithmetic, x: str) -> str:
 
 def erf(f: Arithmetic, x: str) -> str:
     """N. Juffa's polynomials: one in x near 0, else `1 - exp(p(|x|))`."""
+    if _has_tables(f):
+        return _by_parts(f, tables.erf, x)
     t, square = f.abs(x), f.mul(x, x)
     even = f.fma(f.const(-1.72853470e-5), t, f.const(3.83197126e-4))
     odd = f.fma(f.const(-3.88396438e-3), t, f.const(2.42546219e-2))

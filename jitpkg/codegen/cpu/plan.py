@@ -61,7 +61,7 @@ class Plan:
         return self.extents.get(loop, loop.axis.extent)
 
 
-USUAL = 64
+USUAL = 512
 """What is expected of an extent that varies and is less in the example."""
 
 

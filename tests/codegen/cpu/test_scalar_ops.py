@@ -131,7 +131,28 @@ def test_function_on_random_bits(op: str) -> None:
     assert_near(by_kernel(op, given), exact, given)
 
 
-@pytest.mark.parametrize("op", ["exp", "tanh", "erf", "log", "maximum", "round"])
+@pytest.mark.parametrize("op", ["exp", "tanh", "erf", "log", "sinh", "cosh"])
+@pytest.mark.parametrize("bits", [256, 512])
+def test_function_at_all_scales(op: str, bits: int) -> None:
+    if host().bits < bits:
+        pytest.skip("the vectors of this machine are narrow")
+    positive = torch.arange(0, 0x7F800000, 6007, dtype=torch.int32).view(torch.float32)
+    ends = torch.arange(4096) * (33 / 1024)  # where one interval of a table begins, and others
+    near = [torch.nextafter(ends, torch.tensor(to)) for to in (-1.0, 1e9)]
+    positive = torch.cat([positive, ends, *near])
+    given = [torch.cat([positive, -positive])]
+    exact = ops.OPS[op].reference(given[0].double())
+    assert_near(by_kernel(op, given, on=Host(bits)), exact, given)
+
+
+@pytest.mark.parametrize("op", ["erf", "tanh"])
+def test_functions_of_large_numbers_are_one(op: str) -> None:
+    """What gelu multiplies by the difference from 1 may be large."""
+    x = torch.linspace(9.5, 200, 333)
+    assert torch.equal(by_kernel(op, [x]), torch.ones_like(x))
+
+
+@pytest.mark.parametrize("op", ["log", "add", "maximum", "round"])
 def test_narrower_vectors(op: str) -> None:
     if host().bits < 512:
         pytest.skip("the vectors of this machine are narrow")
