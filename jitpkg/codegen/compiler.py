@@ -18,7 +18,7 @@ from torch import fx
 from torch._ops import OpOverload
 
 from jitpkg import config, events
-from jitpkg.codegen.expected import AsExpected, is_sure
+from jitpkg.codegen.expected import as_expected, is_sure
 from jitpkg.codegen.fusion.groups import Item, Limits, Opaque, Scattered, fuse
 from jitpkg.codegen.fusion.kernel import Kernel
 from jitpkg.codegen.fusion.normal import Normal, Normaliser
@@ -371,11 +371,8 @@ class _Wrapper:
         if is_sure(call.node.target):
             return
         for buffer in filter(self._relied_on.__contains__, call.results.values()):
-            op, sizes, strides = str(call.node.target), tuple(buffer.sizes), tuple(buffer.strides)
-            check = AsExpected(op, buffer.dtype, sizes, strides)
-            self._nodes[buffer] = self._graph.create_node(
-                "call_function", check, (self._nodes[buffer],), name=f"{buffer.name}_as_expected"
-            )
+            check = as_expected(str(call.node.target), buffer)
+            self._nodes[buffer] = self._graph.call_function(check, (self._nodes[buffer],))
 
     def _take(self, call: fx.Node, results: Mapping[int, Buffer]) -> None:
         for k, buffer in results.items():

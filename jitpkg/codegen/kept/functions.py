@@ -1,7 +1,7 @@
 """Generated functions as text and the objects that they hold, and back.
 
 A generated function is its source, and default values for what it holds: ops, kernels, constants,
-and other generated functions.
+other generated functions, and closures that say in `made_by` what makes them of plain values.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from typing import Any
 import torch
 
 from jitpkg import listing
-from jitpkg.codegen.expected import AsExpected
 from jitpkg.codegen.kept.plain import NotPlain, Plain, read, written
 
 Function = Callable[..., Any]
@@ -62,13 +61,13 @@ class Apart:
             return ["original"]
         if isinstance(value, torch.Tensor):
             return self._tensor(value)
-        if isinstance(value, AsExpected):
-            dtype = str(value.dtype).removeprefix("torch.")
-            return ["as expected", value.op, dtype, list(value.sizes), list(value.strides)]
         if callable(value) and not isinstance(value, type) and value in self.kernels:
             return ["kernel", self.used.setdefault(value, len(self.used))]
         if isinstance(value, FunctionType) and value.__code__.co_filename.startswith("<jitpkg "):
             return self.function(value)
+        if isinstance(value, FunctionType) and "made_by" in vars(value):
+            maker, arguments = value.made_by  # type: ignore[attr-defined]
+            return ["made", written(maker), written(arguments)]
         return None
 
     def _tensor(self, value: torch.Tensor) -> Plain:
@@ -97,7 +96,7 @@ class Together:
             "original": lambda: self.original,
             "tensor": self._tensor,
             "function": self.function,
-            "as expected": _as_expected,
+            "made": lambda maker, arguments: read(maker, {})(*read(arguments, {})),
         }
         name = self.name + end
         namespace = {name: read(plain, others) for name, plain in held}
@@ -114,10 +113,6 @@ class Together:
             data = torch.frombuffer(bytearray(self.blobs[at]), dtype=made.dtype)
             made.copy_(data.reshape(size))
         return made
-
-
-def _as_expected(op: str, dtype: str, sizes: list[int], strides: list[int]) -> AsExpected:
-    return AsExpected(op, getattr(torch, dtype), tuple(sizes), tuple(strides))
 
 
 MOST_ELEMENTS = 4096
