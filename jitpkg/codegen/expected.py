@@ -26,7 +26,13 @@ def as_expected(of: str, buffer: Buffer) -> Callable[[torch.Tensor], torch.Tenso
 
     200 ns.
     """
-    dtype, sizes, strides = buffer.dtype, tuple(buffer.sizes), tuple(buffer.strides)
+    return as_laid_out(of, buffer.dtype, tuple(buffer.sizes), tuple(buffer.strides))
+
+
+def as_laid_out(
+    of: str, dtype: torch.dtype, sizes: tuple[int, ...], strides: tuple[int, ...]
+) -> Callable[[torch.Tensor], torch.Tensor]:
+    """The same, of plain values."""
     steps = _steps(sizes, strides)
 
     def checked(x: torch.Tensor) -> torch.Tensor:
@@ -39,6 +45,7 @@ def as_expected(of: str, buffer: Buffer) -> Callable[[torch.Tensor], torch.Tenso
             f" {sizes} with strides {strides} was known of it"
         )
 
+    checked.made_by = as_laid_out, (of, dtype, sizes, strides)  # type: ignore[attr-defined]
     return checked
 
 
