@@ -44,6 +44,8 @@ class Compiled:
     """How many ops of the forward graph draw from a random stream."""
     random_before: int = 0
     """How many the graph has: AOTAutograd drops those whose numbers nothing uses."""
+    looks_at_data: bool = False
+    """Whether eager code, going backward, refuses some values; what is traced does not."""
     halves: Halves = field(default_factory=Halves)
     writes_last: bool = True
     """Whether nothing is written to an input before everything else has been done."""
@@ -55,6 +57,7 @@ class Compiled:
         """Look at a graph of ATen ops on its way to be compiled."""
         self.is_aten = True
         self.random += random_ops(aten)
+        self.looks_at_data |= any(map(_has_checked_backward, aten.graph.nodes))
         metadata: Any = TracingContext.get().fw_metadata
         if metadata is not None:
             metadata.dynamic_outputs = False  # it would write an attribute on each result
@@ -122,6 +125,10 @@ def _functional(
         why = "a view that is returned, and that may have been taken while grad mode was off"
     if compiled.random < compiled.random_before:
         why = _NOT_DRAWN
+    elif compiled.random > compiled.random_before:
+        why = _ALSO_DRAWN
+    if compiled.looks_at_data:
+        why = "a complex decomposition: its gradient is defined for some values only"
     if why is not None:
         return as_it_is(backend, gm, why)
     metadata.bw_donated_idxs = []  # freed early, they would forbid backward(retain_graph=True)
@@ -175,7 +182,20 @@ def _makes_leaf(node: fx.Node) -> bool:
 
 
 _NO_LEVEL = -1
+_aten = torch.ops.aten
+_DECOMPOSITIONS = (_aten.linalg_eig, _aten._linalg_eigh, _aten._linalg_svd)
+
+
+def _has_checked_backward(node: fx.Node) -> bool:
+    """Whether the op's gradient exists only where the phase of complex vectors does not matter."""
+    packet = getattr(node.target, "overloadpacket", None)
+    if packet not in _DECOMPOSITIONS:
+        return False
+    return any(isinstance(t, torch.Tensor) and t.is_complex() for t in node.meta["val"])
+
+
 _NOT_DRAWN = "random numbers that nothing uses: they would not be drawn"
+_ALSO_DRAWN = "an op that draws no random numbers in eager code: dropout with p=1"
 
 
 def _writes_to_overlap(node: fx.Node) -> bool:

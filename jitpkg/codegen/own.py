@@ -39,7 +39,7 @@ def compile_graph_module(
     gm: fx.GraphModule, example_inputs: list[Any], options: Options
 ) -> Function:
     """Compile a graph of torch functions to kernels."""
-    maker, why = _maker()
+    maker, why = _maker(options)
     if maker is None:
         return as_it_is("jitpkg", gm, why)
     if any(dims != frozenset() for dims in gm.meta.get(VARIES) or ()):
@@ -105,11 +105,11 @@ def _of_symbols(
     return runtime(prepared, compiled.function)
 
 
-def _maker() -> tuple[Maker | None, str]:
+def _maker(options: Options) -> tuple[Maker | None, str]:
     if os.environ.get("JITPKG_DEBUG") == "interpret":
         return Interpreted(), ""
     why = native.start(object_code)
-    return (CpuKernels(), "") if why is None else (None, why)
+    return (CpuKernels(tunes=options.max_autotune), "") if why is None else (None, why)
 
 
 def _through_aot(gm: fx.GraphModule, inputs: list[Any], maker: Maker, options: Options) -> Function:

@@ -61,7 +61,7 @@ class Plan:
         return self.extents.get(loop, loop.axis.extent)
 
 
-USUAL = 64
+USUAL = 512
 """What is expected of an extent that varies and is less in the example."""
 
 
@@ -342,7 +342,9 @@ def _width(loop: Loop, extent: int, runs: float, plan: Plan, host: Host) -> int:
                 widest = max([widest, *(_lane_bytes(fold) for fold in folds)])
     one = host.bits // (8 * widest)
     elements = runs * extent * _inner(loop, plan)
-    if apart or (calls and work > 24):
+    if host.side_by_side is not None:
+        many = host.side_by_side
+    elif apart or (calls and work > 24):
         many = 1
     elif work > 24 and elements >= MOST and all(not isinstance(s, Loop) for s in loop.body):
         many = 8
