@@ -26,6 +26,7 @@ from jitpkg.codegen.declined import as_it_is
 from jitpkg.codegen.interpreted import Interpreted
 from jitpkg.codegen.kept.entry import keep, kept
 from jitpkg.codegen.kept.key import graph_key
+from jitpkg.codegen.kept.training import again
 from jitpkg.codegen.launch import CpuKernels
 from jitpkg.codegen.lowering.table import NotLowered
 from jitpkg.codegen.options import Options, WithOptions
@@ -57,14 +58,14 @@ def _of_one_size(gm: fx.GraphModule, inputs: list[Any], maker: Maker, options: O
     name = type(gm).__name__
     key = graph_key(gm, inputs, options) if isinstance(maker, CpuKernels) else None
     known = None if key is None else kept(key, name, gm)
-    if known is not None:
-        return known.functions[0]
+    if key is not None and known is not None and isinstance(maker, CpuKernels):
+        return known.functions[0] if known.rest is None else again(known, key, gm, maker, options)
     with events.timed(name, "preparing"):
         prepared = prepare(gm, inputs)
         if not isinstance(prepared, str):
             simplify(prepared)
     if isinstance(prepared, str):
-        return _through_aot(gm, inputs, maker, options)
+        return _through_aot(gm, inputs, maker, options, key)
     try:
         compiled = compile_graph(prepared.name, prepared.graph, maker, options)
     except NotLowered as error:
@@ -112,7 +113,9 @@ def _maker(options: Options) -> tuple[Maker | None, str]:
     return (CpuKernels(tunes=options.max_autotune), "") if why is None else (None, why)
 
 
-def _through_aot(gm: fx.GraphModule, inputs: list[Any], maker: Maker, options: Options) -> Function:
+def _through_aot(
+    gm: fx.GraphModule, inputs: list[Any], maker: Maker, options: Options, key: str | None
+) -> Function:
     from jitpkg.codegen.training import through_kernels  # it imports torch's compiler: a second
 
-    return through_kernels(gm, inputs, maker, options)
+    return through_kernels(gm, inputs, maker, options, key)
