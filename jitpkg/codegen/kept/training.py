@@ -68,6 +68,8 @@ class Compilation:
         half = self._compiled("backward", aten)
         if key is not None:
             self._keep(key, [half])
+        if isinstance(self._maker, CpuKernels):
+            self._maker.made.clear()
         return boxed(half[0])
 
     def keep(self, plan: Plan, *, random: bool) -> None:
