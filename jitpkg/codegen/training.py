@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 
@@ -21,6 +22,7 @@ from jitpkg.codegen.functional import Compiled, boxed, through_aot
 from jitpkg.codegen.lowering.table import NotLowered
 from jitpkg.codegen.options import Options
 from jitpkg.codegen.partial_backward import Run
+from jitpkg.codegen.torch_symbols import TorchSymbols, relied_on, varies
 from jitpkg.facts.tensor import TensorFacts, facts_of
 
 
@@ -39,7 +41,14 @@ def through_kernels(
             return boxed(function)
 
         def backward(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Run:
-            return compiled.halves.runs(gm, lambda part: boxed(_compiled(part, maker, options)))
+            def kernels(part: fx.GraphModule) -> Run:
+                before = relied_on(example_inputs)
+                function = _compiled(part, maker, options)
+                if part is not gm and relied_on(example_inputs) != before:
+                    raise NotLowered("a part of a backward graph holds for fewer sizes")
+                return boxed(function)
+
+            return compiled.halves.runs(gm, kernels)
 
         function: Callable[..., Any] = aot_module_simplified(
             gm,
@@ -60,7 +69,7 @@ def _partitioned(joint: fx.GraphModule, *given: Any, **named: Any) -> Any:
     Torch's imports all of Inductor: 0.3 s.
     """
     values = [node.meta.get("val") for node in joint.graph.find_nodes(op="placeholder")]
-    if not all(isinstance(value, torch.Tensor) for value in values):
+    if varies(joint.graph) or not all(isinstance(value, torch.Tensor) for value in values):
         return min_cut_rematerialization_partition(joint, *given, **named)
     before, functorch_config.cse = functorch_config.cse, False
     try:
@@ -84,6 +93,8 @@ def _of_outputs(graph: fx.Graph) -> set[fx.Node]:
 
 
 def _compiled(aten: fx.GraphModule, maker: Maker, options: Options) -> Callable[..., Any]:
+    if varies(aten.graph):
+        return _with_symbols(aten, maker, options)
     try:
         graph = _copied(_with_facts(aten))
         drop_idle_views(graph)
@@ -94,17 +105,28 @@ def _compiled(aten: fx.GraphModule, maker: Maker, options: Options) -> Callable[
         return forward
 
 
-def _with_facts(aten: fx.GraphModule) -> fx.Graph:
+def _with_symbols(aten: fx.GraphModule, maker: Maker, options: Options) -> Callable[..., Any]:
+    """Where it cannot be done with symbols, it raises: then each size is compiled for."""
+    graph = _copied(aten.graph)
+    symbols = TorchSymbols(graph)
+    graph = _with_facts(fx.GraphModule(aten, graph), symbols)
+    symbols.replace_nodes(graph)
+    compiled = compile_graph(type(aten).__name__, graph, maker, options)
+    return symbols.called(compiled.function)
+
+
+def _with_facts(aten: fx.GraphModule, symbols: TorchSymbols | None = None) -> fx.Graph:
     """The graph, with facts of its fake tensors."""
     for node in aten.graph.nodes:
         if node.op == "get_attr":
             value = attrgetter(node.target)(aten)
             node.meta["value"] = value
-            node.meta["facts"] = _facts(value)
+            node.meta["facts"] = _facts(value, symbols)
         elif "val" in node.meta:
             value = node.meta["val"]
             several = isinstance(value, tuple | list)
-            node.meta["facts"] = tuple(map(_facts, value)) if several else _facts(value)
+            every = [_facts(each, symbols) for each in (value if several else [value])]
+            node.meta["facts"] = tuple(every) if several else every[0]
         if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
             node.meta["random"] = True
     return aten.graph
@@ -116,10 +138,13 @@ def _copied(graph: fx.Graph) -> fx.Graph:
     return copy
 
 
-def _facts(value: object) -> TensorFacts | None:
+def _facts(value: object, symbols: TorchSymbols | None = None) -> TensorFacts | None:
     if not isinstance(value, torch.Tensor):
         return None
     facts = facts_of(value)
+    if symbols is not None:
+        size, stride = (tuple(map(symbols.length, each)) for each in (facts.size, facts.stride))
+        return replace(facts, size=size, stride=stride)
     lengths = pytree.tree_leaves((facts.size, facts.stride))
     if any(not isinstance(length, int) for length in lengths):
         raise NotLowered("sizes that vary")
