@@ -87,10 +87,13 @@ Switches take `1`, `true`, `yes`, `on` or `0`, `false`, `no`, `off`.
 
 ## What is kept on disk
 
-Kernels that were compiled to object code are kept for later processes of the same user, each under
-a hash of all that it was made from, so none is ever out of date. They are in the platform's cache
-directory (on Linux `~/.cache/jitpkg`); `JITPKG_CACHE_DIR` names another one, and
-`JITPKG_CACHE_DIR=off` keeps none. It is read when the first kernel is compiled.
+Kernels that were compiled to object code, and whole graphs with the functions that call them, are
+kept for later processes of the same user, each under a hash of all that it was made from, so none
+is ever out of date: a graph's has the functions and constants in it, the dtypes, sizes and strides
+of its inputs, the options, torch's global state, the versions of Python, torch, LLVM and jitpkg,
+and the processor. A graph of functions that are not torch's own is not kept. They are in the
+platform's cache directory (on Linux `~/.cache/jitpkg`); `JITPKG_CACHE_DIR` names another one, and
+`JITPKG_CACHE_DIR=off` keeps none. It is read when the first graph is compiled.
 
 ```
 python -m jitpkg cache           # where they are, how many, and what they take; --json for programs

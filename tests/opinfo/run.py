@@ -5,7 +5,7 @@
     make opinfo ARGS="--resume"                           what is not done yet, or was wrong
 
 Every sample of every op runs in every dtype, forward, and forward and backward, in groups that are
-one program each: twice by eager code, from the same random state, and once compiled. Results,
+one program each: twice by eager code, from the same random state, and twice compiled. Results,
 gradients and what is left of the arguments must be the same, within `torch.testing.assert_close`'s
 tolerances or as near to what float64 gives; samples that eager code does not repeat are left out.
 Each worker is a process. If one dies, or takes too long, the next one goes on behind the task that

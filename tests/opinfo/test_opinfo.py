@@ -54,6 +54,16 @@ def test_a_wrong_backend_is_seen_in_each_sample() -> None:
     assert [why.split(":")[0] for why in done.wrong] == ["sample 0", "sample 1", "sample 2"]
 
 
+def test_what_is_shared_between_calls_is_seen() -> None:
+    def sharing(gm: torch.fx.GraphModule, inputs: list[Any]) -> Any:
+        kept: dict[int, torch.Tensor] = {}
+        return lambda *args: tuple(kept.setdefault(k, t) for k, t in enumerate(gm(*args)))
+
+    done = checked(lambda x: torch.full_like(x, 2), backend=sharing)
+    assert len(done.wrong) == 3
+    assert all("second call" in why for why in done.wrong)
+
+
 def test_fewer_samples() -> None:
     assert [checked(torch.sin, most=most).compared for most in (1, 2, 3, 9)] == [1, 2, 3, 3]
 
