@@ -24,21 +24,31 @@ def is_sure(target: object) -> bool:
 def as_expected(of: str, buffer: Buffer) -> Callable[[torch.Tensor], torch.Tensor]:
     """A function that returns the tensor that it is given, if that lies in memory as expected.
 
-    200 ns.
+    It looks at the first one only: what is returned depends on nothing but facts of the arguments,
+    which are the same at each call. After that it takes 50 ns.
     """
-    dtype, sizes, strides = buffer.dtype, tuple(buffer.sizes), tuple(buffer.strides)
+    return as_laid_out(of, buffer.dtype, tuple(buffer.sizes), tuple(buffer.strides))
+
+
+def as_laid_out(
+    of: str, dtype: torch.dtype, sizes: tuple[int, ...], strides: tuple[int, ...]
+) -> Callable[[torch.Tensor], torch.Tensor]:
+    """The same, of plain values."""
     steps = _steps(sizes, strides)
+    right: list[bool] = []
 
     def checked(x: torch.Tensor) -> torch.Tensor:
-        if x.dtype is dtype and x.shape == sizes and x.stride() == strides:
+        if right:
             return x
-        if x.dtype is dtype and x.shape == sizes and _steps(sizes, x.stride()) == steps:
-            return x
-        raise InternalError(
-            f"{of} returns {x.dtype} {tuple(x.shape)} with strides {x.stride()}, where {dtype}"
-            f" {sizes} with strides {strides} was known of it"
-        )
+        if x.dtype is not dtype or x.shape != sizes or _steps(sizes, x.stride()) != steps:
+            raise InternalError(
+                f"{of} returns {x.dtype} {tuple(x.shape)} with strides {x.stride()}, where {dtype}"
+                f" {sizes} with strides {strides} was known of it"
+            )
+        right.append(True)
+        return x
 
+    checked.made_by = as_laid_out, (of, dtype, sizes, strides)  # type: ignore[attr-defined]
     return checked
 
 

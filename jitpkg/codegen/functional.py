@@ -25,10 +25,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from jitpkg import listing
 from jitpkg.codegen.declined import as_it_is
-from jitpkg.codegen.direct import direct
-from jitpkg.codegen.partial_backward import Halves, Run
+from jitpkg.codegen.direct import direct, plan_of
+from jitpkg.codegen.partial_backward import Halves
 from jitpkg.codegen.varying import Varying
-from jitpkg.errors import BackendError
+from jitpkg.errors import BackendError, JitpkgWarning
 from jitpkg.facts import fake
 from jitpkg.facts.thread_state import snapshot
 from jitpkg.marks import VARIES, WARNS
@@ -53,6 +53,9 @@ class Compiled:
     is_aten: bool = False
     """Whether AOTAutograd has done its part: what is raised behind it is the backend's own."""
 
+    keep: Callable[..., None] | None = None
+    """Keeps on disk how the halves of a simple graph belong together, and the halves."""
+
     def note(self, aten: fx.GraphModule) -> None:
         """Look at a graph of ATen ops on its way to be compiled."""
         self.is_aten = True
@@ -61,18 +64,6 @@ class Compiled:
         metadata: Any = TracingContext.get().fw_metadata
         if metadata is not None:
             metadata.dynamic_outputs = False  # it would write an attribute on each result
-
-
-def boxed(function: Function) -> Run:
-    """A function that takes its arguments out of a list, so that they can be freed."""
-
-    def run(arguments: list[Any]) -> Any:
-        given = tuple(arguments)
-        arguments.clear()
-        return function(*given)
-
-    run._boxed_call = True  # type: ignore[attr-defined]
-    return run
 
 
 Compile = Callable[[fx.GraphModule, list[torch.Tensor], Compiled], Function]
@@ -134,7 +125,11 @@ def _functional(
     metadata.bw_donated_idxs = []  # freed early, they would forbid backward(retain_graph=True)
     metadata.dynamic_saved_tensors_idxs = {}  # the same attribute, on what is saved
     function = compiled.halves.watched(function, metadata)
-    function = direct(gm, inputs, compiled.halves, metadata, function) or function
+    plan = plan_of(gm, inputs, compiled.halves, metadata)
+    if plan is not None:
+        function = direct(plan, compiled.halves, function)
+        if compiled.keep is not None and not changes_state(gm):
+            compiled.keep(plan, random=compiled.random > 0)
     guarded = _Guarded(backend, gm, function, compiled, Conditions.of(metadata, inputs)).function()
     for file in listing.texts_of_fx() - before:
         listing.drop_with(guarded, file)
@@ -276,6 +271,7 @@ def _unnoticed() -> Iterator[None]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            warnings.simplefilter("default", JitpkgWarning)
             yield
     finally:
         _LOG.disabled = quiet
@@ -404,6 +400,11 @@ class _Guarded:
             return gm.forward(*inputs)
 
         return run
+
+
+def changes_state(gm: fx.GraphModule) -> bool:
+    """Whether a graph changes thread-local state."""
+    return any(getattr(node.target, "__name__", "") in _STATE_SETTERS for node in gm.graph.nodes)
 
 
 _STATE_SETTERS = frozenset(

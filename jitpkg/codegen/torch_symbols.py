@@ -77,23 +77,6 @@ _COMPARED: Mapping[Comparison, Callable[[Any, Any], Any]] = MappingProxyType(
 )
 
 
-def varies(graph: fx.Graph) -> bool:
-    """Whether something in a graph of AOTAutograd's is a symbolic integer."""
-    return any(_symints(node.meta.get("val")) for node in graph.nodes)
-
-
-def _symints(value: Any) -> list[torch.SymInt]:
-    match value:
-        case torch.SymInt():
-            return [value]
-        case torch.Tensor():
-            return [n for n in (*value.shape, *value.stride()) if isinstance(n, torch.SymInt)]
-        case tuple() | list():
-            return [each for item in value for each in _symints(item)]
-        case _:
-            return []
-
-
 class TorchSymbols:
     """The symbols of one graph."""
 
@@ -165,10 +148,3 @@ class TorchSymbols:
             return function
         more = tuple(self.more)
         return lambda *given: function(*given, *[given[k].shape[dim] for k, dim in more])
-
-
-def relied_on(values: Sequence[Any]) -> int:
-    """How many things torch has relied on about these, so far."""
-    for value in _symints(list(values)):
-        return len(value.node.shape_env.guards)
-    return 0

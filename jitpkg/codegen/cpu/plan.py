@@ -342,7 +342,9 @@ def _width(loop: Loop, extent: int, runs: float, plan: Plan, host: Host) -> int:
                 widest = max([widest, *(_lane_bytes(fold) for fold in folds)])
     one = host.bits // (8 * widest)
     elements = runs * extent * _inner(loop, plan)
-    if apart or (calls and work > 24):
+    if host.side_by_side is not None:
+        many = host.side_by_side
+    elif apart or (calls and work > 24):
         many = 1
     elif work <= 8 or elements >= MANY:
         many = 4
