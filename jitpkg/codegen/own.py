@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from torch import fx
@@ -43,6 +43,7 @@ def compile_graph_module(
     """Compile a graph of torch functions to kernels."""
     maker, why = _maker(options)
     if maker is None:
+        _say(why)
         return as_it_is("jitpkg", gm, why)
     if any(dims != frozenset() for dims in gm.meta.get(VARIES) or ()):
         if isinstance(GradModes.of(gm, example_inputs), str):
@@ -114,6 +115,12 @@ def _maker(options: Options) -> tuple[Maker | None, str]:
         return Interpreted(), ""
     why = native.start(object_code)
     return (CpuKernels(tunes=options.max_autotune), "") if why is None else (None, why)
+
+
+@cache
+def _say(why: str) -> None:
+    """Once for each reason."""
+    warn(f'Graphs run op by op, as with backend="eager": {why}.')
 
 
 def _through_aot(
