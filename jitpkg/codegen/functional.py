@@ -118,6 +118,8 @@ def _functional(
         why = _NOT_DRAWN
     elif compiled.random > compiled.random_before:
         why = _ALSO_DRAWN
+    if _gives_no_gradient(compiled.halves.backward_graph):
+        why = "results that require grad, of which no input gets one: they would not require it"
     if compiled.looks_at_data:
         why = "a complex decomposition: its gradient is defined for some values only"
     if why is not None:
@@ -187,6 +189,13 @@ def _has_checked_backward(node: fx.Node) -> bool:
     if packet not in _DECOMPOSITIONS:
         return False
     return any(isinstance(t, torch.Tensor) and t.is_complex() for t in node.meta["val"])
+
+
+def _gives_no_gradient(backward: fx.Graph | None) -> bool:
+    if backward is None:
+        return False
+    (output,) = backward.find_nodes(op="output")
+    return not output.all_input_nodes
 
 
 _NOT_DRAWN = "random numbers that nothing uses: they would not be drawn"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from torch import fx
@@ -16,6 +16,7 @@ from torch import fx
 from jitpkg import config, events, native
 from jitpkg.codegen.aten.by_size import BySize
 from jitpkg.codegen.aten.by_symbols import BySymbols
+from jitpkg.codegen.aten.grad_modes import GradModes
 from jitpkg.codegen.aten.prepare import prepare
 from jitpkg.codegen.aten.runtime import op_by_op, runtime
 from jitpkg.codegen.aten.simplify import simplify
@@ -42,8 +43,11 @@ def compile_graph_module(
     """Compile a graph of torch functions to kernels."""
     maker, why = _maker(options)
     if maker is None:
+        _say(why)
         return as_it_is("jitpkg", gm, why)
     if any(dims != frozenset() for dims in gm.meta.get(VARIES) or ()):
+        if isinstance(GradModes.of(gm, example_inputs), str):
+            return _through_aot(gm, example_inputs, maker, options, None)
         by_size = BySize(gm, partial(_of_one_size, maker=maker, options=options))
         compile_ = partial(_of_symbols, maker=maker, options=options)
         return BySymbols(gm, gm.meta[VARIES], compile_, by_size).compiled(example_inputs)
@@ -79,8 +83,10 @@ def _of_one_size(gm: fx.GraphModule, inputs: list[Any], maker: Maker, options: O
         )
         return op_by_op(prepared)
     function = runtime(prepared, compiled.function)
-    if key is not None and isinstance(maker, CpuKernels) and not compiled.report.left:
-        keep(key, name, gm, [function], maker.made, [compiled.report.event])
+    if isinstance(maker, CpuKernels):
+        if key is not None and not compiled.report.left:
+            keep(key, name, gm, [function], maker.made, [compiled.report.event])
+        maker.made.clear()
     return function
 
 
@@ -103,6 +109,8 @@ def _of_symbols(
         if config.current().raises:
             raise
         return None
+    if isinstance(maker, CpuKernels):
+        maker.made.clear()
     return runtime(prepared, compiled.function)
 
 
@@ -111,6 +119,12 @@ def _maker(options: Options) -> tuple[Maker | None, str]:
         return Interpreted(), ""
     why = native.start(object_code)
     return (CpuKernels(tunes=options.max_autotune), "") if why is None else (None, why)
+
+
+@cache
+def _say(why: str) -> None:
+    """Once for each reason."""
+    warn(f'Graphs run op by op, as with backend="eager": {why}.')
 
 
 def _through_aot(

@@ -258,6 +258,15 @@ def test_dropout_of_everything_draws_nothing(declined: list[str]) -> None:
     assert len(declined) == 1
 
 
+def test_a_gradient_of_nothing() -> None:
+    """Eager code's result requires grad all the same, and going backward from it does nothing."""
+    x = torch.randn(4, requires_grad=True)
+    found = aot(lambda x: torch.linalg.vector_norm(x, 0))(x)
+    found.backward()
+    assert found.requires_grad
+    assert x.grad is None
+
+
 @pytest.mark.parametrize("decomposition", [torch.linalg.eig, torch.linalg.eigh, torch.linalg.svd])
 def test_gradients_that_are_not_defined(decomposition: Any) -> None:
     """That of complex eigenvectors, by themselves: the gradient looks at values, and raises."""

@@ -77,7 +77,7 @@ class _WithoutSoftmax(Interpreted):
 @pytest.fixture
 def maker(monkeypatch: pytest.MonkeyPatch) -> _WithoutSoftmax:
     made = _WithoutSoftmax()
-    monkeypatch.setattr(own, "_maker", lambda: (made, ""))
+    monkeypatch.setattr(own, "_maker", lambda *_: (made, ""))
     return made
 
 
@@ -104,6 +104,18 @@ def test_a_kernel_that_fails_raises_when_strict(maker: _WithoutSoftmax) -> None:
     with jitpkg.config.patch(strict=True), pytest.raises(jitpkg.errors.BackendError) as raised:
         jitpkg.compile(with_two_kernels, backend="jitpkg")(*inputs())
     assert "too many registers" in str(raised.value)
+
+
+def test_without_native_code_a_warning_says_why_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    why = "a library that is not installed (pip install it)"
+    monkeypatch.setattr(own, "_maker", lambda *_: (None, why))
+    explain = jitpkg.explain(block, backend="jitpkg")
+    with pytest.warns(JitpkgWarning) as warned:
+        explained, _ = explain(*inputs()), jitpkg.explain(block, backend="jitpkg")(*inputs())
+    assert [str(w.message) for w in warned] == [
+        f'Graphs run op by op, as with backend="eager": {why}.'
+    ]
+    assert f"None: {why}" in str(explained)
 
 
 class _Terminal(io.StringIO):

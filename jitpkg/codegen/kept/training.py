@@ -11,12 +11,13 @@ from torch import fx
 
 from jitpkg.codegen.compiler import Maker, Report
 from jitpkg.codegen.differentiated import Layout, Plan, Run, boxed, differentiated
-from jitpkg.codegen.halves import Function, compiled_half, with_facts
+from jitpkg.codegen.halves import Function, compiled_half, relied_on, with_facts
 from jitpkg.codegen.kept.entry import Kept, keep, kept
 from jitpkg.codegen.kept.graphs import graph_of, graph_text
 from jitpkg.codegen.kept.key import derived
 from jitpkg.codegen.kept.plain import NotPlain, Plain, read, written
 from jitpkg.codegen.launch import CpuKernels
+from jitpkg.codegen.lowering.table import NotLowered
 from jitpkg.codegen.options import Options
 from jitpkg.codegen.partial_backward import Halves
 
@@ -65,9 +66,14 @@ class Compilation:
         found = None if key is None else kept(key, self._name, self._gm)
         if found is not None:
             return boxed(found.functions[0])
+        before = relied_on(aten)
         half = self._compiled("backward", aten)
+        if relied_on(aten) != before:
+            raise NotLowered("a part of a backward graph holds for fewer sizes")
         if key is not None:
             self._keep(key, [half])
+        if isinstance(self._maker, CpuKernels):
+            self._maker.made.clear()
         return boxed(half[0])
 
     def keep(self, plan: Plan, *, random: bool) -> None:
