@@ -1,6 +1,6 @@
 # The commands of this project. Each sets up what it needs, in a virtual environment of its own:
 #
-#   make demo    train a small classifier, eagerly and compiled, and compare the two
+#   make demo    train small classifiers, eagerly and compiled, compare them, and time calls
 #   make test    run the tests                          make test ARGS="-k guards"
 #   make fuzz    compare compiled and eager functions for many random arguments: EXAMPLES=200 each
 #   make check   format, lint, types, layers, house rules
@@ -27,6 +27,7 @@ PIP_INSTALL := -m pip install -qq --disable-pip-version-check --constraint const
 
 demo: setup
 	$(VENV_PYTHON) examples/digits.py $(ARGS)
+	$(VENV_PYTHON) examples/speed.py $(ARGS)
 
 test: setup
 	$(VENV_PYTHON) -m pytest -q --numprocesses=$(WORKERS) $(ARGS)

@@ -1,17 +1,21 @@
 """Train a small vision transformer and a small CNN on handwritten digits, eager and compiled.
 
 Both copies of a model start from the same seed and take turns, step by step, on the same batches.
-Compiled code is the same program: every loss and every accuracy must agree bit for bit, and the
-script exits with 1 if one does not.
+Compiled code is the same program. With the backend `eager`, which runs graphs op by op, every loss
+and every accuracy must agree bit for bit. Kernels round elsewhere, and training magnifies that:
+with them each loss of the first epoch must agree to a thousandth, and the last accuracies to a
+hundredth. The script exits with 1 if they do not.
 
-    python examples/digits.py            half a minute
-    python examples/digits.py --quick    a few seconds, for a test
+    python examples/digits.py                    half a minute
+    python examples/digits.py --backend eager
+    python examples/digits.py --quick            a few seconds, for a test
 """
 
 from __future__ import annotations
 
 import argparse
 import copy
+import math
 import statistics
 import sys
 import time
@@ -196,6 +200,7 @@ def compare(
     make: Callable[[], nn.Module],
     optimizer: Callable[..., torch.optim.Optimizer],
     epochs: int,
+    backend: str,
     train: Data,
     test: Data,
 ) -> bool:
@@ -203,7 +208,7 @@ def compare(
     torch.manual_seed(0)
     model = make()
     twin = copy.deepcopy(model)
-    forward = jitpkg.compile(loss_and_logits)
+    forward = jitpkg.compile(loss_and_logits, backend=backend)
     eager = Contestant(model, loss_and_logits, optimizer(model.parameters()))
     compiled = Contestant(twin, forward, optimizer(twin.parameters()))
 
@@ -211,7 +216,7 @@ def compare(
     print(f"\n{name}: {parameters:,} parameters, {epochs} epochs, batches of {BATCH}\n")
     print("         training loss           test loss               test accuracy")
     print("epoch    eager      compiled     eager      compiled     eager    compiled")
-    agree = True
+    agree = near = True
     made = jitpkg.Explanation()
     with jitpkg.events.STREAM.listening(made.note):
         for epoch in range(1, epochs + 1):
@@ -221,6 +226,8 @@ def compare(
                 for contestant in turns:
                     contestant.step(seed, batch)
             agree = agree and eager.losses == compiled.losses
+            if epoch == 1:
+                near = all(map(about(1e-3), eager.losses, compiled.losses))
             mean_1, mean_2 = (statistics.fmean(c.losses[first:]) for c in (eager, compiled))
             loss_1, right_1 = evaluate(eager.forward, eager.model, test.images, test.labels)
             loss_2, right_2 = evaluate(compiled.forward, compiled.model, test.images, test.labels)
@@ -230,8 +237,13 @@ def compare(
                 f"    {right_1:6.2%}   {right_2:6.2%}"
             )
     agree = agree and same_state(eager.model, compiled.model)
-    verdict = "agree bit for bit" if agree else "DIFFER"
-    print(f"\nLosses, accuracies, parameters and buffers {verdict}.")
+    near = near and abs(right_1 - right_2) <= 0.01
+    if agree:
+        print("\nLosses, accuracies, parameters and buffers agree bit for bit.")
+    elif near and backend != "eager":
+        print("\nLosses and accuracies agree, up to rounding.")
+    else:
+        print("\nLosses, accuracies, parameters or buffers DIFFER.")
     print(
         f"Compiled: {made.graph_count} graphs with {made.op_count} ops,"
         f" {made.graph_break_count} breaks, {len(made.out_guards)} guards"
@@ -239,7 +251,11 @@ def compare(
     for graph_break in made.break_reasons:
         print(f"  {graph_break.title()} ({graph_break.where})")
     print_times(eager.seconds, compiled.seconds)
-    return agree
+    return agree or (near and backend != "eager")
+
+
+def about(relative: float) -> Callable[[float, float], bool]:
+    return partial(math.isclose, rel_tol=relative)
 
 
 def same_state(model: nn.Module, other: nn.Module) -> bool:
@@ -271,7 +287,9 @@ def warm_up() -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Train on digits, eager and compiled.")
     parser.add_argument("--quick", action="store_true", help="fewer images, one epoch")
-    quick = parser.parse_args().quick
+    parser.add_argument("--backend", default=jitpkg.config.backend, help="of the compiled copies")
+    arguments = parser.parse_args()
+    quick, backend = arguments.quick, arguments.backend
     began = time.perf_counter()
     torch.set_num_threads(1)  # for tensors this small more threads mostly wait for one another
     train, test = load()
@@ -279,14 +297,15 @@ def main() -> int:
         train = train[: 6 * BATCH]
     print(
         f"{len(train)} digits to train with, {len(test)} to test with;"
-        f" torch {torch.__version__}, {torch.get_num_threads()} thread"
+        f" torch {torch.__version__}, {torch.get_num_threads()} thread; backend {backend!r}"
     )
     warm_up()
     adamw = partial(torch.optim.AdamW, lr=1e-3)
     sgd = partial(torch.optim.SGD, lr=0.05, momentum=0.9)
+    rest = backend, train, test
     agree = [
-        compare("Vision transformer", VisionTransformer, adamw, 1 if quick else 15, train, test),
-        compare("Convolutional network", ConvolutionalNetwork, sgd, 1 if quick else 8, train, test),
+        compare("Vision transformer", VisionTransformer, adamw, 1 if quick else 15, *rest),
+        compare("Convolutional network", ConvolutionalNetwork, sgd, 1 if quick else 8, *rest),
     ]
     print(f"\n{time.perf_counter() - began:.0f} s in all")
     return 0 if all(agree) else 1

@@ -17,12 +17,12 @@ def heading(title):
 
 
 def agree(function, compiled, *args):
-    """Both give the same, bit for bit; returns it."""
+    """Both give the same, up to rounding; returns it."""
     torch.manual_seed(1)
     expected = function(*args)
     torch.manual_seed(1)
     result = compiled(*args)
-    torch.testing.assert_close(result, expected, rtol=0, atol=0)
+    torch.testing.assert_close(result, expected)
     return result
 
 

@@ -20,7 +20,7 @@ from jitpkg.errors import InvalidArgument
 class Options:
     """Every setting, with its default."""
 
-    backend: str = "eager"
+    backend: str = "jitpkg"
     """What compiles the graphs of functions that are compiled without `backend=`."""
 
     disable: bool = False

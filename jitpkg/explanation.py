@@ -107,7 +107,7 @@ class Explanation:
             text = f"and {counted(len(self.calls), 'call')} of ATen: {names}"
             yield from textwrap.wrap(text, WIDTH - 2, subsequent_indent=" " * 4)
         for why in dict.fromkeys(self.declined):
-            yield from textwrap.wrap(f"None, because of {why}", WIDTH - 2, subsequent_indent="  ")
+            yield from textwrap.wrap(f"None: {why}", WIDTH - 2, subsequent_indent="  ")
 
     def _break_lines(self) -> Iterator[str]:
         for k, graph_break in enumerate(self.break_reasons):

@@ -8,6 +8,9 @@ import tempfile
 
 os.environ.setdefault("JITPKG_STRICT", "1")
 
+# Most tests are of tracing, and compare bit for bit; those of kernels say so.
+os.environ.setdefault("JITPKG_BACKEND", "eager")
+
 if "JITPKG_CACHE_DIR" not in os.environ:
     os.environ["JITPKG_CACHE_DIR"] = tempfile.mkdtemp(prefix="jitpkg-tests-")
     atexit.register(shutil.rmtree, os.environ["JITPKG_CACHE_DIR"], ignore_errors=True)

@@ -47,7 +47,8 @@ def test_programs_print_what_is_shown(tmp_path: Path) -> None:
     run = subprocess.run(
         [sys.executable, "example.py"],
         cwd=tmp_path,
-        env=environment | {"PYTHONPATH": paths, "JITPKG_STRICT": "1"},
+        env=environment
+        | {"PYTHONPATH": paths, "JITPKG_STRICT": "1", "JITPKG_CACHE_DIR": str(tmp_path / "cache")},
         capture_output=True,
         text=True,
         check=False,

@@ -47,7 +47,7 @@ def _artefacts() -> dict[str, str]:
         "original": _disassembled(original),
         "dialect": _dialect(original),
     }
-    jitpkg.jit(function)
+    jitpkg.jit(function, backend="eager")
     found["hooked"] = _hook(function.__code__)
 
     with _steps() as steps, _heard() as first:

@@ -46,6 +46,7 @@ LAYERS: tuple[tuple[Room, ...], ...] = (
     ),
     (Room("comparison", ("copies to start from, facts", "that can be seen, differences")),),
     (
+        Room("collector", ("it rests",)),
         Room("config", ("settings",)),
         Room("events", ("one stream",)),
         Room("listing", ("generated source",)),
@@ -57,7 +58,7 @@ LAYERS: tuple[tuple[Room, ...], ...] = (
 )
 """From the top down: each room may import what lies below it."""
 
-LEAVES = {"config", "events", "listing", "living", "marks", "messages", "errors"}
+LEAVES = {"collector", "config", "events", "listing", "living", "marks", "messages", "errors"}
 """Everybody imports these; no arrows are drawn to them."""
 
 BOX, GAP, WIDTH = 76, 40, 940

@@ -23,13 +23,14 @@ def page() -> str:
 
 def _printed(programs: list[str]) -> list[str]:
     """What programs that build on each other print, one by one."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("JITPKG_")}
     with tempfile.TemporaryDirectory() as folder:
         program = f"print({MARK!r})\n".join(programs)
         Path(folder, "example.py").write_text(program, encoding="utf-8")
         run = subprocess.run(
             [sys.executable, "example.py"],
             cwd=folder,
-            env=os.environ | {"PYTHONPATH": str(ROOT)},
+            env=environment | {"PYTHONPATH": str(ROOT), "JITPKG_CACHE_DIR": f"{folder}/cache"},
             capture_output=True,
             text=True,
             check=True,

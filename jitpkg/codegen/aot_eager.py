@@ -13,7 +13,8 @@ from torch import fx
 from torch._functorch.aot_autograd import aot_module_simplified
 from torch._functorch.partitioners import default_partition
 
-from jitpkg.codegen.functional import Compiled, boxed, through_aot
+from jitpkg.codegen.differentiated import boxed
+from jitpkg.codegen.functional import Compiled, through_aot
 
 
 def aot_eager(gm: fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:

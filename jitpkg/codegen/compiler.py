@@ -8,7 +8,7 @@ wrap      a line for each kernel and each call, as readable Python
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from operator import getitem
@@ -18,6 +18,7 @@ from torch import fx
 from torch._ops import OpOverload
 
 from jitpkg import config, events
+from jitpkg.codegen.expected import as_expected, is_sure
 from jitpkg.codegen.fusion.groups import Item, Limits, Opaque, Scattered, fuse
 from jitpkg.codegen.fusion.kernel import Kernel
 from jitpkg.codegen.fusion.normal import Normal, Normaliser
@@ -120,7 +121,7 @@ def _compiled(
         lowered = _Lowered(graph, Builder(rounds=options.precision == "eager"), left)
     with events.timed(name, "fusion"):
         steps = fuse(lowered.items, lowered.kept, lowered.builder, limits)
-    wrapper = _Wrapper(lowered, maker)
+    wrapper = _Wrapper(lowered, maker, steps)
     with events.timed(name, "kernels"), Progress(name, len(steps)) as progress:
         for step in steps:
             wrapper.add(step)
@@ -286,9 +287,12 @@ class _Lowered:
 class _Wrapper:
     """Writes the graph of what is called."""
 
-    def __init__(self, lowered: _Lowered, maker: Maker) -> None:
+    def __init__(self, lowered: _Lowered, maker: Maker, steps: Sequence[Kernel | Opaque]) -> None:
         self._lowered = lowered
         self._maker = maker
+        self._relied_on = {b for step in steps if isinstance(step, Kernel) for b in step.inputs}
+        """What kernels read here, or in the graph that gets it: the backward one."""
+        self._relied_on.update(lowered.kept)
         self._normaliser = Normaliser(lowered.builder)
         self._made: dict[object, Made] = {}
         self.kernels: list[Kernel] = []
@@ -364,6 +368,11 @@ class _Wrapper:
             self._nodes[call.results[None]] = made
         else:
             self._take(made, {k: b for k, b in call.results.items() if k is not None})
+        if is_sure(call.node.target):
+            return
+        for buffer in filter(self._relied_on.__contains__, call.results.values()):
+            check = as_expected(str(call.node.target), buffer)
+            self._nodes[buffer] = self._graph.call_function(check, (self._nodes[buffer],))
 
     def _take(self, call: fx.Node, results: Mapping[int, Buffer]) -> None:
         for k, buffer in results.items():

@@ -25,10 +25,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from jitpkg import listing
 from jitpkg.codegen.declined import as_it_is
-from jitpkg.codegen.direct import direct
-from jitpkg.codegen.partial_backward import Halves, Run
+from jitpkg.codegen.direct import direct, plan_of
+from jitpkg.codegen.partial_backward import Halves
 from jitpkg.codegen.varying import Varying
-from jitpkg.errors import BackendError
+from jitpkg.errors import BackendError, JitpkgWarning
 from jitpkg.facts import fake
 from jitpkg.facts.thread_state import snapshot
 from jitpkg.marks import VARIES, WARNS
@@ -44,6 +44,8 @@ class Compiled:
     """How many ops of the forward graph draw from a random stream."""
     random_before: int = 0
     """How many the graph has: AOTAutograd drops those whose numbers nothing uses."""
+    looks_at_data: bool = False
+    """Whether eager code, going backward, refuses some values; what is traced does not."""
     halves: Halves = field(default_factory=Halves)
     writes_last: bool = True
     """Whether nothing is written to an input before everything else has been done."""
@@ -51,25 +53,17 @@ class Compiled:
     is_aten: bool = False
     """Whether AOTAutograd has done its part: what is raised behind it is the backend's own."""
 
+    keep: Callable[..., None] | None = None
+    """Keeps on disk how the halves of a simple graph belong together, and the halves."""
+
     def note(self, aten: fx.GraphModule) -> None:
         """Look at a graph of ATen ops on its way to be compiled."""
         self.is_aten = True
         self.random += random_ops(aten)
+        self.looks_at_data |= any(map(_has_checked_backward, aten.graph.nodes))
         metadata: Any = TracingContext.get().fw_metadata
         if metadata is not None:
             metadata.dynamic_outputs = False  # it would write an attribute on each result
-
-
-def boxed(function: Function) -> Run:
-    """A function that takes its arguments out of a list, so that they can be freed."""
-
-    def run(arguments: list[Any]) -> Any:
-        given = tuple(arguments)
-        arguments.clear()
-        return function(*given)
-
-    run._boxed_call = True  # type: ignore[attr-defined]
-    return run
 
 
 Compile = Callable[[fx.GraphModule, list[torch.Tensor], Compiled], Function]
@@ -122,12 +116,22 @@ def _functional(
         why = "a view that is returned, and that may have been taken while grad mode was off"
     if compiled.random < compiled.random_before:
         why = _NOT_DRAWN
+    elif compiled.random > compiled.random_before:
+        why = _ALSO_DRAWN
+    if _gives_no_gradient(compiled.halves.backward_graph):
+        why = "results that require grad, of which no input gets one: they would not require it"
+    if compiled.looks_at_data:
+        why = "a complex decomposition: its gradient is defined for some values only"
     if why is not None:
         return as_it_is(backend, gm, why)
     metadata.bw_donated_idxs = []  # freed early, they would forbid backward(retain_graph=True)
     metadata.dynamic_saved_tensors_idxs = {}  # the same attribute, on what is saved
     function = compiled.halves.watched(function, metadata)
-    function = direct(gm, inputs, compiled.halves, metadata, function) or function
+    plan = plan_of(gm, inputs, compiled.halves, metadata)
+    if plan is not None:
+        function = direct(plan, compiled.halves, function)
+        if compiled.keep is not None and not changes_state(gm):
+            compiled.keep(plan, random=compiled.random > 0)
     guarded = _Guarded(backend, gm, function, compiled, Conditions.of(metadata, inputs)).function()
     for file in listing.texts_of_fx() - before:
         listing.drop_with(guarded, file)
@@ -175,7 +179,27 @@ def _makes_leaf(node: fx.Node) -> bool:
 
 
 _NO_LEVEL = -1
+_aten = torch.ops.aten
+_DECOMPOSITIONS = (_aten.linalg_eig, _aten._linalg_eigh, _aten._linalg_svd)
+
+
+def _has_checked_backward(node: fx.Node) -> bool:
+    """Whether the op's gradient exists only where the phase of complex vectors does not matter."""
+    packet = getattr(node.target, "overloadpacket", None)
+    if packet not in _DECOMPOSITIONS:
+        return False
+    return any(isinstance(t, torch.Tensor) and t.is_complex() for t in node.meta["val"])
+
+
+def _gives_no_gradient(backward: fx.Graph | None) -> bool:
+    if backward is None:
+        return False
+    (output,) = backward.find_nodes(op="output")
+    return not output.all_input_nodes
+
+
 _NOT_DRAWN = "random numbers that nothing uses: they would not be drawn"
+_ALSO_DRAWN = "an op that draws no random numbers in eager code: dropout with p=1"
 
 
 def _writes_to_overlap(node: fx.Node) -> bool:
@@ -256,6 +280,7 @@ def _unnoticed() -> Iterator[None]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            warnings.simplefilter("default", JitpkgWarning)
             yield
     finally:
         _LOG.disabled = quiet
@@ -384,6 +409,11 @@ class _Guarded:
             return gm.forward(*inputs)
 
         return run
+
+
+def changes_state(gm: fx.GraphModule) -> bool:
+    """Whether a graph changes thread-local state."""
+    return any(getattr(node.target, "__name__", "") in _STATE_SETTERS for node in gm.graph.nodes)
 
 
 _STATE_SETTERS = frozenset(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -11,9 +12,11 @@ from torch import fx
 
 from jitpkg import config, events, native
 from jitpkg.codegen.cache.objects import object_code
+from jitpkg.codegen.cpu import tuning
 from jitpkg.codegen.cpu.host import Host, host_of
 from jitpkg.codegen.cpu.printer import printed
 from jitpkg.codegen.cpu.products import onednn_is_faster, use_onednn
+from jitpkg.codegen.fusion.kernel import Schedule
 from jitpkg.codegen.fusion.loops import schedule
 from jitpkg.codegen.fusion.normal import Normal
 from jitpkg.codegen.ir.builder import Builder
@@ -29,9 +32,12 @@ LONG = 1 << 20
 class CpuKernels:
     """Makes kernels for this processor."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, tunes: bool = False) -> None:
+        self.tunes = tunes
+        """Whether several ways are tried for each kernel."""
         self.host: Host = host_of(native.host_features(), native.has("torch_parallel_for"))
         self.made: dict[Callable[..., Any], MadeKernel] = {}
+        """Kernels that can be kept on disk, until somebody has done so, or will not."""
         pool = native.pool()
         if pool is not None:
             pool.limit_to(config.current().pool_megabytes << 20)
@@ -43,31 +49,67 @@ class CpuKernels:
 
     def make(self, normal: Normal, builder: Builder, given: int) -> Made:
         began = time.perf_counter()
-        kernel = normal.kernel
-        fresh = normal.outputs[given:]
-        first = [n for buffer in fresh for n in (*buffer.sizes, *buffer.strides) if varies(n)]
-        llvm, numbers = printed(schedule(kernel, builder), self.host, given=first)
-        names = {number: f"i{k}" for k, number in enumerate(numbers)}
-
-        def extents(lengths: Sequence[int]) -> tuple[native.Extent, ...]:
-            return tuple(names[length] if varies(length) else length for length in lengths)
-
-        signature = native.Signature(
-            inputs=len(kernel.inputs) + given,
-            integers=len(numbers),
-            outputs=tuple(
-                native.Output(buffer.dtype, extents(buffer.sizes), extents(buffer.strides))
-                for buffer in fresh
-            ),
-            releases_gil=sum(map(_span, (*kernel.inputs, *kernel.outputs))) >= LONG,
-        )
-        text = native.joined(llvm, native.entry_point("entry", signature))
-        code, doc = object_code(text), "\n".join(_comments(llvm))
-        function = native.builtin(native.load(code), "entry", kernel.name, doc)
-        self.made[function] = MadeKernel(kernel.name, doc, llvm, code)
+        loops = schedule(normal.kernel, builder)
+        way = _way(loops, normal.outputs[given:], self.host)
+        if self.tunes and not way.numbers:
+            way = _tuned(way, loops, normal.outputs[given:], self.host)
+        self.made[way.function] = MadeKernel(normal.kernel.name, way.doc, way.llvm, way.code)
         seconds = time.perf_counter() - began
-        events.STREAM.emit(events.KernelCompiled(kernel.name, llvm, seconds))
-        return Made(function, numbers)
+        events.STREAM.emit(events.KernelCompiled(normal.kernel.name, way.llvm, seconds))
+        return Made(way.function, way.numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """A kernel, printed and compiled for a host."""
+
+    function: Callable[..., Any]
+    numbers: tuple[int, ...]
+    llvm: str
+    code: bytes
+    doc: str
+
+
+def _way(loops: Schedule, fresh: Sequence[Buffer], host: Host) -> _Way:
+    """The function that returns these of the kernel's outputs, and is given the others."""
+    kernel = loops.kernel
+    first = [n for buffer in fresh for n in (*buffer.sizes, *buffer.strides) if varies(n)]
+    llvm, numbers = printed(loops, host, given=first)
+    names = {number: f"i{k}" for k, number in enumerate(numbers)}
+
+    def extents(lengths: Sequence[int]) -> tuple[native.Extent, ...]:
+        return tuple(names[length] if varies(length) else length for length in lengths)
+
+    signature = native.Signature(
+        inputs=len(kernel.inputs) + len(kernel.outputs) - len(fresh),
+        integers=len(numbers),
+        outputs=tuple(
+            native.Output(buffer.dtype, extents(buffer.sizes), extents(buffer.strides))
+            for buffer in fresh
+        ),
+        releases_gil=sum(map(_span, (*kernel.inputs, *kernel.outputs))) >= LONG,
+    )
+    text = native.joined(llvm, native.entry_point("entry", signature))
+    code, doc = object_code(text), "\n".join(_comments(llvm))
+    function = native.builtin(native.load(code), "entry", kernel.name, doc)
+    return _Way(function, numbers, llvm, code, doc)
+
+
+def _tuned(way: _Way, loops: Schedule, fresh: Sequence[Buffer], host: Host) -> _Way:
+    """The fastest of several ways, of which one is known already."""
+    kernel = loops.kernel
+    count = len(kernel.outputs) - len(fresh)
+    given = tuning.arguments((*kernel.inputs, *kernel.outputs[:count]))
+    best = way
+    for others in tuning.families(kernel, host, torch.get_num_threads()):
+        found = {best.llvm: (best, host)}
+        for other in others(host):
+            made = _way(loops, fresh, other)
+            found.setdefault(made.llvm, (made, other))
+        ways = list(found.values())
+        if len(ways) > 1:
+            best, host = ways[tuning.fastest([each.function for each, _ in ways], given)]
+    return best
 
 
 def _span(buffer: Buffer) -> int:

@@ -22,8 +22,8 @@ class Options:
     kernel stores."""
 
     max_autotune: bool = False
-    """Measure several choices for each kernel, and take the fastest; on a CPU, of blocks and
-    threads."""
+    """Compile each kernel in several ways, measure them, and keep the fastest; on a CPU they differ
+    in how many registers are worked on at once, and in how much is worth a thread."""
 
     cudagraphs: bool = False
     """Launch a graph's kernels together, as a CUDA graph; it changes nothing on a CPU."""

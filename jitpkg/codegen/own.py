@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from torch import fx
@@ -16,6 +16,7 @@ from torch import fx
 from jitpkg import config, events, native
 from jitpkg.codegen.aten.by_size import BySize
 from jitpkg.codegen.aten.by_symbols import BySymbols
+from jitpkg.codegen.aten.grad_modes import GradModes
 from jitpkg.codegen.aten.prepare import prepare
 from jitpkg.codegen.aten.runtime import op_by_op, runtime
 from jitpkg.codegen.aten.simplify import simplify
@@ -26,6 +27,7 @@ from jitpkg.codegen.declined import as_it_is
 from jitpkg.codegen.interpreted import Interpreted
 from jitpkg.codegen.kept.entry import keep, kept
 from jitpkg.codegen.kept.key import graph_key
+from jitpkg.codegen.kept.training import again
 from jitpkg.codegen.launch import CpuKernels
 from jitpkg.codegen.lowering.table import NotLowered
 from jitpkg.codegen.options import Options, WithOptions
@@ -39,10 +41,13 @@ def compile_graph_module(
     gm: fx.GraphModule, example_inputs: list[Any], options: Options
 ) -> Function:
     """Compile a graph of torch functions to kernels."""
-    maker, why = _maker()
+    maker, why = _maker(options)
     if maker is None:
+        _say(why)
         return as_it_is("jitpkg", gm, why)
     if any(dims != frozenset() for dims in gm.meta.get(VARIES) or ()):
+        if isinstance(GradModes.of(gm, example_inputs), str):
+            return _through_aot(gm, example_inputs, maker, options, None)
         by_size = BySize(gm, partial(_of_one_size, maker=maker, options=options))
         compile_ = partial(_of_symbols, maker=maker, options=options)
         return BySymbols(gm, gm.meta[VARIES], compile_, by_size).compiled(example_inputs)
@@ -57,14 +62,14 @@ def _of_one_size(gm: fx.GraphModule, inputs: list[Any], maker: Maker, options: O
     name = type(gm).__name__
     key = graph_key(gm, inputs, options) if isinstance(maker, CpuKernels) else None
     known = None if key is None else kept(key, name, gm)
-    if known is not None:
-        return known.functions[0]
+    if key is not None and known is not None and isinstance(maker, CpuKernels):
+        return known.functions[0] if known.rest is None else again(known, key, gm, maker, options)
     with events.timed(name, "preparing"):
         prepared = prepare(gm, inputs)
         if not isinstance(prepared, str):
             simplify(prepared)
     if isinstance(prepared, str):
-        return _through_aot(gm, inputs, maker, options)
+        return _through_aot(gm, inputs, maker, options, key)
     try:
         compiled = compile_graph(prepared.name, prepared.graph, maker, options)
     except NotLowered as error:
@@ -78,8 +83,10 @@ def _of_one_size(gm: fx.GraphModule, inputs: list[Any], maker: Maker, options: O
         )
         return op_by_op(prepared)
     function = runtime(prepared, compiled.function)
-    if key is not None and isinstance(maker, CpuKernels) and not compiled.report.left:
-        keep(key, name, gm, [function], maker.made, [compiled.report.event])
+    if isinstance(maker, CpuKernels):
+        if key is not None and not compiled.report.left:
+            keep(key, name, gm, [function], maker.made, [compiled.report.event])
+        maker.made.clear()
     return function
 
 
@@ -102,17 +109,27 @@ def _of_symbols(
         if config.current().raises:
             raise
         return None
+    if isinstance(maker, CpuKernels):
+        maker.made.clear()
     return runtime(prepared, compiled.function)
 
 
-def _maker() -> tuple[Maker | None, str]:
+def _maker(options: Options) -> tuple[Maker | None, str]:
     if os.environ.get("JITPKG_DEBUG") == "interpret":
         return Interpreted(), ""
     why = native.start(object_code)
-    return (CpuKernels(), "") if why is None else (None, why)
+    return (CpuKernels(tunes=options.max_autotune), "") if why is None else (None, why)
 
 
-def _through_aot(gm: fx.GraphModule, inputs: list[Any], maker: Maker, options: Options) -> Function:
+@cache
+def _say(why: str) -> None:
+    """Once for each reason."""
+    warn(f'Graphs run op by op, as with backend="eager": {why}.')
+
+
+def _through_aot(
+    gm: fx.GraphModule, inputs: list[Any], maker: Maker, options: Options, key: str | None
+) -> Function:
     from jitpkg.codegen.training import through_kernels  # it imports torch's compiler: a second
 
-    return through_kernels(gm, inputs, maker, options)
+    return through_kernels(gm, inputs, maker, options, key)

@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import fx
 from torch.autograd.graph import Node
 
-from jitpkg.errors import BackendError
-
-Run = Callable[[list[Any]], Any]
-"""Takes its arguments out of a list."""
+from jitpkg.codegen.differentiated import Run, refusal
+from jitpkg.facts.tensor import TensorFacts, contiguous_stride
 
 _TANGENTS = "tangents"
 """How AOTAutograd names the placeholders for gradients of outputs."""
@@ -32,6 +31,8 @@ class Halves:
         self._asked = threading.local()
         self._compile: Callable[[fx.GraphModule], Run] | None = None
         self._whole: fx.GraphModule | None = None
+        self._whole_of: Callable[[], fx.GraphModule] | None = None
+        """What makes it when it is asked for."""
         self._known: dict[frozenset[int], Run] = {}
         self.tangents = 0
         """How many gradients the backward graph takes."""
@@ -47,12 +48,30 @@ class Halves:
         """Note what the forward graph has become."""
         self.forward, self.forward_graph = function, _copied(aten).graph
 
-    def runs(self, aten: fx.GraphModule, compile_: Callable[[fx.GraphModule], Run]) -> Run:
+    @classmethod
+    def again(
+        cls,
+        backward: Run,
+        whole: Callable[[], fx.GraphModule],
+        compile_part: Callable[[fx.GraphModule], Run],
+    ) -> Halves:
+        """Halves of which the backward graph is compiled already."""
+        made = cls()
+        made._compile, made._whole_of = compile_part, whole
+        made._known[frozenset()] = backward
+        return made
+
+    def runs(
+        self,
+        aten: fx.GraphModule,
+        compile_: Callable[[fx.GraphModule], Run],
+        compile_part: Callable[[fx.GraphModule], Run] | None = None,
+    ) -> Run:
         """A function that runs the backward graph, or a part of it, compiled when asked for."""
         placeholders = [node.name for node in aten.graph.nodes if node.op == "placeholder"]
         self.tangents = sum(name.startswith(_TANGENTS) for name in placeholders)
         asked = self._asked
-        self._compile, self._whole = compile_, _copied(aten)
+        self._compile, self._whole = compile_part or compile_, _copied(aten)
         self._known[frozenset()] = compile_(aten)
 
         def run(arguments: list[Any]) -> Any:
@@ -67,6 +86,8 @@ class Halves:
         """What runs the backward graph where these of its gradients are undefined."""
         found = self._known.get(undefined)
         if found is None:
+            if self._whole is None and self._whole_of is not None:
+                self._whole = self._whole_of()
             assert self._compile is not None
             assert self._whole is not None
             found = _compiled(self._compile, without(self._whole, undefined))
@@ -110,14 +131,6 @@ def _refuse_a_second_derivative(
 
 def _raise(_: object) -> None:
     raise refusal()
-
-
-def refusal() -> BackendError:
-    """What is raised where second derivatives are asked for."""
-    return BackendError(
-        "AOTAutograd's graphs have no second derivative, as for a gradient penalty or a Hessian:"
-        ' compile what is differentiated twice with backend="eager"'
-    )
 
 
 def _compiled(compile_: Callable[[fx.GraphModule], Run], aten: fx.GraphModule) -> Run:
@@ -209,19 +222,28 @@ _SHAPED_ONLY = frozenset(
 
 
 def _zeros(graph: fx.Graph, before: fx.Node, like: fx.Node) -> fx.Node:
-    value = like.meta["val"]
+    value: Any = like.meta.get("val", like.meta.get("facts"))
     with graph.inserting_before(before):
         zeros = graph.call_function(
             torch.ops.aten.full.default,
-            ([_length(graph, like, dim) for dim in range(value.dim())], 0),
+            ([_length(graph, like, dim) for dim in range(len(_size(like)))], 0),
             {"dtype": value.dtype, "device": value.device, "pin_memory": False},
         )
-    zeros.meta["val"] = value
+    if isinstance(value, TensorFacts):
+        zeros.meta["facts"] = replace(value, stride=contiguous_stride(value.size))
+    else:
+        zeros.meta["val"] = value.contiguous()
     return zeros
 
 
+def _size(like: fx.Node) -> Sequence[Any]:
+    """By its fake tensor, or by what else is known of it."""
+    size: Sequence[Any] = like.meta["val"].shape if "val" in like.meta else like.meta["facts"].size
+    return size
+
+
 def _length(graph: fx.Graph, like: fx.Node, dim: int) -> Any:
-    length = like.meta["val"].shape[dim]
+    length = _size(like)[dim]
     if isinstance(length, torch.SymInt):
         node = graph.call_function(torch.ops.aten.sym_size.int, (like, dim))
         node.meta["val"] = length

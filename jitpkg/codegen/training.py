@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from operator import attrgetter
 from typing import Any
 
 import torch
@@ -11,38 +10,45 @@ from torch import fx
 from torch._functorch import config as functorch_config
 from torch._functorch.aot_autograd import aot_module_simplified
 from torch._functorch.partitioners import min_cut_rematerialization_partition
-from torch.utils import _pytree as pytree
 
-from jitpkg import events
 from jitpkg.codegen.aten.passes.common import share_common
-from jitpkg.codegen.aten.passes.idle_views import drop_idle_views
-from jitpkg.codegen.compiler import Maker, compile_graph
-from jitpkg.codegen.functional import Compiled, boxed, through_aot
+from jitpkg.codegen.compiler import Maker
+from jitpkg.codegen.differentiated import Run, boxed
+from jitpkg.codegen.functional import Compiled, through_aot
+from jitpkg.codegen.halves import with_facts
+from jitpkg.codegen.kept.training import Compilation
+from jitpkg.codegen.launch import CpuKernels
 from jitpkg.codegen.lowering.table import NotLowered
 from jitpkg.codegen.options import Options
-from jitpkg.codegen.partial_backward import Run
-from jitpkg.facts.tensor import TensorFacts, facts_of
+from jitpkg.marks import VARIES
 
 
 def through_kernels(
-    gm: fx.GraphModule, inputs: list[Any], maker: Maker, options: Options
+    gm: fx.GraphModule, inputs: list[Any], maker: Maker, options: Options, key: str | None = None
 ) -> Callable[..., Any]:
-    """Differentiate a graph ahead of time, and compile both halves."""
+    """Differentiate a graph ahead of time, and compile both halves.
+
+    Args:
+        key: under which the result is kept on disk, where it can be.
+    """
 
     def compile_(
-        gm: fx.GraphModule, fakes: list[torch.Tensor], compiled: Compiled
+        copy: fx.GraphModule, fakes: list[torch.Tensor], compiled: Compiled
     ) -> Callable[..., Any]:
+        of = Compilation(gm, maker, options, None if gm.meta.get(VARIES) else key)
+        compiled.keep = of.keep
+
         def forward(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Run:
             compiled.note(gm)
-            function = _compiled(gm, maker, options)
+            function = of.forward(gm)
             compiled.halves.runs_forward(gm, function)
             return boxed(function)
 
         def backward(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Run:
-            return compiled.halves.runs(gm, lambda part: boxed(_compiled(part, maker, options)))
+            return compiled.halves.runs(gm, of.backward, of.part)
 
         function: Callable[..., Any] = aot_module_simplified(
-            gm,
+            copy,
             fakes,
             fw_compiler=forward,
             bw_compiler=backward,
@@ -51,7 +57,10 @@ def through_kernels(
         )
         return function
 
-    return through_aot("jitpkg", gm, inputs, compile_)
+    made = through_aot("jitpkg", gm, inputs, compile_)
+    if isinstance(maker, CpuKernels):
+        maker.made.clear()
+    return made
 
 
 def _partitioned(joint: fx.GraphModule, *given: Any, **named: Any) -> Any:
@@ -59,13 +68,14 @@ def _partitioned(joint: fx.GraphModule, *given: Any, **named: Any) -> Any:
 
     Torch's imports all of Inductor: 0.3 s.
     """
-    values = [node.meta.get("val") for node in joint.graph.find_nodes(op="placeholder")]
-    if not all(isinstance(value, torch.Tensor) for value in values):
+    try:
+        with_facts(joint)
+    except NotLowered:  # sizes that vary
         return min_cut_rematerialization_partition(joint, *given, **named)
     before, functorch_config.cse = functorch_config.cse, False
     try:
         joint.graph.eliminate_dead_code()
-        share_common(_with_facts(joint), but=_of_outputs(joint.graph))
+        share_common(joint.graph, but=_of_outputs(joint.graph))
         return min_cut_rematerialization_partition(joint, *given, **named)
     finally:
         functorch_config.cse = before
@@ -81,46 +91,3 @@ def _of_outputs(graph: fx.Graph) -> set[fx.Node]:
     (output,) = graph.find_nodes(op="output")
     returned = {memory.get(node) for node in output.all_input_nodes}
     return {node for node, place in memory.items() if place in returned}
-
-
-def _compiled(aten: fx.GraphModule, maker: Maker, options: Options) -> Callable[..., Any]:
-    try:
-        graph = _copied(_with_facts(aten))
-        drop_idle_views(graph)
-        return compile_graph(type(aten).__name__, graph, maker, options).function
-    except NotLowered as error:
-        events.STREAM.emit(events.Declined(type(aten).__name__, "jitpkg", str(error)))
-        forward: Callable[..., Any] = aten.forward
-        return forward
-
-
-def _with_facts(aten: fx.GraphModule) -> fx.Graph:
-    """The graph, with facts of its fake tensors."""
-    for node in aten.graph.nodes:
-        if node.op == "get_attr":
-            value = attrgetter(node.target)(aten)
-            node.meta["value"] = value
-            node.meta["facts"] = _facts(value)
-        elif "val" in node.meta:
-            value = node.meta["val"]
-            several = isinstance(value, tuple | list)
-            node.meta["facts"] = tuple(map(_facts, value)) if several else _facts(value)
-        if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
-            node.meta["random"] = True
-    return aten.graph
-
-
-def _copied(graph: fx.Graph) -> fx.Graph:
-    copy = fx.Graph()
-    copy.output(copy.graph_copy(graph, {}))
-    return copy
-
-
-def _facts(value: object) -> TensorFacts | None:
-    if not isinstance(value, torch.Tensor):
-        return None
-    facts = facts_of(value)
-    lengths = pytree.tree_leaves((facts.size, facts.stride))
-    if any(not isinstance(length, int) for length in lengths):
-        raise NotLowered("sizes that vary")
-    return facts

@@ -23,6 +23,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from jitpkg.facts.corrected import CorrectedMode
 from jitpkg.facts.outcome import (
     HIDDEN_WRITES,
     DataDependent,
@@ -65,7 +66,7 @@ class FakeFacts:
     """Facts by FakeTensor. Not safe for threads: the caller holds a lock."""
 
     def __init__(self) -> None:
-        self._mode = FakeTensorMode(allow_non_fake_inputs=False)
+        self._mode = CorrectedMode(allow_non_fake_inputs=False)
 
     def of_call(
         self, call: Callable[..., Any], args: Any, kwargs: Any, values: Mapping[str, int]
@@ -74,7 +75,7 @@ class FakeFacts:
         if not values:
             return _asked(self._mode, call, args, kwargs)
         bridge = Bridge(values)
-        mode = FakeTensorMode(allow_non_fake_inputs=False, shape_env=bridge.env)
+        mode = CorrectedMode(allow_non_fake_inputs=False, shape_env=bridge.env)
         mode.cache_enabled = False
         outcome = _asked(mode, call, args, kwargs, bridge)
         return replace(outcome, relations=bridge.relations())
@@ -141,7 +142,7 @@ def fakes(tensors: Sequence[torch.Tensor]) -> Fakes:
 
     Sizes are plain numbers: an entry's guards hold them fixed.
     """
-    mode = FakeTensorMode(shape_env=ShapeEnv())
+    mode = CorrectedMode(shape_env=ShapeEnv())
     with mode:
         made = [mode.from_tensor(tensor, static_shapes=True) for tensor in tensors]
     return Fakes(mode, made)
@@ -150,7 +151,7 @@ def fakes(tensors: Sequence[torch.Tensor]) -> Fakes:
 def varying(values: Sequence[Any], dims: Sequence[frozenset[int] | None]) -> Fakes:
     """The same, with symbols for ints and for these dims of tensors."""
     env = ShapeEnv(duck_shape=False)
-    mode = FakeTensorMode(shape_env=env)
+    mode = CorrectedMode(shape_env=env)
     made: list[Any] = []
     with mode:
         for k, (value, varying) in enumerate(zip(values, dims, strict=True)):

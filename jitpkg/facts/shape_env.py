@@ -110,17 +110,26 @@ class Bridge:
         return Relation(comparison, left - right)
 
     def _size(self, expr: Any) -> Size:
-        if expr.is_Integer:
-            return of(int(expr))
-        if expr.is_Symbol:
-            known = self._ours.get(expr)
-            if known is None:
-                raise NeedsNumbers(str(expr))
-            return known
-        make = _MAKERS.get(type(expr))
-        if make is None:
+        return size_of_expression(expr, self._ours)
+
+
+def size_of_expression(expr: Any, symbols: Mapping[Any, Size]) -> Size:
+    """One of torch's expressions, with sizes for its symbols.
+
+    Raises:
+        NeedsNumbers: it has no counterpart.
+    """
+    if expr.is_Integer:
+        return of(int(expr))
+    if expr.is_Symbol:
+        known = symbols.get(expr)
+        if known is None:
             raise NeedsNumbers(str(expr))
-        return make(*(self._size(arg) for arg in expr.args))
+        return known
+    make = _MAKERS.get(type(expr))
+    if make is None:
+        raise NeedsNumbers(str(expr))
+    return make(*(size_of_expression(arg, symbols) for arg in expr.args))
 
 
 # For a backend

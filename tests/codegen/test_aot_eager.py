@@ -240,6 +240,50 @@ def test_random_numbers_that_nothing_uses(requires_grad: bool, declined: list[st
     assert len(declined) == 1
 
 
+def test_dropout_of_everything_draws_nothing(declined: list[str]) -> None:
+    """AOTAutograd makes an op of it that does."""
+
+    def f(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return (
+            torch.nn.functional.dropout(x, 0.5),
+            torch.nn.functional.dropout(x, 1.0),
+            torch.nn.functional.dropout(x, 0.5),
+        )
+
+    x = torch.ones(3, 5, requires_grad=True)
+    torch.manual_seed(2)
+    expected = *f(x), torch.rand(2)
+    torch.manual_seed(2)
+    torch.testing.assert_close((*aot(f)(x), torch.rand(2)), expected)
+    assert len(declined) == 1
+
+
+def test_a_gradient_of_nothing() -> None:
+    """Eager code's result requires grad all the same, and going backward from it does nothing."""
+    x = torch.randn(4, requires_grad=True)
+    found = aot(lambda x: torch.linalg.vector_norm(x, 0))(x)
+    found.backward()
+    assert found.requires_grad
+    assert x.grad is None
+
+
+@pytest.mark.parametrize("decomposition", [torch.linalg.eig, torch.linalg.eigh, torch.linalg.svd])
+def test_gradients_that_are_not_defined(decomposition: Any) -> None:
+    """That of complex eigenvectors, by themselves: the gradient looks at values, and raises."""
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return decomposition(x)[1 if decomposition is not torch.linalg.svd else 0].sum().real
+
+    def gradient(g: Any) -> None:
+        torch.manual_seed(0)
+        half = torch.randn(4, 4, dtype=torch.complex64)
+        g((half + half.mH).requires_grad_()).backward()
+
+    for g in (f, aot(f)):
+        with pytest.raises(RuntimeError, match="ill-defined"):
+            gradient(g)
+
+
 # Failures
 
 

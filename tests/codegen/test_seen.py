@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch.nn import functional as F
 
 import jitpkg
 from jitpkg import events
@@ -23,7 +22,7 @@ BYTES = 4 * ROWS * COLUMNS
 
 
 def block(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
-    return (F.gelu(x @ w) + x).softmax(-1)
+    return (x.sort(-1).values.cos() + x).softmax(-1)
 
 
 def inputs() -> tuple[torch.Tensor, torch.Tensor]:
@@ -34,13 +33,13 @@ def inputs() -> tuple[torch.Tensor, torch.Tensor]:
 def test_explained() -> None:
     explained = jitpkg.explain(block, backend="jitpkg")(*inputs())
     (kernel,) = explained.kernels
-    assert kernel == events.Kernel("gelu_add_softmax", ("gelu", "add", "softmax"), 3 * BYTES)
-    assert explained.calls == ["mm"]
+    assert kernel == events.Kernel("cos_add_softmax", ("cos", "add", "softmax"), 3 * BYTES)
+    assert explained.calls == ["sort"]
     assert list(explained.backend_times) == ["preparing", "lowering", "fusion", "kernels"]
     assert sum(explained.backend_times.values()) <= explained.compile_times["backend"]
     text = str(explained)
-    assert "\n  gelu_add_softmax  gelu, add, softmax; moves 192 KiB\n" in text
-    assert "\n  and 1 call of ATen: mm\n" in text
+    assert "\n  cos_add_softmax  cos, add, softmax; moves 192 KiB\n" in text
+    assert "\n  and 1 call of ATen: sort\n" in text
 
 
 def test_equal_kernels_are_counted() -> None:
@@ -48,8 +47,8 @@ def test_equal_kernels_are_counted() -> None:
         return block(block(x, w), w)
 
     text = str(jitpkg.explain(twice, backend="jitpkg")(*inputs()))
-    assert "\n  gelu_add_softmax x 2  gelu, add, softmax; moves 192 KiB\n" in text
-    assert "\n  and 2 calls of ATen: mm x 2\n" in text
+    assert "\n  cos_add_softmax x 2  cos, add, softmax; moves 192 KiB\n" in text
+    assert "\n  and 2 calls of ATen: sort x 2\n" in text
 
 
 def test_what_is_expanded_is_moved_once() -> None:
@@ -78,7 +77,7 @@ class _WithoutSoftmax(Interpreted):
 @pytest.fixture
 def maker(monkeypatch: pytest.MonkeyPatch) -> _WithoutSoftmax:
     made = _WithoutSoftmax()
-    monkeypatch.setattr(own, "_maker", lambda: (made, ""))
+    monkeypatch.setattr(own, "_maker", lambda *_: (made, ""))
     return made
 
 
@@ -107,6 +106,18 @@ def test_a_kernel_that_fails_raises_when_strict(maker: _WithoutSoftmax) -> None:
     assert "too many registers" in str(raised.value)
 
 
+def test_without_native_code_a_warning_says_why_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    why = "a library that is not installed (pip install it)"
+    monkeypatch.setattr(own, "_maker", lambda *_: (None, why))
+    explain = jitpkg.explain(block, backend="jitpkg")
+    with pytest.warns(JitpkgWarning) as warned:
+        explained, _ = explain(*inputs()), jitpkg.explain(block, backend="jitpkg")(*inputs())
+    assert [str(w.message) for w in warned] == [
+        f'Graphs run op by op, as with backend="eager": {why}.'
+    ]
+    assert f"None: {why}" in str(explained)
+
+
 class _Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
@@ -120,7 +131,8 @@ def test_a_line_on_a_terminal_when_it_takes_long(
     error = stream()
     monkeypatch.setattr(progress, "PATIENCE", patience)
     monkeypatch.setattr("sys.stderr", error)
-    jitpkg.compile(block, backend="jitpkg")(*inputs())
+    new = 2.5 + patience + (stream is _Terminal)  # a graph that is not on disk yet
+    jitpkg.compile(lambda x, w: block(x, w) * new, backend="jitpkg")(*inputs())
     lines = [line for line in error.getvalue().split("\r\x1b[K") if line]
     if patience or stream is io.StringIO:
         assert error.getvalue() == ""

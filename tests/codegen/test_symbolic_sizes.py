@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import jitpkg
-from jitpkg.codegen import own
+from jitpkg.codegen import own, varying
 from jitpkg.codegen.aten.by_symbols import BySymbols
 
 F = nn.functional
@@ -216,6 +216,12 @@ def test_a_cache_that_grows(monkeypatch: pytest.MonkeyPatch) -> None:
     assert made == [False, True]
 
 
+def test_rows_that_are_too_long_to_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    with compilations(monkeypatch) as made:
+        compared(softmax, [(R(3, n),) for n in (50, 60, 70_000, 100_000, 80)])
+    assert made == [False, True, True]
+
+
 def test_equal_sizes_in_the_example_need_not_stay_equal(monkeypatch: pytest.MonkeyPatch) -> None:
     def f(x: torch.Tensor, y: torch.Tensor) -> Any:
         return x.exp().sum(0), y.cumsum(0)
@@ -224,6 +230,70 @@ def test_equal_sizes_in_the_example_need_not_stay_equal(monkeypatch: pytest.Monk
     with compilations(monkeypatch) as made:
         compared(f, inputs)
     assert made == [False, True, True]
+
+
+@contextmanager
+def trainings(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
+    """For each compilation with a backward pass: whether it is for symbols."""
+    made: list[bool] = []
+    compile_ = varying.Varying._compilation
+
+    def noted(self: Any, inputs: Any) -> Any:
+        result = compile_(self, inputs)
+        made.append(self._as_symbols)
+        return result
+
+    with monkeypatch.context() as patched:
+        patched.setattr(varying.Varying, "_compilation", noted)
+        yield made
+
+
+def trained(f: Callable[..., Any], inputs: list[torch.Tensor]) -> None:
+    f = f.double() if isinstance(f, nn.Module) else f
+    fast = jitpkg.compile(f, backend="jitpkg")
+    own = list(f.parameters()) if isinstance(f, nn.Module) else []
+    for x in inputs:
+        found = []
+        for function in (f, fast):
+            leaf = copied(x.double()).requires_grad_()
+            result = function(leaf)
+            gradients = torch.autograd.grad(result.square().mean(), [leaf, *own])
+            found.append((result.detach(), gradients))
+        torch.testing.assert_close(found[1], found[0], rtol=1e-6, atol=1e-9)
+
+
+MLP = nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.LayerNorm(32), nn.Linear(32, 4))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        MLP,
+        lambda x: torch.softmax(x * 2, -1).cumsum(0) * x.shape[0],
+        lambda x: torch.cat([x.exp(), x.flip(0)]).amax(0),
+        lambda x: x.view(-1, 4, 4).transpose(0, 1).reshape(4, -1).sum(0),
+    ],
+)
+def test_training_of_sizes_that_vary(
+    f: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.manual_seed(0)
+    with trainings(monkeypatch) as made:
+        trained(f, [R(n, 16) for n in (5, 7, 9, 33, 100, 16)])
+    assert made == [True]
+
+
+def test_training_of_a_block_of_growing_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    with trainings(monkeypatch) as made:
+        trained(Block(), [R(2, n, 64) for n in (5, 7, 9, 33, 2, 1)])
+    assert made == [True]
+
+
+def test_training_relies_on_what_kernels_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    with trainings(monkeypatch) as made:
+        trained(lambda x: torch.softmax(x, -1), [R(3, n) for n in (50, 60, 70_000, 80_000, 90)])
+    assert made == [True, True]
 
 
 def test_what_a_program_asks_of_sizes_is_decided_anew() -> None:

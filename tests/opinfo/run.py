@@ -5,13 +5,13 @@
     make opinfo ARGS="--resume"                           what is not done yet, or was wrong
 
 Every sample of every op runs in every dtype, forward, and forward and backward, in groups that are
-one program each: twice by eager code, from the same random state, and once compiled. Results,
+one program each: twice by eager code, from the same random state, and twice compiled. Results,
 gradients and what is left of the arguments must be the same, within `torch.testing.assert_close`'s
 tolerances or as near to what float64 gives; samples that eager code does not repeat are left out.
 Each worker is a process. If one dies, or takes too long, the next one goes on behind the task that
 it was at, and the task has failed unless eager code alone dies of it, too.
 
-The exit status is 1 where a task differs.
+The exit status is 1 where a task differs, or was not run.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def main() -> int:
         Pool(options.workers, options.timeout, options.samples).run(waiting, done)
     report.table(set(asked))
     print(f"{time.monotonic() - start:.0f} s")
-    return 1 if report.wrong(set(asked)) else 0
+    return 1 if report.wrong(set(asked)) or report.missing(set(asked)) else 0
 
 
 def _name(dtype: object) -> str:

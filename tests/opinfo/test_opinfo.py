@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -24,9 +24,10 @@ class Op:
 
     op: Callable[..., Any]
 
-    def sample_inputs(self, device: str, dtype: torch.dtype, requires_grad: bool) -> Iterator[Any]:
+    @staticmethod
+    def sample_inputs_func(op: Op, device: str, dtype: torch.dtype, grad: bool) -> Any:
         for shape in ((3,), (2, 4), ()):
-            x = torch.randn(shape, dtype=dtype).requires_grad_(requires_grad)
+            x = torch.randn(shape, dtype=dtype).requires_grad_(grad)
             yield SimpleNamespace(input=x, args=(), kwargs={})
 
 
@@ -51,6 +52,16 @@ def test_an_op_that_aten_runs() -> None:
 def test_a_wrong_backend_is_seen_in_each_sample() -> None:
     done = checked(lambda x: x + 1, backend=as_zeros)
     assert [why.split(":")[0] for why in done.wrong] == ["sample 0", "sample 1", "sample 2"]
+
+
+def test_what_is_shared_between_calls_is_seen() -> None:
+    def sharing(gm: torch.fx.GraphModule, inputs: list[Any]) -> Any:
+        kept: dict[int, torch.Tensor] = {}
+        return lambda *args: tuple(kept.setdefault(k, t) for k, t in enumerate(gm(*args)))
+
+    done = checked(lambda x: torch.full_like(x, 2), backend=sharing)
+    assert len(done.wrong) == 3
+    assert all("second call" in why for why in done.wrong)
 
 
 def test_fewer_samples() -> None:
@@ -130,6 +141,8 @@ def test_a_death_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     pool.Pool(1, 5).run(deque(asked), report.add)
     assert [task.op for task in report.wrong(set(asked))] == ["compiled"]
     assert len(report.right) == 3 and Mortal.alive == 0
+    assert report.missing({*asked, Task("other", "float32", False)})
+    assert not report.missing(set(asked))
 
 
 def test_a_worker_that_dies_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

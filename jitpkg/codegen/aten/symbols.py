@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from types import FunctionType
 from typing import Any
@@ -44,12 +44,16 @@ class Symbols:
         self._taken = taken
         self._examples = examples
         self._where: dict[str, str] = {}
-        """By name of a symbol: how it is found."""
+        """By name of a symbol: the input that it is, or nothing where `_lines` find it."""
+        self._lines: list[str] = []
         self._values: dict[str, int] = {}
         self._of_value: dict[int, Size] = {}
         self.decisions = Decisions(self._values)
         self._given: dict[int, TensorFacts | Size] = {}
         self._tests: list[str] = []
+        """Inputs for which one of these is true have no place here."""
+        self._numbers: list[str] = []
+        """The same of inputs that must be numbers, before they are taken as such."""
         for k, (value, varying) in enumerate(zip(examples, dims, strict=True)):
             if isinstance(value, torch.Tensor):
                 self._given[k] = self._tensor(k, value, varying or frozenset())
@@ -82,14 +86,14 @@ class Symbols:
 
     def _number(self, k: int, value: int) -> Size:
         """Often it is one of the sizes, or made of such."""
-        self._tests.append(f"type(x{k}) is int and -{LARGEST} < x{k} < {LARGEST}")
+        self._numbers.append(f"type(x{k}) is not int or not -{LARGEST} < x{k} < {LARGEST}")
         if value < 2:
             return self._symbol(value, f"x{k}", None)
         known = self._of_value.get(value)
         if known is not None:
-            self._tests.append(f"x{k} == {known}")
+            self._tests.append(f"x{k} != {known}")
             return known
-        self._tests.append(f"x{k} >= 2")
+        self._tests.append(f"x{k} < 2")
         known = self._of_value[value] = self._symbol(value, f"x{k}", 2)
         return known
 
@@ -98,30 +102,35 @@ class Symbols:
         if not varying:
             return facts
         size: list[Length] = list(facts.size)
+        found: dict[int, str] = {}
         for dim in sorted(varying):
             value = given.shape[dim]
-            if value >= 2:
-                known = self._of_value.get(value)
-                if known is None:
-                    known = self._symbol(value, f"x{k}.shape[{dim}]", 2)
-                    self._tests.append(f"{next(reversed(self._where))} >= 2")
-                    self._of_value[value] = known
-                    size[dim] = known
-                    continue
-                size[dim] = known
-            self._tests.append(f"x{k}.shape[{dim}] == {_text(size[dim])}")
+            if value < 2:
+                continue
+            if value not in self._of_value:
+                self._of_value[value] = self._symbol(value, "", 2)
+                found[dim] = next(reversed(self._where))
+            size[dim] = self._of_value[value]
+        if found:
+            unpacked = "".join(f"{found.get(dim, '_')}, " for dim in range(len(size)))
+            self._lines.append(f"{unpacked}= x{k}.shape")
+            self._tests.extend(f"{name} < 2" for name in found.values())
+        if len(found) < len(size):
+            self._tests.append(f"x{k}.shape != {_text(size)}")
         strides = strides_in_terms_of(facts, size)
-        texts = "".join(f"{_text(stride)}, " for stride in strides)
-        self._tests.append(f"x{k}.stride() == ({texts})")
+        self._tests.append(f"x{k}.stride() != {_text(strides)}")
         return replace(facts, size=tuple(size), stride=strides)
 
     def find(self, name: str) -> Find:
         """What finds the symbols' values in inputs, and tests all that has been relied on."""
         parameters = ", ".join(f"x{k}" for k in range(len(self._examples)))
         names = {symbol: symbol for symbol in self._where}
-        tests = [*self._tests, *(relation.text(names) for relation in self.decisions.relations)]
-        lines = [f"{symbol} = {where}" for symbol, where in self._where.items()]
-        lines.extend(f"if not ({test}): return None" for test in tests)
+        relations = (relation.negated().text(names) for relation in self.decisions.relations)
+        lines = list(self._lines)
+        if self._numbers:
+            lines.append(f"if {' or '.join(self._numbers)}: return None")
+        lines.extend(f"{symbol} = {where}" for symbol, where in self._where.items() if where)
+        lines.append(f"if {' or '.join([*self._tests, *relations]) or False}: return None")
         lines.append(f"return ({''.join(f'{symbol}, ' for symbol in self._where)})")
         body = "\n".join(f"    {line}" for line in lines)
         source = f"def sizes({parameters}):\n{body}\n"
@@ -133,5 +142,5 @@ class Symbols:
         return function
 
 
-def _text(value: Length) -> str:
-    return repr(value)
+def _text(lengths: Iterable[Length]) -> str:
+    return f"({''.join(f'{length!r}, ' for length in lengths)})"

@@ -48,7 +48,7 @@ class Turned:
     lanes: Axis
     high: int
     """How many iterations' rows there are."""
-    row: int
+    row: str
     """From one row to the next, in elements."""
     rows: str
     """Where they are."""
@@ -241,6 +241,10 @@ class Frame:
         what = f"{kind}, i64 {count}" if count.startswith("%") else f"[{count} x {kind}]"
         self.levels[0].before.append(f"  {name} = alloca {what}, align 64")
         return name
+
+    def at_first(self, key: object, text: str) -> str:
+        """An instruction on numbers that are known before all else."""
+        return self._first(key, lambda into: self.w.op(text, into))
 
     def _first(self, key: object, make: Callable[[list[str]], str]) -> str:
         """What is computed once, before all else."""

@@ -16,6 +16,10 @@ class Host:
     """Whether kernels can be cut into parts for torch's threads."""
     cache: int = 32 << 20
     """Bytes of the last cache; what is larger is written past it."""
+    grain: int = 32768
+    """Elements that are worth a thread."""
+    side_by_side: int | None = None
+    """How many registers a loop works on at once; None leaves it to the loop."""
 
 
 def host_of(features: Mapping[str, bool], parallel: bool = True) -> Host:

@@ -147,7 +147,7 @@ def is_filled(frame: Frame, turned: Turned) -> bool:
     return (
         loop is not None
         and loop.axis is turned.lanes
-        and frame.plan.extent(loop) == turned.across
+        and same(frame.plan.extent(loop), turned.across)
         and turned.outer in frame.positions
     )
 

@@ -30,8 +30,8 @@ from jitpkg.codegen.ir.ranges import Linear
 TYPICAL_LANES = 16
 """For choosing what runs in lanes."""
 
-SOME, MANY = 1 << 14, 1 << 17
-"""Elements from which on two, or four, registers side by side are worth compiling them, where much
+SOME, MANY, MOST = 1 << 14, 1 << 17, 1 << 22
+"""Elements from which on two, four, or eight registers side by side are worth compiling, where much
 is computed: LLVM takes 35 microseconds for an instruction, and waiting up to 0.3 nanoseconds of an
 op's time for an element."""
 
@@ -61,7 +61,7 @@ class Plan:
         return self.extents.get(loop, loop.axis.extent)
 
 
-USUAL = 64
+USUAL = 512
 """What is expected of an extent that varies and is less in the example."""
 
 
@@ -342,8 +342,12 @@ def _width(loop: Loop, extent: int, runs: float, plan: Plan, host: Host) -> int:
                 widest = max([widest, *(_lane_bytes(fold) for fold in folds)])
     one = host.bits // (8 * widest)
     elements = runs * extent * _inner(loop, plan)
-    if apart or (calls and work > 24):
+    if host.side_by_side is not None:
+        many = host.side_by_side
+    elif apart or (calls and work > 24):
         many = 1
+    elif work > 24 and elements >= MOST and all(not isinstance(s, Loop) for s in loop.body):
+        many = 8
     elif work <= 8 or elements >= MANY:
         many = 4
     else:
@@ -351,6 +355,8 @@ def _width(loop: Loop, extent: int, runs: float, plan: Plan, host: Host) -> int:
     lanes = max(2, min(one * many, WIDEST))
     while lanes // 2 >= max(extent, 2):
         lanes //= 2
+    while work > 8 and lanes > max(one, 2) and -(-extent // lanes) * lanes > 1.125 * extent:
+        lanes //= 2  # the last ones would stand idle
     return lanes
 
 

@@ -16,9 +16,6 @@ from jitpkg.codegen.ir.extents import example, same, varies
 from jitpkg.codegen.ir.nodes import Axis, Buffer, Store, written
 from jitpkg.codegen.ir.text import all_axes, axis_names, text_of_store
 
-GRAIN = 32768
-"""Elements that are worth a thread."""
-
 
 def llvm_of(schedule: Schedule, host: Host, name: str = "kernel") -> str:
     """The text of `printed`, for kernels that are given nothing but tensors."""
@@ -233,7 +230,7 @@ class _Function:
             f"  %steps = udiv i64 %up, {lanes}",
             f"  %is_little = icmp slt i64 {inner}, 1",
             f"  %each = select i1 %is_little, i64 1, i64 {inner}",
-            f"  %worth = udiv i64 {GRAIN}, %each",
+            f"  %worth = udiv i64 {self.host.grain}, %each",
             "  %is_much = icmp slt i64 %worth, 1",
             "  %grain = select i1 %is_much, i64 1, i64 %worth",
             "  %is_short = icmp sle i64 %steps, %grain",
@@ -286,7 +283,7 @@ class _Function:
         for loop in self.plan.body:
             if isinstance(loop, Loop) and not all(_is_apart(w.store, loop) for w in writes(loop)):
                 return None
-        found = chunks(self.plan, GRAIN)
+        found = chunks(self.plan, self.host.grain)
         if found is not None:
             for loop in found.cuts:  # what one keeps, the others would look for in other functions
                 self.plan.kept.pop(loop, None)
@@ -307,7 +304,7 @@ class _Function:
         if loop is None:
             return 0
         inner = elements(loop, self.plan) // max(self._steps(), 1)
-        grain = max(1, GRAIN // max(inner, 1))
+        grain = max(1, self.host.grain // max(inner, 1))
         return grain if self._steps() > grain else 0
 
 

@@ -45,10 +45,11 @@ class Running:
         if mask is not None:
             value = self.a.select(mask, value, self.fold.start()[0])
         value = self._run_on(self.a, value)
-        before = self._everywhere(state[0])
-        value = self.fold.merge([before], [value])[0]
+        # The next lanes wait for one addition of numbers only.
         last = self.a.w.op(f"extractelement {self.a.type} {value}, i32 {self.a.lanes - 1}")
-        return [last], cast(self.a, value, self.dtype)
+        after = self.carry.merge(state, [last])
+        value = self.fold.merge([self._everywhere(state[0])], [value])[0]
+        return after, cast(self.a, value, self.dtype)
 
     def _everywhere(self, text: str) -> str:
         a = self.a
@@ -59,6 +60,8 @@ class Running:
     def _run_on(self, a: Arithmetic, value: str) -> str:
         """Each lane with all before it."""
         identity = self.fold.start()[0]
+        if self.fold.op == "sum" and a.dtype.is_floating_point:
+            identity = a.const(-0.0)  # LLVM fills up with 0.0 by instructions that take 14 cycles
         far = 1
         while far < a.lanes:
             order = [lane - far if lane >= far else a.lanes for lane in range(a.lanes)]

@@ -10,16 +10,16 @@ from __future__ import annotations
 from jitpkg.codegen.cpu.arithmetic import constants, memory, suffix, vector
 from jitpkg.codegen.cpu.frame import Frame, Turned
 from jitpkg.codegen.cpu.memory import LINE, place
-from jitpkg.codegen.cpu.plan import WIDEST, offset, statements
+from jitpkg.codegen.cpu.plan import WIDEST, offset, statements, typical
 from jitpkg.codegen.fusion.kernel import Compute, Loop
-from jitpkg.codegen.ir.extents import same, varies
+from jitpkg.codegen.ir.extents import at_least, same, varies
 from jitpkg.codegen.ir.nodes import Load
 
 
 def turned_loads(frame: Frame, loop: Loop) -> list[Turned]:
     """Those for which the rows of some iterations of `loop` are worth turning."""
     plan = frame.plan
-    if frame.axis is not None or varies(plan.extent(loop)) or plan.extent(loop) < 4:
+    if frame.axis is not None or typical(plan.extent(loop)) < 4:
         return []
     wanted: dict[Load, Loop] = {}
     for lanes in statements(loop.body):
@@ -43,32 +43,46 @@ def _is_across(frame: Frame, loop: Loop, lanes: Loop, load: Load) -> bool:
     if load in frame.turned or load.mask is not None or any(same(n, 0) for n in load.buffer.sizes):
         return False
     whole = offset(load.buffer, load.index)
-    if any(map(varies, (frame.plan.extent(lanes), *(factor for _, factor in whole.terms)))):
-        return False
-    if whole.factor(loop.axis) != 1 or whole.factor(lanes.axis) in (-1, 0, 1):
+    far = whole.factor(lanes.axis)
+    if not same(whole.factor(loop.axis), 1) or any(same(far, near) for near in (-1, 0, 1)):
         return False
     # Nothing else in the address may be found out by inner loops.
     others = [atom for atom, _ in whole.terms if atom not in (loop.axis, lanes.axis)]
     known = all(
         atom in frame.still or atom in frame.positions or atom in frame.values for atom in others
     )
-    return known and frame.plan.extent(lanes) >= 8
+    across = frame.plan.extent(lanes)
+    return known and typical(across) >= 8 and at_least(across, 1)
 
 
 def _turned(frame: Frame, loop: Loop, lanes: Loop, load: Load, high: int) -> Turned | None:
     size, extent = load.dtype.itemsize, frame.plan.extent(lanes)
-    row = -(-extent // WIDEST) * WIDEST + LINE // size  # so that they are in different cache sets
-    if high * row * size > frame.room:
+    row = _row(frame, extent, LINE // size)
+    longest = extent + WIDEST + LINE // size if varies(extent) else int(row)
+    most = high * longest * size
+    if most > frame.room:
         return None
-    frame.room -= high * row * size
-    name = f"%turned.{frame.w.fresh()}"
-    frame.levels[0].before.append(
-        f"  {name} = alloca [{high * row} x {memory(load.dtype)}], align 64"
-    )
+    frame.room -= most
+    name = frame.room_for(_multiple(frame, row, high), memory(load.dtype))
     iterations = frame.plan.extent(loop)
     made = Turned(load, loop.axis, lanes.axis, high, row, name, iterations, extent)
     frame.turned[load] = made
     return made
+
+
+def _row(frame: Frame, extent: int, more: int) -> str:
+    """How long a row is: such that rows are in different cache sets."""
+    whole = frame.rounded(extent, WIDEST, up=True)
+    if not whole.startswith("%"):
+        return str(int(whole) + more)
+    return frame.at_first(("row", whole, more), f"add i64 {whole}, {more}")
+
+
+def _multiple(frame: Frame, number: str, by: int) -> str:
+    """A multiple of a number that is known before all else."""
+    if not number.startswith("%"):
+        return str(int(number) * by)
+    return frame.at_first(("multiple", number, by), f"mul i64 {number}, {by}")
 
 
 def fill(frame: Frame, turned: Turned, start: str) -> None:
@@ -78,32 +92,41 @@ def fill(frame: Frame, turned: Turned, start: str) -> None:
     size = load.dtype.itemsize
     side = min(16, frame.host.bits // 8 // size)
     element, kind = memory(load.dtype), vector(memory(load.dtype), side)
-    step = offset(load.buffer, load.index).factor(turned.lanes)
+    step = frame.number(offset(load.buffer, load.index).factor(turned.lanes))
     still = frame.still
     frame.still = still | {turned.lanes}
     frame.positions[turned.outer] = (start, frame.depth)
     base = place(frame, load.buffer, load.index).base
     frame.still = still
     extent = turned.across
-    uneven = turned.iterations % turned.high
-    left = w.op(f"sub i64 {turned.iterations}, {start}") if uneven else ""
+    uneven = not same(turned.iterations % turned.high, 0)
+    left = w.op(f"sub i64 {frame.number(turned.iterations)}, {start}") if uneven else ""
     masks = [
         _first(frame, left, first, side) if left else None for first in range(0, turned.high, side)
     ]
 
-    def block(at: str, count: int) -> None:
-        """Elements of `count` lanes, from `at` on."""
+    def block(at: str, count: int, last: str = "") -> None:
+        """Elements of `count` lanes, from `at` on; those behind the last one are taken from it."""
         far = w.op(f"mul i64 {at}, {step}")
         corner = w.op(f"getelementptr {element}, ptr {base}, i64 {far}")
         for part, mask in enumerate(masks):
             lines = []
             for lane in range(count):
-                shift = lane * step + part * side
-                pointer = w.op(f"getelementptr {element}, ptr {corner}, i64 {shift}")
+                pointer = corner
+                if last:
+                    inside = w.op(f"icmp sle i64 {lane}, {last}")
+                    there = w.op(f"select i1 {inside}, i64 {lane}, i64 {last}")
+                    there = w.op(f"mul i64 {there}, {step}")
+                else:
+                    there = _multiple(frame, step, lane)
+                if there != "0":
+                    pointer = w.op(f"getelementptr {element}, ptr {corner}, i64 {there}")
+                if part:
+                    pointer = w.op(f"getelementptr {element}, ptr {pointer}, i64 {part * side}")
                 lines.append(_line(frame, pointer, element, size, side, mask))
             lines += ["zeroinitializer"] * (side - count)
             for k, line in enumerate(_transposed(frame, lines, kind, side)):
-                to = (part * side + k) * turned.row
+                to = _multiple(frame, turned.row, part * side + k)
                 pointer = w.op(f"getelementptr {element}, ptr {turned.rows}, i64 {to}")
                 pointer = w.op(f"getelementptr {element}, ptr {pointer}, i64 {at}")
                 w.do(f"store {kind} {line}, ptr {pointer}, align {size}")
@@ -112,11 +135,14 @@ def fill(frame: Frame, turned: Turned, start: str) -> None:
         block(at, side)
         return []
 
-    full = extent // side * side
-    if full:
-        frame.counted("0", str(full), side, [], all_lanes, surely=True)
-    if extent % side:
-        block(str(full), extent % side)
+    full = frame.rounded(extent, side, up=False)
+    if full != "0":
+        frame.counted("0", full, side, [], all_lanes, surely=at_least(extent, side))
+    if varies(extent) and not same(extent % side, 0):
+        last = w.op(f"sub i64 {frame.number(extent - 1)}, {full}")
+        block(full, side, last)
+    elif not same(extent % side, 0):
+        block(full, extent % side)
 
 
 def _first(frame: Frame, left: str, first: int, side: int) -> str:

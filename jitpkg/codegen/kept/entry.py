@@ -72,7 +72,10 @@ def keep(
     header = {
         "kernels": [[kernel.name, kernel.doc] for kernel in used],
         "functions": texts,
-        "fused": [[list(map(_shown, event.kernels)), event.calls] for event in fused],
+        "fused": [
+            [event.graph.removeprefix(name), list(map(_shown, event.kernels)), event.calls]
+            for event in fused
+        ],
         "rest": rest,
         "lengths": [len(each) for each in data],
     }
@@ -104,9 +107,9 @@ def kept(key: str, graph: str, gm: fx.GraphModule) -> Kept | None:
         functions = [together.function(*text) for _, *text in header["functions"]]
     except (NativeError, NotPlain, AttributeError):
         return None  # a symbol that is not in this process, or an op: it is compiled anew
-    for shown, calls in header["fused"]:
+    for half, shown, calls in header["fused"]:
         kernels = tuple(events.Kernel(title, tuple(ops), moved) for title, ops, moved in shown)
-        events.STREAM.emit(events.Fused(graph, kernels, tuple(calls)))
+        events.STREAM.emit(events.Fused(graph + half, kernels, tuple(calls)))
     return Kept(functions, header["rest"])
 
 

@@ -1,7 +1,7 @@
 """Generated functions as text and the objects that they hold, and back.
 
 A generated function is its source, and default values for what it holds: ops, kernels, constants,
-and other generated functions.
+other generated functions, and closures that say in `made_by` what makes them of plain values.
 """
 
 from __future__ import annotations
@@ -65,6 +65,9 @@ class Apart:
             return ["kernel", self.used.setdefault(value, len(self.used))]
         if isinstance(value, FunctionType) and value.__code__.co_filename.startswith("<jitpkg "):
             return self.function(value)
+        if isinstance(value, FunctionType) and "made_by" in vars(value):
+            maker, arguments = value.made_by  # type: ignore[attr-defined]
+            return ["made", written(maker), written(arguments)]
         return None
 
     def _tensor(self, value: torch.Tensor) -> Plain:
@@ -93,6 +96,7 @@ class Together:
             "original": lambda: self.original,
             "tensor": self._tensor,
             "function": self.function,
+            "made": lambda maker, arguments: read(maker, {})(*read(arguments, {})),
         }
         name = self.name + end
         namespace = {name: read(plain, others) for name, plain in held}

@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch.autograd import forward_ad
 
 from jitpkg import native
 from jitpkg.codegen.kept.plain import NotPlain, Plain, written
@@ -104,8 +105,10 @@ def _sharing(inputs: Sequence[torch.Tensor]) -> Plain:
 
 
 def _state() -> Plain:
-    if torch._C._is_any_autocast_enabled():
-        raise NotPlain("autocast")
+    if torch._C._is_any_autocast_enabled() or forward_ad._current_level >= 0:
+        raise NotPlain("autocast, or forward-mode differentiation")
+    if torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
+        raise NotPlain("hooks for saved tensors")
     return [
         *(torch.is_grad_enabled(), torch.is_inference_mode_enabled()),
         *(str(torch.get_default_dtype()), torch.get_num_threads()),
@@ -116,7 +119,7 @@ def _state() -> Plain:
         *(torch.backends.mha.get_fastpath_enabled(), torch.backends.quantized.engine),
         *((name, bool(getattr(torch._C, name)())) for name in _SWITCHES if hasattr(torch._C, name)),
         _functorch_settings(),
-        sorted((k, v) for k, v in os.environ.items() if k.startswith(_VARIABLES)),
+        sorted((name, os.environ[name]) for name in filter(_matters, os.environ)),
     ]
 
 
@@ -129,6 +132,12 @@ _SWITCHES = tuple(
     """.split()
 )
 """What decides which op a function comes to; not each version has all."""
+
+
+def _matters(variable: str) -> bool:
+    """Whether torch reads an environment variable; those of Inductor it sets itself."""
+    return variable.startswith(_VARIABLES) and not variable.startswith("TORCHINDUCTOR")
+
 
 _VARIABLES = ("TORCH", "PYTORCH", "FUNCTORCH", "AOT", "PARTITIONER", "ATEN", "JITPKG_DEBUG")
 """What the names of variables that torch reads begin with."""

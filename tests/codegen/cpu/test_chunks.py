@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,8 @@ from torch.nn import functional
 
 import jitpkg
 from jitpkg import events
-from jitpkg.codegen.cpu import printer
+from jitpkg.codegen import launch
+from jitpkg.codegen.cpu.host import host_of
 from tests.codegen.cpu.support import needs_llvm
 
 pytestmark = needs_llvm
@@ -25,6 +27,11 @@ def _threads() -> Iterator[None]:
     before = torch.get_num_threads()
     yield
     torch.set_num_threads(before)
+
+
+def grain(monkeypatch: pytest.MonkeyPatch, elements: int) -> None:
+    """So many elements are worth a thread."""
+    monkeypatch.setattr(launch, "host_of", lambda *given: replace(host_of(*given), grain=elements))
 
 
 def compiled(function: Function, *inputs: Tensor) -> tuple[Function, str]:
@@ -73,7 +80,7 @@ LAYOUTS: dict[str, Function] = {
 def test_threads_make_no_difference(
     name: str, layout: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(printer, "GRAIN", 64)
+    grain(monkeypatch, 64)
     function = FUNCTIONS[name]
     torch.manual_seed(0)
     x = LAYOUTS[layout](torch.randn(37, 61))
@@ -92,7 +99,7 @@ def test_threads_make_no_difference(
 @pytest.mark.parametrize("count", [1, 2, 63, 64, 65, 127, 129, 4096, 4097, 9999])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int64])
 def test_all_sizes(count: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(printer, "GRAIN", 1)
+    grain(monkeypatch, 1)
     torch.manual_seed(0)
     x = torch.randint(-4, 5, (count,)).to(dtype)
     made, _ = compiled(lambda x: (x.sum(), x.amax(), (x > 3).any(), x + 1), x)
@@ -101,7 +108,7 @@ def test_all_sizes(count: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPat
 
 
 def test_not_a_number_is_found_in_any_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(printer, "GRAIN", 16)
+    grain(monkeypatch, 16)
     made, _ = compiled(lambda x: (x.amax(), x.amin(), x.sum()), torch.zeros(1000))
     for place in (0, 17, 500, 999):
         x = torch.zeros(1000)
@@ -110,7 +117,7 @@ def test_not_a_number_is_found_in_any_chunk(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_an_index_out_of_range_in_any_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(printer, "GRAIN", 16)
+    grain(monkeypatch, 16)
     table = torch.randn(10)
 
     def looked_up(table: Tensor, index: Tensor) -> Tensor:
@@ -133,7 +140,7 @@ def test_an_index_out_of_range_in_any_chunk(monkeypatch: pytest.MonkeyPatch) -> 
     ids=["a position", "a scan", "rows", "no fold"],
 )
 def test_what_is_not_cut(function: Function, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(printer, "GRAIN", 16)
+    grain(monkeypatch, 16)
     x = torch.randn(40, 50)
     made, text = compiled(function, x)
     assert "@kernel.chunks0" not in text

@@ -97,3 +97,20 @@ def test_nans_of_float32_with_a_full_low_half_stay_nans() -> None:
         lambda x: torch.where(x > 1, 1.0, x).to(torch.bfloat16),
     ):
         assert jitpkg.compile(function, backend="jitpkg")(x).isnan().all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("count", [300, 40_009, 140_003, (1 << 22) + 1037])
+def test_any_number_of_vectors_side_by_side(count: int, dtype: torch.dtype) -> None:
+    """There are the more of them the longer a tensor is."""
+
+    def function(x: Tensor, y: Tensor) -> Tensor:
+        for _ in range(3):
+            x = torch.erf(torch.tanh(x * 1.25 + y) - y * 0.5)
+        return x
+
+    x, y = torch.linspace(-3, 3, count).to(dtype), torch.linspace(2, -1, count).to(dtype)
+    found, wanted = jitpkg.compile(function, backend="jitpkg")(x, y), function(x, y)
+    torch.testing.assert_close(
+        found, wanted, rtol=1e-5 if dtype is torch.float32 else 0.02, atol=1e-6
+    )

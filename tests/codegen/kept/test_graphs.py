@@ -57,7 +57,12 @@ def without_grad(x: Tensor, y: Tensor) -> Tensor:
         return (x * y).exp()
 
 
-PROGRAMS = (pointwise, rows, views, writes, draws, constants, pooled, without_grad)
+def expected(x: Tensor, y: Tensor) -> Tensor:
+    """A kernel reads what ATen returns, of which FakeTensor says how it lies in memory."""
+    return torch.frexp(x * y).mantissa + 1
+
+
+PROGRAMS = (pointwise, rows, views, writes, draws, constants, pooled, without_grad, expected)
 
 
 def arguments() -> tuple[Tensor, Tensor]:

@@ -135,7 +135,7 @@ STATES: dict[str, Callable[[], AbstractContextManager[Any]]] = {
         torch.set_float32_matmul_precision, "medium", torch.get_float32_matmul_precision()
     ),
     "attention": lambda: set_by(torch.backends.cuda.enable_flash_sdp, False, True),
-    "mkldnn": lambda: torch.backends.mkldnn.flags(enabled=False),
+    "mkldnn": lambda: set_by(torch._C._set_mkldnn_enabled, False, True),
     "fast path": lambda: set_by(torch.backends.mha.set_fastpath_enabled, False, True),
     "settings of AOTAutograd": changed_functorch,
     "environment": variable,

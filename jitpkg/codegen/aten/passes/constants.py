@@ -87,7 +87,9 @@ def _value(node: fx.Node, known: Mapping[fx.Node, torch.Tensor]) -> torch.Tensor
         return None
     if any(used not in known for used in node.all_input_nodes):
         return None
-    if any(map(varies, facts.size)) or math.prod(facts.size) > MOST_ELEMENTS:
+    if _asks_for_sizes((node.args, node.kwargs)) or any(map(varies, facts.size)):
+        return None
+    if math.prod(facts.size) > MOST_ELEMENTS:
         return None
     target: Any = node.target
     args, kwargs = fx.map_arg((node.args, node.kwargs), known.__getitem__)
@@ -96,6 +98,17 @@ def _value(node: fx.Node, known: Mapping[fx.Node, torch.Tensor]) -> torch.Tensor
     if tuple(made.shape) != facts.size or made.stride() != facts.stride:
         return None
     return made if made.dtype is facts.dtype else None
+
+
+def _asks_for_sizes(value: Any) -> bool:
+    """Whether a size that varies is among arguments."""
+    match value:
+        case tuple() | list():
+            return any(map(_asks_for_sizes, value))
+        case dict():
+            return any(map(_asks_for_sizes, value.values()))
+        case _:
+            return varies(value)
 
 
 def _replace(node: fx.Node, value: torch.Tensor) -> None:

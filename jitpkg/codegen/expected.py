@@ -1,0 +1,59 @@
+"""What ATen returns, against what was known of it: kernels read memory by that, unseen.
+
+FakeTensor is wrong about some ops. Where it is, the call raises, and the original code runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch._ops import OpOverload
+
+from jitpkg.codegen.ir.nodes import Buffer
+from jitpkg.errors import InternalError
+from jitpkg.facts.rows import ROWS
+
+
+def is_sure(target: object) -> bool:
+    """Whether FakeTensor is right about an op: its answers are compared with a row's and the op's
+    by the tests."""
+    return isinstance(target, OpOverload) and target._schema.name in ROWS
+
+
+def as_expected(of: str, buffer: Buffer) -> Callable[[torch.Tensor], torch.Tensor]:
+    """A function that returns the tensor that it is given, if that lies in memory as expected.
+
+    It looks at the first one only: what is returned depends on nothing but facts of the arguments,
+    which are the same at each call. After that it takes 50 ns.
+    """
+    return as_laid_out(of, buffer.dtype, tuple(buffer.sizes), tuple(buffer.strides))
+
+
+def as_laid_out(
+    of: str, dtype: torch.dtype, sizes: tuple[int, ...], strides: tuple[int, ...]
+) -> Callable[[torch.Tensor], torch.Tensor]:
+    """The same, of plain values."""
+    steps = _steps(sizes, strides)
+    right: list[bool] = []
+
+    def checked(x: torch.Tensor) -> torch.Tensor:
+        if right:
+            return x
+        if x.dtype is not dtype or x.shape != sizes or _steps(sizes, x.stride()) != steps:
+            raise InternalError(
+                f"{of} returns {x.dtype} {tuple(x.shape)} with strides {x.stride()}, where {dtype}"
+                f" {sizes} with strides {strides} was known of it"
+            )
+        right.append(True)
+        return x
+
+    checked.made_by = as_laid_out, (of, dtype, sizes, strides)  # type: ignore[attr-defined]
+    return checked
+
+
+def _steps(sizes: tuple[int, ...], strides: tuple[int, ...]) -> list[int]:
+    """The strides that matter."""
+    if 0 in sizes:
+        return []
+    return [step for size, step in zip(sizes, strides, strict=True) if size > 1]

@@ -1,0 +1,136 @@
+"""Graphs that were differentiated: kept, and made again without AOTAutograd."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+import torch
+from torch import fx
+
+from jitpkg.codegen.compiler import Maker, Report
+from jitpkg.codegen.differentiated import Layout, Plan, Run, boxed, differentiated
+from jitpkg.codegen.halves import Function, compiled_half, relied_on, with_facts
+from jitpkg.codegen.kept.entry import Kept, keep, kept
+from jitpkg.codegen.kept.graphs import graph_of, graph_text
+from jitpkg.codegen.kept.key import derived
+from jitpkg.codegen.kept.plain import NotPlain, Plain, read, written
+from jitpkg.codegen.launch import CpuKernels
+from jitpkg.codegen.lowering.table import NotLowered
+from jitpkg.codegen.options import Options
+from jitpkg.codegen.partial_backward import Halves
+
+Half = tuple[Function, Report | None]
+
+
+class Compilation:
+    """Compiles the halves of one graph, and keeps them.
+
+    Args:
+        key: of the graph; None where nothing is to be kept.
+    """
+
+    def __init__(self, gm: fx.GraphModule, maker: Maker, options: Options, key: str | None) -> None:
+        self._gm = gm
+        self._name = type(gm).__name__
+        self._maker = maker
+        self._options = options
+        self._key = key if isinstance(maker, CpuKernels) else None
+        self._forward: Half | None = None
+        self._backward: Half | None = None
+        self._text: Plain = None
+        """The backward graph, where parts of it may be asked for in another process."""
+
+    def forward(self, aten: fx.GraphModule) -> Function:
+        self._forward = self._compiled("forward", aten)
+        return self._forward[0]
+
+    def backward(self, aten: fx.GraphModule) -> Run:
+        """The whole half."""
+        self._backward = self._compiled("backward", aten)
+        if self._key is not None:
+            try:
+                self._text = graph_text(with_facts(aten))
+            except (NotPlain, NotLowered):  # of sizes that its data decide
+                self._key = None
+        return boxed(self._backward[0])
+
+    def part(self, aten: fx.GraphModule) -> Run:
+        """A part of the backward half, of what is on disk, or compiled now."""
+        try:
+            text = None if self._key is None else graph_text(with_facts(aten))
+        except (NotPlain, NotLowered):
+            text = None
+        key = None if self._key is None or text is None else derived(self._key, text)
+        found = None if key is None else kept(key, self._name, self._gm)
+        if found is not None:
+            return boxed(found.functions[0])
+        before = relied_on(aten)
+        half = self._compiled("backward", aten)
+        if relied_on(aten) != before:
+            raise NotLowered("a part of a backward graph holds for fewer sizes")
+        if key is not None:
+            self._keep(key, [half])
+        if isinstance(self._maker, CpuKernels):
+            self._maker.made.clear()
+        return boxed(half[0])
+
+    def keep(self, plan: Plan, *, random: bool) -> None:
+        """Keep the halves of a graph.
+
+        Args:
+            random: whether they draw random numbers.
+        """
+        if self._key is None or self._forward is None or self._backward is None:
+            return
+        layouts = [_layout_text(layout) for layout in plan.layouts]
+        text = self._text if len(plan.differentiable) > 1 else None
+        about = asdict(replace(plan, layouts=()))
+        self._keep(self._key, [self._forward, self._backward], [about, layouts, random, text])
+
+    def _compiled(self, half: str, aten: fx.GraphModule) -> Half:
+        return compiled_half(f"{self._name}.{half}", aten, self._maker, self._options)
+
+    def _keep(self, key: str, halves: Sequence[Half], rest: Plain = None) -> None:
+        reports = [report for _, report in halves if report is not None and not report.left]
+        if len(reports) == len(halves) and isinstance(self._maker, CpuKernels):
+            said = [report.event for report in reports]
+            functions = [function for function, _ in halves]
+            keep(key, self._name, self._gm, functions, self._maker.made, said, rest)
+
+
+def again(found: Kept, key: str, gm: fx.GraphModule, maker: Maker, options: Options) -> Function:
+    """The function of a graph that was kept by a `Compilation`."""
+    about: dict[str, Any]
+    about, layouts, random, text = found.rest
+    others: dict[str, Any] = {name: tuple(v) if type(v) is list else v for name, v in about.items()}
+    others["layouts"] = tuple(_layout_of(*layout) for layout in layouts)
+    plan = Plan(**others)
+    forward, backward = found.functions
+    part = Compilation(gm, maker, options, key).part
+    halves = Halves.again(boxed(backward), lambda: graph_of(text), part)
+    function = differentiated(plan, forward, halves.part, gm.forward)
+    return _guarded(function, gm.forward, random=random)
+
+
+def _guarded(function: Function, original: Function, *, random: bool) -> Function:
+    def run(*inputs: torch.Tensor) -> Any:
+        stream = torch.get_rng_state() if random else None
+        try:
+            return function(*inputs)
+        except Exception:  # nothing has happened yet: if an op is to blame it fails again
+            if stream is not None:
+                torch.set_rng_state(stream)
+        return original(*inputs)
+
+    return run
+
+
+def _layout_text(layout: Layout) -> Plain:
+    kind = written(layout.dtype), written(layout.device)
+    return [list(layout.size), list(layout.stride), *kind]
+
+
+def _layout_of(size: list[int], stride: list[int], dtype: Plain, device: Plain) -> Layout:
+    return Layout(tuple(size), tuple(stride), read(dtype, {}), read(device, {}))

@@ -1,0 +1,203 @@
+"""Graphs that are differentiated: by one process, for all; and what autograd sees of them."""
+
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from jitpkg.errors import BackendError
+from tests.codegen.kept.support import Process, filled
+from tests.native.support import needs_llvm
+
+pytestmark = needs_llvm
+
+
+def leaf(*size: int) -> Tensor:
+    return filled(*size).requires_grad_()
+
+
+def one(x: Tensor, w: Tensor) -> Tensor:
+    return torch.tanh(x @ w).sum()
+
+
+def several(x: Tensor, w: Tensor) -> tuple[Any, ...]:
+    a = torch.tanh(x @ w)
+    return a, torch.tanh(x @ w), torch.exp(a).mean(0), x.detach() * 2, a.argmax(-1)
+
+
+def draws(x: Tensor, w: Tensor) -> Tensor:
+    return functional.dropout(x @ w, 0.5)
+
+
+def of_one_input(x: Tensor, w: Tensor) -> Tensor:
+    return (x * x).cumsum(0) + w.detach().sum()
+
+
+def viewed(x: Tensor, w: Tensor) -> Tensor:
+    return (x @ w).reshape(-1)
+
+
+def turned(x: Tensor, w: Tensor) -> Tensor:
+    return (x.T * 2).exp()
+
+
+PROGRAMS = (one, several, draws, of_one_input, viewed, turned)
+Weights = Callable[[Sequence[Tensor]], Tensor]
+
+
+def of_first(results: Sequence[Tensor]) -> Tensor:
+    return results[0].sum()
+
+
+def of_first_laid_out_otherwise(results: Sequence[Tensor]) -> Tensor:
+    turned = results[0].T if results[0].dim() == 2 else results[0]
+    return (turned.contiguous() * filled(*turned.shape)).sum()
+
+
+def of_last(results: Sequence[Tensor]) -> Tensor:
+    return (results[-1] * results[-1]).sum()
+
+
+def of_all(results: Sequence[Tensor]) -> Tensor:
+    total = torch.zeros(())
+    for result in results:
+        total = total + (result * result).sum()
+    return total
+
+
+LOSSES = (of_first, of_first_laid_out_otherwise, of_last, of_all)
+
+
+def outcome(function: Callable[..., Any], loss: Weights) -> list[Any]:
+    """Results and gradients, and what autograd says of the results."""
+    torch.manual_seed(0)
+    x, w = leaf(4, 5), leaf(5, 3)
+    results = function(x * 1.5, w)
+    results = results if isinstance(results, tuple) else (results,)
+    of_tensors = [r for r in results if isinstance(r, Tensor)]
+    loss([r for r in of_tensors if r.requires_grad]).backward()
+    seen = [(r.requires_grad, r.is_leaf, r.stride()) for r in of_tensors]
+    return [*results, *seen, x.grad, w.grad, torch.rand(1)]
+
+
+def check(function: Callable[..., Any], compiled: Callable[..., Any], loss: Weights) -> None:
+    for wanted, found in zip(outcome(function, loss), outcome(compiled, loss), strict=True):
+        if isinstance(wanted, Tensor):
+            torch.testing.assert_close(found, wanted)
+        else:
+            assert found == wanted
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_graph_is_differentiated_once_for_all_processes(
+    process: Process, program: Callable[..., Any]
+) -> None:
+    for found in (False, True):
+        for loss in LOSSES:
+            compiled = process.compiled(program)
+            check(program, compiled, loss)
+            check(program, compiled, loss)
+            assert bool(process.made) is not (found or loss is not LOSSES[0])
+
+
+@pytest.fixture(params=["made", "found"])
+def compiled(request: pytest.FixtureRequest, process: Process) -> Callable[..., Any]:
+    """The function `one`, compiled by this process or by another one."""
+    if request.param == "found":
+        check(one, process.compiled(one), of_first)
+    function = process.compiled(one)
+    check(one, function, of_first)
+    assert bool(process.made) is (request.param == "made")
+    return function
+
+
+def test_a_graph_can_be_kept_for_another_backward_pass(compiled: Callable[..., Any]) -> None:
+    x, w = leaf(4, 5), leaf(5, 3)
+    result = compiled(x, w)
+    result.backward(retain_graph=True)
+    first = x.grad.clone()
+    result.backward()
+    torch.testing.assert_close(x.grad, 2 * first)
+    with pytest.raises(RuntimeError, match="second time"):
+        result.backward()
+
+
+def test_a_second_derivative_is_refused(compiled: Callable[..., Any]) -> None:
+    x, w = leaf(4, 5), leaf(5, 3)
+    (gradient,) = torch.autograd.grad(compiled(x, w), x, create_graph=True)
+    wanted = torch.autograd.grad(one(x, w), x)[0]
+    torch.testing.assert_close(gradient.detach(), wanted)
+    assert gradient.requires_grad
+    with pytest.raises(BackendError, match="no second derivative"):
+        gradient.sum().backward()
+
+
+def test_what_was_saved_may_not_be_written(compiled: Callable[..., Any]) -> None:
+    x, w = leaf(4, 5), leaf(5, 3)
+    result = compiled(x, w)
+    with torch.no_grad():
+        w.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        result.backward()
+
+
+def test_gradients_that_are_not_asked_for_are_none(compiled: Callable[..., Any]) -> None:
+    x, w = leaf(4, 5), leaf(5, 3)
+    compiled(x, w).backward(inputs=[w])
+    assert x.grad is None
+    assert w.grad is not None
+
+
+def test_hooks_see_gradients(compiled: Callable[..., Any]) -> None:
+    x, w = leaf(4, 5), leaf(5, 3)
+    seen: list[Tensor] = []
+    x.register_hook(seen.append)
+    compiled(x, w).backward()
+    assert len(seen) == 1
+    assert seen[0] is x.grad or torch.equal(seen[0], x.grad)
+
+
+def test_deterministic_algorithms_asked_for_too_late(compiled: Callable[..., Any]) -> None:
+    result = compiled(leaf(4, 5), leaf(5, 3))
+    torch.use_deterministic_algorithms(True)
+    try:
+        with pytest.raises(BackendError, match="Deterministic"):
+            result.backward()
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def test_what_was_saved_is_freed_with_the_result(compiled: Callable[..., Any]) -> None:
+    x, w = leaf(4, 5), leaf(5, 3)
+    result = compiled(x * 1, w)
+    node = weakref.ref(result.grad_fn)
+    del result
+    assert node() is None
+
+
+def test_a_graph_that_writes_is_right_and_not_kept(process: Process) -> None:
+    norms = [torch.nn.BatchNorm1d(5) for _ in range(3)]
+    given = filled(4, 5) * 3
+    wanted = norms[0](given)
+    for norm in norms[1:]:
+        torch.testing.assert_close(process.compiled(norm)(given), wanted)
+        assert process.made
+        torch.testing.assert_close(norm.running_mean, norms[0].running_mean)
+
+
+def test_sizes_that_data_decide_are_right_and_not_kept(process: Process) -> None:
+    """Going backward, a mask becomes as many indices as it has ones."""
+
+    def put(x: Tensor, mask: Tensor, values: Tensor) -> Tensor:
+        return torch.index_put(x, (mask,), values)
+
+    mask = torch.tensor([True, False, True])
+    x, values = (torch.randn(n, requires_grad=True) for n in (3, 2))
+    wanted = torch.autograd.grad(put(x, mask, values), (x, values), torch.tensor([1.0, 2, 3]))
+    made = process.compiled(put)(x, mask, values)
+    found = torch.autograd.grad(made, (x, values), torch.tensor([1.0, 2, 3]))
+    torch.testing.assert_close(found, wanted)
