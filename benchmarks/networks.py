@@ -124,14 +124,14 @@ NETWORKS = (
         partial(resnet18, 8),
         partial(_of, 2, 3, 32, 32),
         partial(resnet18, 64),
-        partial(_of, 2, 3, 64, 64),
+        partial(_of, 8, 3, 64, 64),
     ),
     Network(
         "ViT",
         partial(vit, 16, 2, 16, 4),
         partial(_pixels, 2, 16),
         partial(vit, 192, 3, 224, 16),
-        partial(_pixels, 1, 224),
+        partial(_pixels, 2, 224),
         "transformers",
     ),
 )

@@ -37,6 +37,7 @@ class CpuKernels:
         """Whether several ways are tried for each kernel."""
         self.host: Host = host_of(native.host_features(), native.has("torch_parallel_for"))
         self.made: dict[Callable[..., Any], MadeKernel] = {}
+        """Kernels that can be kept on disk, until somebody has done so, or will not."""
         pool = native.pool()
         if pool is not None:
             pool.limit_to(config.current().pool_megabytes << 20)

@@ -83,8 +83,10 @@ def _of_one_size(gm: fx.GraphModule, inputs: list[Any], maker: Maker, options: O
         )
         return op_by_op(prepared)
     function = runtime(prepared, compiled.function)
-    if key is not None and isinstance(maker, CpuKernels) and not compiled.report.left:
-        keep(key, name, gm, [function], maker.made, [compiled.report.event])
+    if isinstance(maker, CpuKernels):
+        if key is not None and not compiled.report.left:
+            keep(key, name, gm, [function], maker.made, [compiled.report.event])
+        maker.made.clear()
     return function
 
 
@@ -107,6 +109,8 @@ def _of_symbols(
         if config.current().raises:
             raise
         return None
+    if isinstance(maker, CpuKernels):
+        maker.made.clear()
     return runtime(prepared, compiled.function)
 
 

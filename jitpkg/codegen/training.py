@@ -17,6 +17,7 @@ from jitpkg.codegen.differentiated import Run, boxed
 from jitpkg.codegen.functional import Compiled, through_aot
 from jitpkg.codegen.halves import with_facts
 from jitpkg.codegen.kept.training import Compilation
+from jitpkg.codegen.launch import CpuKernels
 from jitpkg.codegen.lowering.table import NotLowered
 from jitpkg.codegen.options import Options
 from jitpkg.marks import VARIES
@@ -56,7 +57,10 @@ def through_kernels(
         )
         return function
 
-    return through_aot("jitpkg", gm, inputs, compile_)
+    made = through_aot("jitpkg", gm, inputs, compile_)
+    if isinstance(maker, CpuKernels):
+        maker.made.clear()
+    return made
 
 
 def _partitioned(joint: fx.GraphModule, *given: Any, **named: Any) -> Any:

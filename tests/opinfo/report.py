@@ -30,6 +30,9 @@ class Report:
     def wrong(self, asked: set[Task]) -> list[Task]:
         return sorted(asked & self._answers.keys() - self.right)
 
+    def missing(self, asked: set[Task]) -> set[Task]:
+        return asked - self._answers.keys()
+
     def show(self, task: Task, answer: dict[str, Any], *, details: bool) -> None:
         print(f"DIFFERS {task}", flush=True)
         for why in answer["wrong"] if details else answer["wrong"][:1]:
@@ -50,6 +53,8 @@ class Report:
         wrong = self.wrong(asked)
         if wrong:
             print(f"{len(wrong)} differ: {', '.join(map(str, wrong))}")
+        if missing := self.missing(asked):
+            print(f"{len(missing)} were not run")
         crashes = sorted(t for t in asked & self._answers.keys() if "crashes" in self._answers[t])
         if crashes:
             print(f"eager code itself dies of: {', '.join(map(str, crashes))}")

@@ -11,7 +11,7 @@ tolerances or as near to what float64 gives; samples that eager code does not re
 Each worker is a process. If one dies, or takes too long, the next one goes on behind the task that
 it was at, and the task has failed unless eager code alone dies of it, too.
 
-The exit status is 1 where a task differs.
+The exit status is 1 where a task differs, or was not run.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def main() -> int:
         Pool(options.workers, options.timeout, options.samples).run(waiting, done)
     report.table(set(asked))
     print(f"{time.monotonic() - start:.0f} s")
-    return 1 if report.wrong(set(asked)) else 0
+    return 1 if report.wrong(set(asked)) or report.missing(set(asked)) else 0
 
 
 def _name(dtype: object) -> str:

@@ -141,6 +141,8 @@ def test_a_death_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     pool.Pool(1, 5).run(deque(asked), report.add)
     assert [task.op for task in report.wrong(set(asked))] == ["compiled"]
     assert len(report.right) == 3 and Mortal.alive == 0
+    assert report.missing({*asked, Task("other", "float32", False)})
+    assert not report.missing(set(asked))
 
 
 def test_a_worker_that_dies_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

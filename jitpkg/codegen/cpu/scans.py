@@ -60,6 +60,8 @@ class Running:
     def _run_on(self, a: Arithmetic, value: str) -> str:
         """Each lane with all before it."""
         identity = self.fold.start()[0]
+        if self.fold.op == "sum" and a.dtype.is_floating_point:
+            identity = a.const(-0.0)  # LLVM fills up with 0.0 by instructions that take 14 cycles
         far = 1
         while far < a.lanes:
             order = [lane - far if lane >= far else a.lanes for lane in range(a.lanes)]

@@ -52,7 +52,7 @@ class Compilation:
         if self._key is not None:
             try:
                 self._text = graph_text(with_facts(aten))
-            except NotPlain:
+            except (NotPlain, NotLowered):  # of sizes that its data decide
                 self._key = None
         return boxed(self._backward[0])
 
@@ -60,7 +60,7 @@ class Compilation:
         """A part of the backward half, of what is on disk, or compiled now."""
         try:
             text = None if self._key is None else graph_text(with_facts(aten))
-        except NotPlain:
+        except (NotPlain, NotLowered):
             text = None
         key = None if self._key is None or text is None else derived(self._key, text)
         found = None if key is None else kept(key, self._name, self._gm)
@@ -72,6 +72,8 @@ class Compilation:
             raise NotLowered("a part of a backward graph holds for fewer sizes")
         if key is not None:
             self._keep(key, [half])
+        if isinstance(self._maker, CpuKernels):
+            self._maker.made.clear()
         return boxed(half[0])
 
     def keep(self, plan: Plan, *, random: bool) -> None:

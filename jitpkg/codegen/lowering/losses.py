@@ -165,8 +165,14 @@ def _bce_with_logits(
     return _reduced(k, _weighted(k, losses, weight), x.dtype, reduction)
 
 
-def _soft_margin(a: Expr, b: Expr) -> Expr:
-    return (-b * a).exp().apply("log1p")
+def _soft_margin(k: Lowering, x: Tensor, y: Tensor, reduction: int = MEAN) -> Tensor:
+    """ATen rounds at each step: a float16 overflows there."""
+    common = promoted([x, y])
+    require(common.is_floating_point, "a loss of integers")
+    products = k.pointwise(lambda a, b: -a * b, [x, y])
+    powers = k.pointwise(lambda p: p.exp(), [products])
+    losses = k.pointwise(lambda p: p.apply("log1p"), [powers])
+    return _reduced(k, k.wide(losses), common, reduction)
 
 
 # Of classes
@@ -257,7 +263,7 @@ ROWS: Mapping[str, Any] = named(
         "huber_loss_backward": _slope_of_elements(_huber_slope),
         "smooth_l1_loss": _of_elements(_smooth),
         "smooth_l1_loss_backward": _slope_of_elements(_smooth_slope),
-        "soft_margin_loss": _of_elements(_soft_margin),
+        "soft_margin_loss": _soft_margin,
         "binary_cross_entropy": _bce,
         "binary_cross_entropy_backward": _bce_backward,
         "binary_cross_entropy_with_logits": _bce_with_logits,

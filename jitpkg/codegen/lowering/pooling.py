@@ -270,45 +270,16 @@ def _max_pool_backward(
     dilation: Sequence[int],
     ceil: bool,
     indices: Tensor,
-) -> Tensor | Scattered:
-    w = _Windows(k, x.sizes, kernel, stride, padding, dilation, ceil)
-    if w.dilation == [1, 1] and product(w.kernel) <= _MOST_GATHERED:
-        return _max_pool_gathered(k, grad, x, w, indices)
+) -> Scattered:
+    """Each window adds to one element: 10 times as fast as each element looking at its windows."""
     zeros = k.define(x.sizes, x.dtype, lambda *_: k.number(0, x.dtype))
-    height, width = w.input
+    height, width = x.sizes[-2:]
 
     def index(at: Sequence[Expr]) -> list[Expr]:
         flat = indices.get(*at).checked_from_zero(height * width)
         return [*at[:-2], flat // width, flat % width]
 
     return scattered(k, zeros, grad.sizes, index, lambda at: grad.get(*at), "sum")
-
-
-_MOST_GATHERED = 16
-
-
-def _max_pool_gathered(
-    k: Lowering, grad: Tensor, x: Tensor, w: _Windows, indices: Tensor
-) -> Tensor:
-    """Each element looks at the windows that it lies in."""
-    wide = computed_in(x.dtype)
-    reach = [-(-size // s) for size, s in zip(w.kernel, w.stride, strict=True)]
-    inner = [k.axis(n) for n in reach]
-
-    def element(*at: Expr) -> Expr:
-        hit, windows = k.true(), []
-        for place, back, s, p, count in zip(
-            at[-2:], inner, w.stride, w.padding, w.counts, strict=True
-        ):
-            window = (place + p) // s - back
-            hit = hit & (window >= 0) & (window < count)
-            windows.append(window)
-        flat = at[-2] * w.input[1] + at[-1]
-        mine = hit & indices.get(*at[:-2], *windows, where=hit).eq(flat)
-        value = grad.get(*at[:-2], *windows, where=mine).cast(wide)
-        return value.fold("sum", inner)
-
-    return k.define(x.sizes, x.dtype, element)
 
 
 # Other sizes

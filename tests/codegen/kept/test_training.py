@@ -187,3 +187,17 @@ def test_a_graph_that_writes_is_right_and_not_kept(process: Process) -> None:
         torch.testing.assert_close(process.compiled(norm)(given), wanted)
         assert process.made
         torch.testing.assert_close(norm.running_mean, norms[0].running_mean)
+
+
+def test_sizes_that_data_decide_are_right_and_not_kept(process: Process) -> None:
+    """Going backward, a mask becomes as many indices as it has ones."""
+
+    def put(x: Tensor, mask: Tensor, values: Tensor) -> Tensor:
+        return torch.index_put(x, (mask,), values)
+
+    mask = torch.tensor([True, False, True])
+    x, values = (torch.randn(n, requires_grad=True) for n in (3, 2))
+    wanted = torch.autograd.grad(put(x, mask, values), (x, values), torch.tensor([1.0, 2, 3]))
+    made = process.compiled(put)(x, mask, values)
+    found = torch.autograd.grad(made, (x, values), torch.tensor([1.0, 2, 3]))
+    torch.testing.assert_close(found, wanted)

@@ -97,6 +97,13 @@ def test_rms_norm_backward() -> None:
     same(lowered(ATEN._fused_rms_norm_backward.default, args, {}, expected), expected, "rms")
 
 
+def test_soft_margin_loss_overflows_where_aten_does() -> None:
+    """exp(12) is no float16, and its logarithm would be one."""
+    x = torch.tensor([-12.0, 3.0, -11.0], dtype=torch.float16)
+    for reduction in (0, 1, 2):
+        compare(ATEN.soft_margin_loss.default, x, torch.ones_like(x), reduction)
+
+
 def test_all_rows_have_sample_calls_or_are_elementwise() -> None:
     """Under one of their names."""
     named = {name.partition(".")[0] for name in (*calls.CALLS, *calls.ELEMENTWISE)}
