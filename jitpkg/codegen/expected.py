@@ -10,6 +10,7 @@ from collections.abc import Callable
 import torch
 from torch._ops import OpOverload
 
+from jitpkg.codegen.ir.extents import varies
 from jitpkg.codegen.ir.nodes import Buffer
 from jitpkg.errors import InternalError
 from jitpkg.facts.rows import ROWS
@@ -27,20 +28,24 @@ def as_expected(of: str, buffer: Buffer) -> Callable[[torch.Tensor], torch.Tenso
     It looks at the first one only: what is returned depends on nothing but facts of the arguments,
     which are the same at each call. After that it takes 50 ns.
     """
-    return as_laid_out(of, buffer.dtype, tuple(buffer.sizes), tuple(buffer.strides))
+    sizes, strides = (tuple(map(_known, lengths)) for lengths in (buffer.sizes, buffer.strides))
+    return as_laid_out(of, buffer.dtype, sizes, strides)
+
+
+Lengths = tuple[int | None, ...]
+"""Sizes, or strides; None for what varies, which is not looked at."""
 
 
 def as_laid_out(
-    of: str, dtype: torch.dtype, sizes: tuple[int, ...], strides: tuple[int, ...]
+    of: str, dtype: torch.dtype, sizes: Lengths, strides: Lengths
 ) -> Callable[[torch.Tensor], torch.Tensor]:
     """The same, of plain values."""
-    steps = _steps(sizes, strides)
     right: list[bool] = []
 
     def checked(x: torch.Tensor) -> torch.Tensor:
         if right:
             return x
-        if x.dtype is not dtype or x.shape != sizes or _steps(sizes, x.stride()) != steps:
+        if x.dtype is not dtype or not _fits(x, sizes, strides):
             raise InternalError(
                 f"{of} returns {x.dtype} {tuple(x.shape)} with strides {x.stride()}, where {dtype}"
                 f" {sizes} with strides {strides} was known of it"
@@ -52,8 +57,14 @@ def as_laid_out(
     return checked
 
 
-def _steps(sizes: tuple[int, ...], strides: tuple[int, ...]) -> list[int]:
-    """The strides that matter."""
-    if 0 in sizes:
-        return []
-    return [step for size, step in zip(sizes, strides, strict=True) if size > 1]
+def _known(length: int) -> int | None:
+    return None if varies(length) else length
+
+
+def _fits(x: torch.Tensor, sizes: Lengths, strides: Lengths) -> bool:
+    if x.dim() != len(sizes):
+        return False
+    if any(known not in (None, size) for known, size in zip(sizes, x.shape, strict=True)):
+        return False
+    steps = zip(x.shape, strides, x.stride(), strict=True)
+    return not x.numel() or all(n == 1 or known in (None, step) for n, known, step in steps)

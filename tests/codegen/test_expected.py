@@ -11,8 +11,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 import jitpkg
-from jitpkg import config
+from jitpkg import config, events
 from jitpkg.codegen.compiler import compile_graph
+from jitpkg.codegen.expected import as_laid_out
 from jitpkg.codegen.interpreted import Interpreted
 from jitpkg.errors import InternalError
 from jitpkg.facts.tensor import facts_of
@@ -53,6 +54,27 @@ def test_a_call_that_returns_what_is_known() -> None:
     x = torch.randn(4, 3)
     (made,) = compile_graph("right", graph_with(torch.ones(4, 3)), Interpreted()).function(x)
     assert torch.equal(made, x.frexp().mantissa + 1)
+
+
+def test_sizes_that_vary_are_not_looked_at() -> None:
+    assert as_laid_out("op", torch.float32, (None, 4), (None, 1))(torch.ones(7, 4)).shape[0] == 7
+    with pytest.raises(InternalError):
+        as_laid_out("op", torch.float32, (None, 4), (None, 1))(torch.ones(7, 5))
+    traced: list[events.Traced] = []
+
+    def listen(event: events.Event) -> None:
+        if isinstance(event, events.Traced):
+            traced.append(event)
+
+    def f(x: Tensor) -> Tensor:
+        return torch.frexp(x * 2).mantissa + 1
+
+    compiled = jitpkg.compile(f, backend="jitpkg", dynamic=True)
+    with events.STREAM.listening(listen):
+        for size in (3, 5, 7):
+            x = torch.randn(size, 4)
+            torch.testing.assert_close(compiled(x), f(x))
+    assert len(traced) == 1
 
 
 def test_the_original_code_runs(recwarn: pytest.WarningsRecorder) -> None:

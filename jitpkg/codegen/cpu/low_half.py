@@ -17,7 +17,7 @@ import torch
 
 from jitpkg.codegen.cpu.math import OWN
 from jitpkg.codegen.ir import ops
-from jitpkg.codegen.ir.nodes import Apply, Const, Node, Reduce
+from jitpkg.codegen.ir.nodes import Apply, Const, Node, Reduce, Scan
 
 
 class LowHalf(IntEnum):
@@ -62,9 +62,9 @@ def low_half(node: Node, known: Mapping[Node, LowHalf]) -> LowHalf:
             return least(*args)
         case Apply(op=op, args=args) if op in ARITHMETIC:
             return min(least(*args), LowHalf.EMPTY_IN_NANS)
-        case Reduce(op=op, value=value) if op in EXACT:
+        case Reduce(op=op, value=value) | Scan(op=op, value=value) if op in EXACT:
             return least(value)
-        case Reduce(op=op, value=value) if op in ARITHMETIC:
+        case Reduce(op=op, value=value) | Scan(op=op, value=value) if op in ARITHMETIC:
             return min(least(value), LowHalf.EMPTY_IN_NANS)
         case _:
             return LowHalf.ANY

@@ -161,16 +161,16 @@ def surely(comparison: Comparison, a: Any, b: Any) -> bool:
 
 def same(a: Any, b: Any) -> bool:
     """Whether two lengths are equal for all values of the symbols."""
-    if isinstance(a, Symbolic) or isinstance(b, Symbolic):
-        return surely("==", a, b)
-    return bool(a == b)
+    if type(a) is int and type(b) is int:
+        return a == b
+    return surely("==", a, b)
 
 
 def less(a: Any, b: Any) -> bool:
     """Whether `a < b` for all values of the symbols."""
-    if isinstance(a, Symbolic) or isinstance(b, Symbolic):
-        return surely("<", a, b)
-    return bool(a < b)
+    if type(a) is int and type(b) is int:
+        return a < b
+    return surely("<", a, b)
 
 
 def within(low: int | None, high: int | None, length: int) -> bool:
@@ -182,9 +182,9 @@ def within(low: int | None, high: int | None, length: int) -> bool:
 
 def at_least(a: Any, b: Any) -> bool:
     """Whether `a >= b` for all values of the symbols."""
-    if isinstance(a, Symbolic) or isinstance(b, Symbolic):
-        return surely(">=", a, b)
-    return bool(a >= b)
+    if type(a) is int and type(b) is int:
+        return a >= b
+    return surely(">=", a, b)
 
 
 def value_of(length: Any, symbols: Mapping[str, int]) -> int:

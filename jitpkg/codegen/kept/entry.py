@@ -15,7 +15,7 @@ from typing import Any
 
 from torch import fx
 
-from jitpkg import events, native
+from jitpkg import config, events, native
 from jitpkg.codegen.cache import kernels as cache
 from jitpkg.codegen.kept.functions import Apart, Together
 from jitpkg.codegen.kept.plain import NotPlain, Plain
@@ -105,8 +105,12 @@ def kept(key: str, graph: str, gm: fx.GraphModule) -> Kept | None:
         ]
         together = Together(graph, made, gm.forward, data[2 * count :])
         functions = [together.function(*text) for _, *text in header["functions"]]
-    except (NativeError, NotPlain, AttributeError):
+    except (NativeError, NotPlain, AttributeError, ImportError):
         return None  # a symbol that is not in this process, or an op: it is compiled anew
+    except Exception:
+        if config.current().raises:
+            raise
+        return None
     for half, shown, calls in header["fused"]:
         kernels = tuple(events.Kernel(title, tuple(ops), moved) for title, ops, moved in shown)
         events.STREAM.emit(events.Fused(graph + half, kernels, tuple(calls)))

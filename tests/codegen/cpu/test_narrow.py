@@ -40,6 +40,7 @@ EXACT: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "nan": lambda x, y: x.masked_fill(x > 1, float("nan")) * y,
     "wide": lambda x, y: (x.float() * 1.1 + y.float()).to(torch.bfloat16),
     "whole numbers": lambda x, y: y + torch.arange(len(x)).to(torch.bfloat16) * x,
+    "running": lambda x, y: x + y.reshape(-1, 8).clamp(-9, 9).cumsum(1).reshape(-1),
     "long": lambda x, y: ((x + y) * y - x * 3.0) / (y - 1.5) + (x - y) * (x + 0.1),
 }
 
