@@ -53,7 +53,9 @@ def test_the_code_looks_like_the_original() -> None:
         assert getattr(hooked.__code__, name) == getattr(made.__code__, name), name
 
 
-@pytest.mark.parametrize("program", {p for p, _ in PROGRAMS}, ids=lambda program: program.__name__)
+@pytest.mark.parametrize(
+    "program", dict.fromkeys(p for p, _ in PROGRAMS), ids=lambda program: program.__name__
+)
 def test_the_lines_are_those_of_the_original(program: FunctionType) -> None:
     """A tool that measures coverage takes them for the lines that can run."""
     hooked = hooked_everywhere(program)

@@ -27,7 +27,7 @@ VALUES: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("value", VALUES, ids=str)
+@pytest.mark.parametrize("value", VALUES, ids=range(len(VALUES)))
 def test_a_value_is_read_as_it_was(value: Any) -> None:
     found = read(json.loads(json.dumps(written(value))), {})
     assert type(found) is type(value)
