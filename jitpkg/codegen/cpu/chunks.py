@@ -123,6 +123,7 @@ def _can_be_cut(loop: Loop, plan: Plan) -> bool:
     inside = [loop, *(each for each in statements(loop.body) if isinstance(each, Loop))]
     return (
         not any(varies(plan.extent(each)) for each in inside)
+        and plan.extent(loop) > 0
         and not any(scans(each, plan.needed) for each in inside)
         and all(ops.REDUCTIONS[fold.op].combine is not None for fold in loop.folds)
     )

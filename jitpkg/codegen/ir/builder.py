@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 
@@ -221,7 +221,7 @@ class Builder:
         if within(low, high, by):
             return self.of_linear(quotient if op == "floordiv" else rest)
         if not quotient.terms and same(quotient.constant, 0):
-            return None
+            return self._divided_twice(op, value, by)
         inner = self.of_linear(rest)
         if op == "mod":
             return self.apply("mod", inner, self.index(by))
@@ -229,8 +229,52 @@ class Builder:
             quotient.plus(Linear.of(self.apply("floordiv", inner, self.index(by))))
         )
 
+    def _divided_twice(self, op: str, value: Node, by: int) -> Node | None:
+        """Quotients and remainders of quotients and remainders, in one form."""
+        match value:
+            case Apply(op="floordiv" | "mod" as of, args=(inner, Const() | Given() as divisor)):
+                first = _number(divisor)
+            case _:
+                return None
+        if not at_least(first, 1):
+            return None
+        match op, of:
+            case "floordiv", "floordiv" if varies(first) or varies(by) or first * by < _LARGE:
+                return self.apply("floordiv", inner, self.index(first * by))
+            case "floordiv", "mod" if same(first % by, 0):
+                quotient = self.apply("floordiv", inner, self.index(by))
+                return self.apply("mod", quotient, self.index(first // by))
+            case "mod", "mod" if same(first % by, 0):
+                return self.apply("mod", inner, self.index(by))
+            case _:
+                return None
+
+    def _rejoined(self, linear: Linear) -> Linear:
+        """Without quotients and remainders that make up what was divided.
+
+        `by * (x // by) + x % by` is `x`, and `by * ((x // by) % n) + x % by` is `x % (by * n)`.
+        """
+        remainders = [(atom, k) for atom, k in linear.terms if _is_remainder(atom)]
+        for atom, factor in remainders:
+            whole, divisor = atom.args
+            by = _number(divisor)
+            quotient = self.apply("floordiv", whole, divisor)
+            pairs = [(quotient, whole)]
+            pairs += [
+                (other, self.apply("mod", whole, self.index(by * _number(other.args[1]))))
+                for other, _ in remainders
+                if other.args[0] is quotient
+            ]
+            for high, both in pairs:
+                parts = Linear.of(high).times(by).plus(Linear(((atom, 1),)))
+                joined = linear.plus(Linear.of(both).plus(parts.times(-1)).times(factor))
+                if _divisions(joined) < _divisions(linear):
+                    return self._rejoined(joined)
+        return linear
+
     def of_linear(self, linear: Linear) -> Node:
         """The node of a sum: multiples of atoms in the order of their making, then the constant."""
+        linear = self._rejoined(linear)
         total: Node | None = None
         for atom, factor in linear.terms:
             term = atom if same(factor, 1) else self._binary("mul", atom, self.index(factor))
@@ -429,12 +473,30 @@ def _axes(nodes: Iterable[Node]) -> frozenset[Axis]:
     return frozenset().union(*(node.axes for node in nodes))
 
 
+_LARGE = 2**62
+"""Products below it are numbers of 64 bits."""
+
 _LINEAR = frozenset({"add", "sub", "mul", "neg", "floordiv", "mod"})
 _COMPARISONS = frozenset({"lt", "le", "gt", "ge"})
 
 
-def _number(node: Const | Given) -> int:
-    return node.value if isinstance(node, Given) else int(node.value)
+def _number(node: Node) -> int:
+    assert isinstance(node, Const | Given)
+    return int(node.value) if isinstance(node, Const) else node.value
+
+
+def _divisions(linear: Linear) -> int:
+    return sum(
+        isinstance(atom, Apply) and atom.op in ("floordiv", "mod") for atom, _ in linear.terms
+    )
+
+
+def _is_remainder(node: Node) -> TypeGuard[Apply]:
+    match node:
+        case Apply(op="mod", args=(_, Const() | Given() as by)):
+            return at_least(_number(by), 1)
+        case _:
+            return False
 
 
 def _is_below(value: int | None, end: int) -> bool:

@@ -1,15 +1,20 @@
 """A softmax, from loads to text, meaning and loops."""
 
+from math import prod
+
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from jitpkg.codegen.fusion.kernel import Kernel, Loop, Statement
 from jitpkg.codegen.fusion.loops import schedule
 from jitpkg.codegen.ir import interpreter, legality
 from jitpkg.codegen.ir.builder import Builder, IllegalNode
-from jitpkg.codegen.ir.nodes import Apply, Buffer, Definition, Node, Store
+from jitpkg.codegen.ir.nodes import Apply, Buffer, Definition, Load, Node, Store
 from jitpkg.codegen.ir.text import text_of
 from jitpkg.codegen.lowering.table import Lowering
+from jitpkg.codegen.lowering.views import view
 from jitpkg.facts.tensor import contiguous_stride
 
 
@@ -83,6 +88,57 @@ def test_indices_have_one_form() -> None:
     assert b.apply("sub", flat, flat) is n(0)
     assert b.apply("lt", j, n(6)) is b.const(True, torch.bool)
     assert isinstance(b.apply("lt", j, n(5)), Apply)
+
+
+@st.composite
+def shapes(draw: st.DrawFn) -> list[list[int]]:
+    """Shapes that one tensor can have in turn, a row first and last."""
+    factors = draw(st.lists(st.sampled_from([1, 2, 3, 4, 5]), min_size=1, max_size=4))
+    row = [prod(factors)]
+    made = [row]
+    for _ in range(draw(st.integers(1, 3))):
+        order = draw(st.permutations(factors))
+        ends = sorted({*draw(st.lists(st.integers(1, len(order)), max_size=3)), len(order)})
+        starts = [0, *ends[:-1]]
+        made.append([prod(order[a:b]) for a, b in zip(starts, ends, strict=True)])
+    return [*made, row]
+
+
+@given(shapes())
+def test_a_tensor_that_is_reshaped_back_is_read_in_a_row(turns: list[list[int]]) -> None:
+    b = Builder()
+    k = Lowering(b)
+    x = k.of_buffer(buffer("x", *turns[0]))
+    for sizes in turns[1:]:
+        x = view(k, x, sizes)
+    (axis,) = x.axes
+    assert isinstance(x.value, Load)
+    assert x.value.index == ((axis,) if axis.extent > 1 else (b.index(0),))
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["floordiv", "mod"]), st.integers(1, 12)), max_size=4),
+    st.lists(st.tuples(st.sampled_from(["floordiv", "mod"]), st.integers(1, 12)), max_size=4),
+    st.integers(-6, 6),
+    st.integers(-6, 6),
+)
+def test_quotients_and_remainders_in_one_form_are_the_same_numbers(
+    some: list[tuple[str, int]], others: list[tuple[str, int]], factor: int, other: int
+) -> None:
+    b = Builder()
+    axis = b.axis(200)
+    numbers = torch.arange(200)
+    total, expected = b.index(0), torch.zeros_like(numbers)
+    for chain, times in ((some, factor), (others, other)):
+        node, value = axis, numbers
+        for op, by in chain:
+            node = b.apply(op, node, b.index(by))
+            value = value // by if op == "floordiv" else value % by
+        total = b.apply("add", total, b.apply("mul", node, b.index(times)))
+        expected = expected + value * times
+    line = buffer("line", 200, dtype=torch.int64)
+    found = interpreter.evaluate(Definition(line, (axis,), total), {})
+    assert torch.equal(found, expected)
 
 
 def test_division_of_data_that_may_have_wrapped_around_stays() -> None:
