@@ -1,10 +1,10 @@
 """From the call to the first result in a new process: what a user waits for.
 
-CPU seconds of the process and of all that it starts, C++ compilers included; the import of torch
-and the making of the model come before the call and do not count. "empty": the caches are new;
-"primed": a tiny function was compiled in them by another process before, so that what all programs
-share is there; "warm": the same program was. Networks are tiny, with random weights, and of full
-depth.
+CPU seconds of the process and of all that it starts, C++ compilers included; peak memory is that
+of all of them together. The import of torch and the making of the model come before the call and
+do not count. "empty": the caches are new; "primed": a tiny function was compiled in them by
+another process before, so that what all programs share is there; "warm": the same program was.
+Networks are tiny, with random weights, and of full depth.
 
     python benchmarks/run.py coldstart                     half an hour
     python benchmarks/run.py coldstart --only BERT         one program

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,7 +29,8 @@ class FirstCall:
     cpu_seconds: float
     """Of the process and of all below it."""
     megabytes: float
-    """Peak memory of the process, all that it has imported included."""
+    """Peak memory of the process and of all below it, all that they have imported included; what
+    several share counts once. It is looked at 50 times a second."""
 
 
 def adopt_orphans() -> None:
@@ -51,7 +53,8 @@ def first_call(title: str, compiler: str, caches: Path) -> FirstCall:
             env=_environment(caches),
             start_new_session=True,
         )
-        _, status, used = os.wait4(process.pid, 0)
+        with peak_memory(process.pid) as peak:
+            _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         seconds = used.ru_utime + used.ru_stime + _reaped(process.pid)
         output.seek(0)
@@ -59,7 +62,58 @@ def first_call(title: str, compiler: str, caches: Path) -> FirstCall:
         if process.returncode:
             raise RuntimeError(_last_line(errors.read().decode()) or f"status {status}")
         found = json.loads(output.read().splitlines()[-1])
-    return FirstCall(seconds - found["before"], found["megabytes"])
+    return FirstCall(seconds - found["before"], peak.megabytes)
+
+
+class Peak:
+    """The most memory that a process and all below it have had."""
+
+    def __init__(self, pid: int) -> None:
+        self.megabytes = 0.0
+        self._pid = pid
+        self._ended = threading.Event()
+
+    def watch(self) -> None:
+        while not self._ended.wait(0.02):
+            self.megabytes = max(self.megabytes, sum(map(_megabytes, _tree(self._pid))))
+
+    def end(self) -> None:
+        self._ended.set()
+
+
+@contextlib.contextmanager
+def peak_memory(pid: int) -> Iterator[Peak]:
+    """Watch a process inside of the `with` block."""
+    peak = Peak(pid)
+    thread = threading.Thread(target=peak.watch)
+    thread.start()
+    try:
+        yield peak
+    finally:
+        peak.end()
+        thread.join()
+
+
+def _tree(root: int) -> list[int]:
+    """A process, and all that it and they have started."""
+    below: dict[int, list[int]] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            parent = (folder / "stat").read_text().rpartition(")")[2].split()[1]
+            below.setdefault(int(parent), []).append(int(folder.name))
+    found = [root]
+    for pid in found:
+        found.extend(below.get(pid, ()))
+    return found
+
+
+def _megabytes(pid: int) -> float:
+    """Of a process; of pages that it shares with others its part."""
+    with contextlib.suppress(OSError):
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        (kilobytes,) = (line.split()[1] for line in lines if line.startswith("Pss:"))
+        return int(kilobytes) / 1000
+    return 0.0
 
 
 def _last_line(text: str) -> str:
