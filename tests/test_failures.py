@@ -1,5 +1,6 @@
 """What goes wrong: mistakes of jitpkg's own, interrupts, exceptions and warnings of the program."""
 
+import contextlib
 import gc
 import traceback
 import types
@@ -383,3 +384,51 @@ def test_compiling_warns_of_nothing(C: Any) -> None:
             f(X)
         net = C(torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2)))
         net(torch.ones(3, 2)).sum().backward()
+
+
+# Autocast contexts
+
+
+def picked(x: torch.Tensor, w: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    return x[index] @ w
+
+
+def picked_inside(x: torch.Tensor, w: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    with torch.autocast("cpu"):
+        return (x @ w)[index]
+
+
+def entered() -> int:
+    torch.autocast_increment_nesting()
+    return torch.autocast_decrement_nesting()
+
+
+def within(depth: int, f: Callable[..., Any], *arguments: torch.Tensor) -> Any:
+    """The result inside of so many contexts, and how many are entered then and afterwards."""
+    with contextlib.ExitStack() as stack:
+        for _ in range(depth):
+            stack.enter_context(torch.autocast("cpu"))
+        try:
+            result = f(*arguments)
+        except IndexError:
+            result = None
+        inside = entered()
+    return result, inside, entered()
+
+
+@pytest.mark.parametrize("function", [picked, picked_inside])
+@pytest.mark.parametrize(("first", "then"), [(1, 2), (2, 1), (1, 3)])
+def test_a_graph_that_fails_leaves_autocast_as_it_was(
+    C: Any, function: Callable[..., Any], first: int, then: int
+) -> None:
+    """How deep contexts are nested decides when casts are forgotten, and no guard asks for it."""
+    f = C(fresh(function))
+    x, w = torch.randn(3, 4), torch.randn(4, 4, requires_grad=True)
+    right, wrong = torch.tensor([0]), torch.tensor([7])
+    for depth, index in ((first, right), (then, wrong), (first, wrong), (then, right)):
+        result, *depths = within(depth, f, x, w, index)
+        expected, *_ = within(depth, function, x, w, index)
+        assert depths == [depth, 0]
+        assert (result is None) == (index is wrong) == (expected is None)
+        if result is not None:
+            assert torch.equal(result, expected)

@@ -10,15 +10,20 @@ from torch.utils import _python_dispatch
 DEVICE_TYPES = ("cpu", "cuda")
 
 
-def snapshot() -> Callable[[], None]:
-    """A function that puts the state back as it is now."""
+def snapshot(*, nested: bool = True) -> Callable[[], None]:
+    """A function that puts the state back as it is now.
+
+    Args:
+        nested: how many autocast contexts are entered, too; what decides when casts are forgotten
+            is no setting, and may be another one wherever the rest is the same.
+    """
     grad = torch.is_grad_enabled()
     cache = torch.is_autocast_cache_enabled()
     autocast = [
         (kind, torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind))
         for kind in DEVICE_TYPES
     ]
-    nesting = _nesting()
+    nesting = autocast_nesting() if nested else None
 
     def restore() -> None:
         torch._C._set_grad_enabled(grad)
@@ -26,10 +31,8 @@ def snapshot() -> Callable[[], None]:
             torch.set_autocast_enabled(kind, enabled)
             torch.set_autocast_dtype(kind, dtype)
         torch.set_autocast_cache_enabled(cache)
-        while _nesting() > nesting:
-            torch.autocast_decrement_nesting()
-        while _nesting() < nesting:
-            torch.autocast_increment_nesting()
+        if nesting is not None:
+            nest_autocast(nesting)
 
     return restore
 
@@ -57,8 +60,16 @@ _IN_A_MODE = (
 """What torch notes of modes besides."""
 
 
-def _nesting() -> int:
+def autocast_nesting() -> int:
     """How many autocast contexts are entered."""
     depth = torch.autocast_increment_nesting() - 1
     torch.autocast_decrement_nesting()
     return depth
+
+
+def nest_autocast(depth: int) -> None:
+    """Let it be so many."""
+    while autocast_nesting() > depth:
+        torch.autocast_decrement_nesting()
+    while autocast_nesting() < depth:
+        torch.autocast_increment_nesting()

@@ -26,6 +26,9 @@ def obstacle() -> str | None:
         return "torch.jit.trace is running"
     if torch._C._dynamo.eval_frame.get_eval_frame_callback() not in (None, False):
         return "torch.compile is compiling what runs here"
+    if torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
+        # They are the program's, may raise to end a recomputation, and see each tensor once.
+        return "hooks for saved tensors are active"
     if not torch._C._is_torch_function_enabled():
         return "torch functions are disabled"
     return None
@@ -50,10 +53,9 @@ def state_guards(*, has_tensors: bool) -> Iterator[StateIs]:
     )
     yield StateIs("the trace function", "{gettrace}() is None", (("gettrace", sys.gettrace),))
     hooks = torch._C._autograd._top_saved_tensors_default_hooks
-    if hooks(True) is None:
-        yield StateIs(
-            "the saved-tensor hooks", "{saved_hooks}(True) is None", (("saved_hooks", hooks),)
-        )
+    yield StateIs(
+        "the saved-tensor hooks", "{saved_hooks}(True) is None", (("saved_hooks", hooks),)
+    )
     if not (has_tensors and leaves.TENSOR_CHECK_WORKS):
         yield from _dispatch_state()
 

@@ -16,6 +16,7 @@ import torch
 from torch import fx
 
 from jitpkg import listing
+from jitpkg.facts.thread_state import autocast_nesting
 from jitpkg.guards.kinds import (
     Exists,
     Guard,
@@ -329,6 +330,10 @@ def _write_graph(
         drawn = text.variable("drawn")
         text.line(f"{drawn} = {text.hold(failures.streams.save, 'random_streams')}()")
         handed = f"{handed}, {drawn}"
+    if failures.nests:
+        nesting = text.variable("nesting")
+        text.line(f"{nesting} = {text.hold(autocast_nesting, 'autocast_nesting')}()")
+        handed = f"{handed}, nesting={nesting}"
     text.line("try:")
     result = f"{_tuple(names)} = " if names else ""
     text.line(f"    {result}{held}({inputs})")

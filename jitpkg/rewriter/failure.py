@@ -18,7 +18,7 @@ from torch import fx
 
 from jitpkg.errors import BackendError, Location
 from jitpkg.facts.random_streams import RandomStreams
-from jitpkg.facts.thread_state import snapshot
+from jitpkg.facts.thread_state import nest_autocast, snapshot
 from jitpkg.guards.sources import Source
 from jitpkg.guards.text import Text
 from jitpkg.rewriter.rebuild import Rebuilder, needed
@@ -26,6 +26,8 @@ from jitpkg.tracer.effects import effect_operands
 from jitpkg.tracer.trace import Trace
 from jitpkg.tracer.values import Lazy, Object
 from jitpkg.tracer.vm import Failure
+
+_NESTING = (torch.autocast_increment_nesting, torch.autocast_decrement_nesting)
 
 
 class Failures:
@@ -40,7 +42,10 @@ class Failures:
     ) -> None:
         ops = [node for node in module.graph.nodes if node.op.startswith("call")]
         self._ops = tuple((node.name, trace.failures.get(node.name)) for node in ops)
-        self._restore = snapshot()
+        self._restore = snapshot(nested=False)
+        targets = {node.target for node in ops}
+        self.nests = not targets.isdisjoint(_NESTING)
+        """Whether the graph enters or leaves autocast contexts."""
         self.streams = RandomStreams(trace.rewinds) if trace.rewinds else None
         self._codes = {type(module).forward.__code__, getattr(compiled, "__code__", None)}
         late = any(f is not None and f.effects and not f.may_restart for _, f in self._ops)
@@ -51,10 +56,12 @@ class Failures:
         error: BaseException,
         arguments: Sequence[object],
         drawn: Sequence[torch.Tensor] = (),
+        nesting: int | None = None,
     ) -> bool:
         """True to run the original code; otherwise raises `error` as the program would.
 
-        `drawn` is where the random streams were before the graph, if they may be set back.
+        `drawn` is where the random streams were before the graph, if they may be set back, and
+        `nesting` how many autocast contexts were entered, if the graph enters or leaves any.
 
         A `BackendError` says that a part of the graph's writes may have happened, in any order.
         """
@@ -62,6 +69,8 @@ class Failures:
         computed: dict[str, Any] = {} if frame is None else frame.f_locals
         failure = None if frame is None else self._failure(computed)
         self._restore()
+        if nesting is not None:
+            nest_autocast(nesting)
         if isinstance(error, BackendError):
             raise error
         if isinstance(error, Exception):

@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any
 
-import torch
-
 from jitpkg.facts.thread_state import snapshot
 from jitpkg.tracer import constants, reasons
 from jitpkg.tracer.torch_calls import STATE_GETTERS, STATE_SETTERS
@@ -50,21 +48,9 @@ STATE: Mapping[object, Row] = MappingProxyType(
 
 @contextmanager
 def preserved() -> Iterator[None]:
-    """Put torch's thread-local state back at the end: a trace changes nothing.
-
-    The user's hooks for saved tensors see none of the tensors that a trace asks about.
-    """
+    """Put torch's thread-local state back at the end: a trace changes nothing."""
     restore = snapshot()
-    hooked = torch._C._autograd._top_saved_tensors_default_hooks(True) is not None
-    if hooked:
-        torch._C._autograd._push_saved_tensors_default_hooks(_itself, _itself)
     try:
         yield
     finally:
-        if hooked:
-            torch._C._autograd._pop_saved_tensors_default_hooks()
         restore()
-
-
-def _itself(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor

@@ -201,7 +201,7 @@ def test_what_is_written_to_becomes_a_leaf() -> None:
     assert x.tolist() == [1, 1]
 
 
-def test_hooks_for_saved_tensors_see_what_eager_code_saves(declined: list[str]) -> None:
+def test_hooks_for_saved_tensors_see_what_eager_code_saves() -> None:
     packed: list[torch.Tensor] = []
 
     def pack(t: torch.Tensor) -> torch.Tensor:
@@ -213,7 +213,6 @@ def test_hooks_for_saved_tensors_see_what_eager_code_saves(declined: list[str]) 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
         f(x)
     assert len(packed) == 2
-    assert declined == ["hooks for saved tensors"]
 
 
 def test_forward_mode_differentiation() -> None:

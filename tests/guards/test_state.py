@@ -19,6 +19,7 @@ import torch
 from torch.autograd import forward_ad
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.checkpoint import checkpoint
 
 import jitpkg
 from tests.guards.support import WAYS, Compiler, Way, X, check, entries, outcome, seen_and_back
@@ -264,6 +265,37 @@ def test_fake_tensors(C):
     with torch._subclasses.FakeTensorMode() as mode:  # noqa: TID251
         yield tuple(f(mode.from_tensor(X)).shape)
     yield f(X)
+
+
+NETS: dict[str, Callable[[], torch.nn.Module]] = {
+    "a layer": lambda: torch.nn.Linear(2, 2),
+    "layers": lambda: torch.nn.Sequential(
+        torch.nn.Linear(2, 4), torch.nn.Dropout(0.5), torch.nn.LayerNorm(4), torch.nn.Linear(4, 2)
+    ),
+    "nothing is saved at the end": lambda: torch.nn.Sequential(
+        torch.nn.Linear(2, 4), torch.nn.GELU(), torch.nn.Flatten(0)
+    ),
+}
+
+
+@pytest.mark.parametrize("use_reentrant", [True, False])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "jitpkg"])
+@pytest.mark.parametrize("make", NETS.values(), ids=NETS)
+def test_a_compiled_module_is_checkpointed(
+    make: Callable[[], torch.nn.Module], backend: str, use_reentrant: bool
+) -> None:
+    def gradients(compile_: Callable[[Any], Any]) -> list[torch.Tensor]:
+        torch.manual_seed(0)
+        net = make()
+        block, x = compile_(net), X.clone().requires_grad_()
+        for _ in range(3):
+            checkpoint(block, x, use_reentrant=use_reentrant).sum().backward()
+            block(x).sum().backward()
+        return [x.grad, *(p.grad for p in net.parameters())]
+
+    compiled = gradients(lambda net: jitpkg.compile(net, backend=backend))
+    for got, want in zip(compiled, gradients(lambda net: net), strict=True):
+        torch.testing.assert_close(got, want)
 
 
 @entries(None)
