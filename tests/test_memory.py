@@ -460,9 +460,14 @@ def round_of_a_view(k: int) -> None:
     jitpkg.compile(torch.nn.Linear(2, 2))(X)
 
 
+def round_of_kernels(k: int) -> None:
+    jitpkg.compile(torch.nn.Linear(2, 2), backend="jitpkg")(X).sum().backward()
+
+
 @pytest.mark.parametrize(
     ("one", "rounds"),
     [
+        (round_of_kernels, 50),
         (round_of_a_function, 1000),
         (round_of_a_twin, 100),
         (round_with_a_break, 100),
