@@ -42,7 +42,11 @@ class Worker:
             env=environment,
         )
         self.left = TASKS
-        self._line(START)
+        try:
+            self._line(START)
+        except Died:
+            self.stop()  # closes the pipes, too
+            raise
 
     def __enter__(self) -> Worker:
         return self
