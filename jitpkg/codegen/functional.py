@@ -24,6 +24,7 @@ from torch.autograd import forward_ad
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from jitpkg import listing
+from jitpkg.codegen.copies import copied
 from jitpkg.codegen.declined import as_it_is
 from jitpkg.codegen.direct import direct, plan_of
 from jitpkg.codegen.partial_backward import Halves
@@ -263,10 +264,7 @@ _RANDOM = """
 
 
 def _copy(gm: fx.GraphModule) -> fx.GraphModule:
-    """A graph of its own, for compilers change what they are given."""
-    graph = fx.Graph()
-    graph.output(graph.graph_copy(gm.graph, {}))
-    return fx.GraphModule(torch.nn.Module(), graph, class_name=type(gm).__name__)
+    return fx.GraphModule(torch.nn.Module(), copied(gm.graph), class_name=type(gm).__name__)
 
 
 _LOG = logging.getLogger("torch._subclasses.fake_tensor")

@@ -17,6 +17,7 @@ from torch.utils import _pytree as pytree
 from jitpkg import events
 from jitpkg.codegen.aten.passes.idle_views import drop_idle_views
 from jitpkg.codegen.compiler import Maker, Report, compile_graph
+from jitpkg.codegen.copies import copied
 from jitpkg.codegen.lowering.table import NotLowered
 from jitpkg.codegen.options import Options
 from jitpkg.facts.tensor import TensorFacts, facts_of
@@ -35,7 +36,7 @@ def compiled_half(
     if _symints(aten):
         return _with_symbols(name, aten, maker, options)
     try:
-        graph = _copied(with_facts(aten))
+        graph = copied(with_facts(aten))
         drop_idle_views(graph)
         made = compile_graph(name, graph, maker, options)
     except NotLowered as error:
@@ -49,7 +50,7 @@ def _with_symbols(
 ) -> tuple[Function, Report | None]:
     from jitpkg.codegen.torch_symbols import TorchSymbols  # it imports sympy
 
-    graph = _copied(aten.graph)
+    graph = copied(aten.graph)
     symbols = TorchSymbols(graph)
     graph = with_facts(fx.GraphModule(aten, graph), symbols.length)
     symbols.replace_nodes(graph)
@@ -93,12 +94,6 @@ def with_facts(aten: fx.GraphModule, length: Callable[[Any], int] | None = None)
         if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
             node.meta["random"] = True
     return aten.graph
-
-
-def _copied(graph: fx.Graph) -> fx.Graph:
-    copy = fx.Graph()
-    copy.output(copy.graph_copy(graph, {}))
-    return copy
 
 
 def _facts(value: object, length: Callable[[Any], int] | None = None) -> TensorFacts | None:

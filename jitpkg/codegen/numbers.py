@@ -14,6 +14,19 @@ Function = Callable[..., Any]
 MOST = 8
 """There are so many compilations of a graph; for other sizes it runs as it is."""
 
+LARGEST = 2**31
+"""Kernels compute with ints of 64 bits: products of smaller ones do not overflow."""
+
+
+def is_symbol(value: object) -> bool:
+    """Whether a number may be given to a kernel."""
+    return type(value) is int and abs(value) < LARGEST
+
+
+def is_operand(value: object) -> bool:
+    """Whether an input may be given to a graph that is compiled for symbols."""
+    return isinstance(value, torch.Tensor) or is_symbol(value)
+
 
 def of_some(function: Function, kept: Sequence[int], count: int) -> Function:
     """A function of all inputs that takes those at some positions."""

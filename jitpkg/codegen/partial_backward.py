@@ -17,6 +17,7 @@ import torch
 from torch import fx
 from torch.autograd.graph import Node
 
+from jitpkg.codegen.copies import copied
 from jitpkg.codegen.differentiated import Run, refusal
 from jitpkg.facts.tensor import TensorFacts, contiguous_stride
 
@@ -46,7 +47,7 @@ class Halves:
 
     def runs_forward(self, aten: fx.GraphModule, function: Callable[..., Any]) -> None:
         """Note what the forward graph has become."""
-        self.forward, self.forward_graph = function, _copied(aten).graph
+        self.forward, self.forward_graph = function, copied(aten.graph)
 
     @classmethod
     def again(
@@ -252,6 +253,4 @@ def _length(graph: fx.Graph, like: fx.Node, dim: int) -> Any:
 
 
 def _copied(gm: fx.GraphModule) -> fx.GraphModule:
-    graph = fx.Graph()
-    graph.output(graph.graph_copy(gm.graph, {}))
-    return fx.GraphModule(gm, graph)
+    return fx.GraphModule(gm, copied(gm.graph))

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from jitpkg.codegen.numbers import MOST, key_of, of_some, with_numbers
+from jitpkg.codegen.numbers import MOST, is_operand, is_symbol, key_of, of_some, with_numbers
 from jitpkg.codegen.straight_line import straight_line
 from jitpkg.facts import fake
 
@@ -76,7 +76,7 @@ class Varying:
         return self._of_sizes(inputs)
 
     def _symbolic(self, inputs: Sequence[Any]) -> _Compilation:
-        kept = [k for k, value in enumerate(inputs) if _may_be_symbol(value)]
+        kept = [k for k, value in enumerate(inputs) if is_operand(value)]
         examples = [inputs[k] for k in kept]
         gm = with_numbers(self._gm, inputs, kept)
         fakes = fake.varying(examples, [self._dims[k] for k in kept])
@@ -88,7 +88,7 @@ class Varying:
         def holds(inputs: Sequence[Any]) -> bool:
             return (
                 all(key_of(inputs[k]) == key for k, key in fixed)
-                and all(_may_be_symbol(inputs[k]) for k in ints)
+                and all(is_symbol(inputs[k]) for k in ints)
                 and test(*[inputs[k] for k in kept])
             )
 
@@ -104,11 +104,3 @@ class Varying:
             lambda inputs: tuple(map(key_of, inputs)) == key,
             of_some(function, kept, len(inputs)),
         )
-
-
-def _may_be_symbol(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) or (type(value) is int and abs(value) < _LARGE)
-
-
-_LARGE = 2**31
-"""Kernels compute with ints of 64 bits: products of smaller ones do not overflow."""

@@ -11,8 +11,9 @@ import torch
 from torch import nn
 
 import jitpkg
-from jitpkg.codegen import own, varying
+from jitpkg.codegen import own
 from jitpkg.codegen.aten.by_symbols import BySymbols
+from tests.codegen import counted
 
 F = nn.functional
 R = torch.randn
@@ -232,22 +233,6 @@ def test_equal_sizes_in_the_example_need_not_stay_equal(monkeypatch: pytest.Monk
     assert made == [False, True, True]
 
 
-@contextmanager
-def trainings(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
-    """For each compilation with a backward pass: whether it is for symbols."""
-    made: list[bool] = []
-    compile_ = varying.Varying._compilation
-
-    def noted(self: Any, inputs: Any) -> Any:
-        result = compile_(self, inputs)
-        made.append(self._as_symbols)
-        return result
-
-    with monkeypatch.context() as patched:
-        patched.setattr(varying.Varying, "_compilation", noted)
-        yield made
-
-
 def trained(f: Callable[..., Any], inputs: list[torch.Tensor]) -> None:
     f = f.double() if isinstance(f, nn.Module) else f
     fast = jitpkg.compile(f, backend="jitpkg")
@@ -278,20 +263,20 @@ def test_training_of_sizes_that_vary(
     f: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torch.manual_seed(0)
-    with trainings(monkeypatch) as made:
+    with counted.compilations(monkeypatch) as made:
         trained(f, [R(n, 16) for n in (5, 7, 9, 33, 100, 16)])
     assert made == [True]
 
 
 def test_training_of_a_block_of_growing_length(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(0)
-    with trainings(monkeypatch) as made:
+    with counted.compilations(monkeypatch) as made:
         trained(Block(), [R(2, n, 64) for n in (5, 7, 9, 33, 2, 1)])
     assert made == [True]
 
 
 def test_training_relies_on_what_kernels_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    with trainings(monkeypatch) as made:
+    with counted.compilations(monkeypatch) as made:
         trained(lambda x: torch.softmax(x, -1), [R(3, n) for n in (50, 60, 70_000, 80_000, 90)])
     assert made == [True, True]
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,25 +13,10 @@ import jitpkg
 from jitpkg.codegen import functional, varying
 from jitpkg.codegen.partial_backward import Halves
 from jitpkg.testing import Comparison, call
+from tests.codegen.counted import compilations
 
 HOW = ["grad_fn", "version", "view", "idle strides"]
 SAME = Comparison(backend="aot_eager", ignore=HOW, relative=1e-4, absolute=1e-5)
-
-
-@contextmanager
-def compilations(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
-    """For each compilation of a graph whose sizes vary: whether it is for symbols."""
-    made: list[bool] = []
-    compile_ = varying.Varying._compilation
-
-    def noted(self: Any, inputs: Any) -> Any:
-        result = compile_(self, inputs)
-        made.append(self._as_symbols)
-        return result
-
-    with monkeypatch.context() as patched:
-        patched.setattr(varying.Varying, "_compilation", noted)
-        yield made
 
 
 def mlp(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:

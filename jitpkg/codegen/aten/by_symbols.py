@@ -9,16 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import torch
 from torch import fx
 
 from jitpkg.codegen.aten.by_size import BySize
-from jitpkg.codegen.aten.symbols import Find, Symbols, is_symbol
+from jitpkg.codegen.aten.symbols import Find, Symbols
+from jitpkg.codegen.numbers import MOST, is_operand
 
 Function = Callable[..., Any]
-
-MOST = 8
-"""There are so many compilations for symbols; other inputs take those for numbers."""
 
 
 class BySymbols:
@@ -28,7 +25,8 @@ class BySymbols:
         dims: for each input the dims that vary; None for a number.
         compile_: compiles a graph to a function of its inputs and the symbols; None where it cannot
             be done with symbols.
-        by_size: the compilations for numbers.
+        by_size: the compilations for numbers: other inputs take them when there are `MOST` for
+            symbols.
     """
 
     def __init__(
@@ -65,7 +63,7 @@ class BySymbols:
 
     def _add(self, inputs: Sequence[Any]) -> bool:
         """Compile for such inputs; whether that can be done."""
-        if not all(isinstance(x, torch.Tensor) or is_symbol(x) for x in inputs):
+        if not all(map(is_operand, inputs)):
             return False
         names = [node.name for node in self._gm.graph.nodes]
         symbols = Symbols(inputs, self._dims, names)

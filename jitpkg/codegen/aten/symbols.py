@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from jitpkg import listing
+from jitpkg.codegen.numbers import LARGEST
 from jitpkg.facts import sizes
 from jitpkg.facts.sizes import Length, Size
 from jitpkg.facts.symbolic import Decisions
@@ -17,14 +18,6 @@ from jitpkg.facts.tensor import TensorFacts, facts_of, strides_in_terms_of
 
 Find = Callable[..., tuple[int, ...] | None]
 """Of inputs: the values of the symbols, or None where something does not hold for them."""
-
-LARGEST = 2**31
-"""Kernels compute with ints of 64 bits: products of smaller ones do not overflow."""
-
-
-def is_symbol(value: object) -> bool:
-    """Whether a number may be given to a kernel."""
-    return type(value) is int and abs(value) < LARGEST
 
 
 class Symbols:

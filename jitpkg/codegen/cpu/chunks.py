@@ -115,8 +115,14 @@ def chunks(plan: Plan, grain: int) -> Chunks | None:
 
 def elements(loop: Loop, plan: Plan) -> int:
     """How often the innermost statements run."""
+    return plan.extent(loop) * max(1, inside(loop, plan))
+
+
+def inside(loop: Loop, plan: Plan) -> int:
+    """The same in one iteration; it may vary."""
     inner = [each for each in loop.body if isinstance(each, Loop)]
-    return plan.extent(loop) * max(1, sum(elements(each, plan) for each in inner))
+    total = sum(plan.extent(each) * inside(each, plan) for each in inner)
+    return total if inner else 1
 
 
 def _can_be_cut(loop: Loop, plan: Plan) -> bool:

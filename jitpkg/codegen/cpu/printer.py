@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from jitpkg.codegen.cpu import memory
-from jitpkg.codegen.cpu.chunks import Chunks, Cut, chunks, elements, writes
+from jitpkg.codegen.cpu.chunks import Chunks, Cut, chunks, elements, inside, writes
 from jitpkg.codegen.cpu.frame import Frame, Numbers
 from jitpkg.codegen.cpu.host import Host
-from jitpkg.codegen.cpu.plan import Plan, offset, plan, scans
+from jitpkg.codegen.cpu.plan import offset, plan, scans
 from jitpkg.codegen.cpu.walk import Walk
 from jitpkg.codegen.fusion.kernel import Compute, Loop, Schedule
 from jitpkg.codegen.ir import legality
@@ -48,6 +48,8 @@ def printed(
     return text, tuple(function.given)
 
 
+_PARALLEL_FOR = "declare i32 @torch_parallel_for(i64, i64, i64, ptr, ptr)"
+
 _ATTRIBUTES = """
 attributes #0 = {{ nounwind "prefer-vector-width"="{bits}" "min-legal-vector-width"="{bits}" }}
 attributes #1 = {{ nounwind willreturn memory(none) }}
@@ -77,13 +79,16 @@ class _Function:
         if streamed:
             parts += self._part("streamed", streamed, declared)
         if self._depends() or self._grain():
-            declared.add("declare i32 @torch_parallel_for(i64, i64, i64, ptr, ptr)")
+            declared.add(_PARALLEL_FOR)
+        return self._module(declared, parts, self._entry(streamed, self._run()))
+
+    def _module(self, declared: set[str], parts: list[str], entry: list[str]) -> list[str]:
         return [
             *sorted(declared),
             f"{memory.NOWHERE} = internal constant [16 x i8] zeroinitializer, align 16",
             "",
             *parts,
-            *self._entry(streamed, self._run()),
+            *entry,
             _ATTRIBUTES.format(bits=self.host.bits),
         ]
 
@@ -135,7 +140,7 @@ class _Function:
 
     def _in_chunks(self, chunks: Chunks) -> list[str]:
         """The module, where outermost loops are cut: a function for each, and one for the rest."""
-        declared = {"declare i32 @torch_parallel_for(i64, i64, i64, ptr, ptr)"}
+        declared = {_PARALLEL_FOR}
         parts, calls = [], []
         for k, (loop, cut) in enumerate(chunks.cuts.items()):
             arguments = "i64 %low, i64 %high, ptr %context, i64 %chunk"
@@ -147,14 +152,7 @@ class _Function:
         walk = Walk(self._frame(), None, chunks)
         parts += self._function("last", "ptr %context", walk, declared)
         calls.append(f"  call void @{self.name}.last(ptr %context)")
-        return [
-            *sorted(declared),
-            f"{memory.NOWHERE} = internal constant [16 x i8] zeroinitializer, align 16",
-            "",
-            *parts,
-            *self._entry(frozenset(), calls, chunks.room),
-            _ATTRIBUTES.format(bits=self.host.bits),
-        ]
+        return self._module(declared, parts, self._entry(frozenset(), calls, chunks.room))
 
     def _entry(self, streamed: frozenset[Buffer], called: list[str], room: int = 0) -> list[str]:
         """The kernel itself.
@@ -223,7 +221,7 @@ class _Function:
         loop = self.parted
         assert loop is not None
         lanes = self.plan.lanes.get(loop, 1)
-        inner = self.given.text(_inside(loop, self.plan) * lanes)
+        inner = self.given.text(inside(loop, self.plan) * lanes)
         several = "i64 0, i64 %steps, i64 %grain, ptr @part, ptr %context"
         return [
             f"  %up = add i64 {self.given.text(self.plan.extent(loop))}, {lanes - 1}",
@@ -249,7 +247,7 @@ class _Function:
         loop = self.parted
         if loop is None:
             return False
-        return varies(self.plan.extent(loop)) or varies(_inside(loop, self.plan))
+        return varies(self.plan.extent(loop)) or varies(inside(loop, self.plan))
 
     def _streamed(self) -> frozenset[Buffer]:
         """Outputs that no cache holds: they are written past it."""
@@ -339,13 +337,6 @@ def _is_apart(store: Store, loop: Loop) -> bool:
     whole = offset(store.buffer, store.index)
     affine = all(isinstance(atom, Axis) for atom, _ in whole.terms)
     return affine and not same(whole.factor(loop.axis), 0)
-
-
-def _inside(loop: Loop, plan: Plan) -> int:
-    """How often the innermost statements run in one iteration."""
-    inner = [each for each in loop.body if isinstance(each, Loop)]
-    total = sum(plan.extent(each) * _inside(each, plan) for each in inner)
-    return total if inner else 1
 
 
 def _span(buffer: Buffer) -> int:

@@ -77,8 +77,7 @@ class Apart:
         if value.dtype not in _DTYPES or value.numel() > MOST_ELEMENTS:
             raise NotPlain("a constant that is large, or of an unusual kind")
         self.blobs.append(value.reshape(-1).view(torch.uint8).numpy().tobytes())
-        dtype = str(value.dtype).removeprefix("torch.")
-        return ["tensor", dtype, list(value.shape), len(self.blobs) - 1]
+        return ["tensor", written(value.dtype), list(value.shape), len(self.blobs) - 1]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -107,8 +106,8 @@ class Together:
         made.__qualname__ = made.__name__ = name
         return made
 
-    def _tensor(self, dtype: str, size: list[int], at: int) -> torch.Tensor:
-        made = torch.empty(size, dtype=getattr(torch, dtype), device="cpu")
+    def _tensor(self, dtype: Plain, size: list[int], at: int) -> torch.Tensor:
+        made = torch.empty(size, dtype=read(dtype, {}), device="cpu")
         if made.numel():
             data = torch.frombuffer(bytearray(self.blobs[at]), dtype=made.dtype)
             made.copy_(data.reshape(size))

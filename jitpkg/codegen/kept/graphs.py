@@ -35,8 +35,7 @@ def _facts(facts: TensorFacts | None) -> Plain:
         return None
     if facts.device.type != "cpu" or facts.is_symbolic:
         raise NotPlain("a tensor elsewhere, or of sizes that vary")
-    dtype = str(facts.dtype).removeprefix("torch.")
-    return [dtype, list(facts.size), list(facts.stride)]
+    return [written(facts.dtype), list(facts.size), list(facts.stride)]
 
 
 def graph_of(plain: Plain) -> fx.GraphModule:
@@ -60,7 +59,7 @@ def _facts_of(plain: Plain) -> TensorFacts | None:
     dtype, size, stride = plain
     return TensorFacts(
         cls=torch.Tensor,
-        dtype=getattr(torch, dtype),
+        dtype=read(dtype, {}),
         device=torch.device("cpu"),
         size=tuple(size),
         stride=tuple(stride),

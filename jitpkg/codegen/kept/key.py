@@ -87,7 +87,7 @@ def facts_text(facts: TensorFacts) -> Plain:
         raise NotPlain(f"a tensor on {facts.device}")
     return [
         facts.cls.__name__,
-        str(facts.dtype).removeprefix("torch."),
+        written(facts.dtype),
         list(facts.size),
         list(facts.stride),
         [facts.requires_grad, facts.is_leaf, facts.is_inference],

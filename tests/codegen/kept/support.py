@@ -1,6 +1,6 @@
 """What a new process does with a cache of this one."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,3 +44,12 @@ def filled(*size: int) -> torch.Tensor:
     """The same numbers each time."""
     count = torch.Size(size).numel()
     return torch.linspace(-2, 2, count).reshape(size) if count else torch.zeros(size)
+
+
+def same(found: Sequence[Any], wanted: Sequence[Any]) -> None:
+    """Tensors are close, and all else is equal."""
+    for one, other in zip(found, wanted, strict=True):
+        if isinstance(other, torch.Tensor):
+            torch.testing.assert_close(one, other)
+        else:
+            assert one == other

@@ -14,7 +14,7 @@ import jitpkg
 from jitpkg import events
 from jitpkg.codegen import launch
 from jitpkg.errors import JitpkgWarning
-from tests.codegen.kept.support import Process, filled
+from tests.codegen.kept.support import Process, filled, same
 from tests.native.support import needs_llvm
 
 pytestmark = needs_llvm
@@ -86,11 +86,7 @@ def outcome(function: Callable[..., Any]) -> list[Any]:
 
 
 def check(function: Callable[..., Any], compiled: Callable[..., Any]) -> None:
-    for wanted, found in zip(outcome(function), outcome(compiled), strict=True):
-        if isinstance(wanted, Tensor):
-            torch.testing.assert_close(found, wanted)
-        else:
-            assert found == wanted
+    same(outcome(compiled), outcome(function))
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

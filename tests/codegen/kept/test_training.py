@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from jitpkg.errors import BackendError
-from tests.codegen.kept.support import Process, filled
+from tests.codegen.kept.support import Process, filled, same
 from tests.native.support import needs_llvm
 
 pytestmark = needs_llvm
@@ -85,11 +85,7 @@ def outcome(function: Callable[..., Any], loss: Weights) -> list[Any]:
 
 
 def check(function: Callable[..., Any], compiled: Callable[..., Any], loss: Weights) -> None:
-    for wanted, found in zip(outcome(function, loss), outcome(compiled, loss), strict=True):
-        if isinstance(wanted, Tensor):
-            torch.testing.assert_close(found, wanted)
-        else:
-            assert found == wanted
+    same(outcome(compiled, loss), outcome(function, loss))
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
