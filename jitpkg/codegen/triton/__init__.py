@@ -1,0 +1,1 @@
+"""Kernels for CUDA, as Triton source: the printer, and what runs it."""

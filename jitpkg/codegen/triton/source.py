@@ -1,0 +1,44 @@
+"""A kernel as Triton source: what the printer makes, and what compiles, launches or interprets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from jitpkg.codegen.ir.nodes import Extent
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Sizes of blocks, and what goes with them. Any config of a source computes the same."""
+
+    blocks: tuple[tuple[str, int], ...]
+    """The values of the kernel's `tl.constexpr` parameters, by name: powers of two."""
+    warps: int
+    stages: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A Python module with one kernel, `@triton.jit def name(...)`.
+
+    Its parameters are pointers to the kernel's inputs and then to its outputs, numbers that vary,
+    and the blocks of its configs.
+    """
+
+    name: str
+    text: str
+    pointers: tuple[torch.dtype, ...]
+    """What the pointers point to."""
+    numbers: tuple[Extent, ...]
+    """Sizes and strides that vary; parameters `n0`, `n1`, ... behind the pointers."""
+    wide: bool
+    """Whether numbers and indices have 64 bits; 32 otherwise."""
+    grid: tuple[str, ...]
+    """How many programs run along each dim, one to three: Python expressions of `n0`, ..., of the
+    names of blocks, and of `cdiv(a, b)`."""
+    configs: tuple[Config, ...]
+    """The first is the one that should be fastest."""
+    constants: tuple[tuple[str, int], ...] = ()
+    """`tl.constexpr` parameters behind the blocks that are the same in all configs."""
