@@ -14,6 +14,7 @@ from math import prod
 from operator import getitem
 from typing import Any, Protocol
 
+import torch
 from torch import fx
 from torch._ops import OpOverload
 
@@ -28,6 +29,8 @@ from jitpkg.codegen.ir.extents import SYMBOL, example, same, varies
 from jitpkg.codegen.ir.nodes import Buffer, Definition, Store
 from jitpkg.codegen.lowering import table
 from jitpkg.codegen.lowering.calls import lower
+from jitpkg.codegen.lowering.philox import Stream
+from jitpkg.codegen.lowering.random import lower_random
 from jitpkg.codegen.lowering.table import Lowering, NotLowered, Tensor
 from jitpkg.codegen.made import Made
 from jitpkg.codegen.options import Options
@@ -118,7 +121,8 @@ def _compiled(
     left: Collection[fx.Node],
 ) -> Compiled:
     with events.timed(name, "lowering"):
-        lowered = _Lowered(graph, Builder(rounds=options.precision == "eager"), left)
+        builder = Builder(rounds=options.precision == "eager")
+        lowered = _Lowered(graph, builder, left, draws=options.fused_random)
     with events.timed(name, "fusion"):
         steps = fuse(lowered.items, lowered.kept, lowered.builder, limits)
     wrapper = _Wrapper(lowered, maker, steps)
@@ -146,11 +150,25 @@ class _Call:
 class _Lowered:
     """The graph as items for fusion."""
 
-    def __init__(self, graph: fx.Graph, builder: Builder, left: Collection[fx.Node] = ()) -> None:
-        """Lower all nodes but those that are `left` to ATen."""
+    def __init__(
+        self,
+        graph: fx.Graph,
+        builder: Builder,
+        left: Collection[fx.Node] = (),
+        *,
+        draws: bool = False,
+    ) -> None:
+        """Lower all nodes but those that are `left` to ATen.
+
+        Args:
+            draws: whether kernels draw random numbers.
+        """
         self.graph = graph
         self.builder = builder
         self.left = left
+        self.draws = draws
+        self.streams = 0
+        """How many nodes draw their random numbers in kernels."""
         self.varies = any(SYMBOL in node.meta for node in graph.find_nodes(op="placeholder"))
         self.items: list[Item] = []
         self.nodes: dict[Buffer, fx.Node] = {}
@@ -161,6 +179,7 @@ class _Lowered:
         """Where it lies in memory, if that is asked: for a view, a tensor of its own."""
         self.kept: list[Buffer] = []
         self._lowering = Lowering(self.builder)
+        self._seed = _drawn_seed(self._lowering.device)
         for node in graph.nodes:
             match node.op:
                 case "placeholder" | "get_attr":
@@ -215,13 +234,28 @@ class _Lowered:
                 self._define(node, k, result, node.meta["facts"][k])
 
     def _lowered(self, node: fx.Node) -> Any:
-        if not isinstance(node.target, OpOverload) or "random" in node.meta or node in self.left:
-            raise NotLowered(f"{node.target} is no op of ATen")
+        target: Any = node.target
+        random = "random" in node.meta
+        if node in self.left or not (self.draws if random else isinstance(target, OpOverload)):
+            raise NotLowered(f"{target} is no op of ATen")
         if not all(map(_is_lowerable, _facts_of(node))):
             raise NotLowered("a tensor that kernels do not know")
         operand: Callable[[fx.Node], Any] = self._operand
         args, kwargs = fx.map_arg((node.args, node.kwargs), operand)
-        return lower(self._lowering, node.target, args, kwargs, node.meta["facts"])
+        if not random:
+            return lower(self._lowering, target, args, kwargs, node.meta["facts"])
+        return self._drawn(node, args, kwargs)
+
+    def _drawn(self, node: fx.Node, args: Any, kwargs: Any) -> Any:
+        """Random numbers of a stream for which ATen draws the seed, once in a call."""
+        (seed,) = self._seed.writes
+        stream = Stream(self._lowering, self._lowering.of_buffer(seed).get(), self.streams)
+        target: Any = node.target
+        made = lower_random(self._lowering, stream, target, args, kwargs, node.meta["facts"])
+        if not self.streams:
+            self.items.append(self._seed)
+        self.streams += 1
+        return made
 
     def _operand(self, node: fx.Node) -> Tensor:
         buffer = self.values.get(self._place(node))
@@ -282,6 +316,17 @@ class _Lowered:
         in_order = "random" in node.meta or not isinstance(node.target, OpOverload)
         call = _Call(node, results)
         self.items.append(Opaque(reads, tuple(results.values()), call, in_order))
+
+
+def _drawn_seed(device: torch.device) -> Opaque:
+    """The call that draws the seed of the random numbers in kernels, from ATen's own stream."""
+    ends = torch.iinfo(torch.int64)
+    args: tuple[Any, ...] = ends.min, ends.max, []
+    kwargs: dict[str, Any] = {"dtype": torch.int64, "device": device}
+    op = torch.ops.aten.randint.low
+    node = fx.Graph().create_node("call_function", op, args, kwargs, name="seed")
+    seed = Buffer("seed", torch.int64, (), ())
+    return Opaque((), (seed,), _Call(node, {None: seed}), in_order=True)
 
 
 class _Wrapper:
@@ -413,7 +458,8 @@ def _is_lowerable(facts: TensorFacts) -> bool:
 
 def _is_view(node: fx.Node) -> bool:
     """Whether eager code makes no memory for the result."""
-    assert isinstance(node.target, OpOverload)
+    if not isinstance(node.target, OpOverload):
+        return False
     returned = node.target._schema.returns
     return any(result.alias_info is not None for result in returned)
 
