@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -29,6 +30,9 @@ KEY = re.compile(r"[0-9a-f]{64}")
 TEMPORARY = re.compile(r"\.[0-9a-f]{16}\.tmp")
 WRITTEN = "written"
 """A file as long as the number of blocks written since the last cleaning."""
+
+TRITON = "triton"
+"""The folder in which Triton keeps what it compiles for us."""
 
 BLOCK = 4096
 """Bytes that file systems hand out."""
@@ -71,6 +75,19 @@ def opened(directory: Path) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def inside(directory: Path, name: str) -> Path:
+    """A folder in the directory, which is made when it is needed.
+
+    Raises:
+        NotPrivate: one of them cannot be trusted.
+        OSError: they cannot be opened or made.
+    """
+    with opened(directory) as at, suppress(FileExistsError):
+        os.mkdir(name, 0o700, dir_fd=at)
+    with opened(directory / name):
+        return directory / name
 
 
 def opener(at: int) -> Callable[[str, int], int]:
@@ -147,6 +164,7 @@ def clear(directory: Path) -> int:
             rest = [f for f in files if f.name == WRITTEN or TEMPORARY.fullmatch(f.name)]
             for file in own + rest:
                 remove(at, file.name)
+            shutil.rmtree(TRITON, ignore_errors=True, dir_fd=at)
             return len(own)
     except FileNotFoundError:
         return 0

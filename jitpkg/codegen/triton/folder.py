@@ -1,0 +1,81 @@
+"""Where Triton keeps what it has compiled: in a folder inside jitpkg's cache."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+import triton
+
+from jitpkg.codegen.cache import folder
+
+
+@cache
+def own_folder() -> Path:
+    """The process's folder for Triton; one that goes with the process where nothing is kept.
+
+    A folder that others may write into is not used: what lies in it runs on the GPU.
+    """
+    above = folder.place()
+    if above is not None:
+        try:
+            above.mkdir(0o700, parents=True, exist_ok=True)
+            return folder.inside(above, folder.TRITON)
+        except OSError:
+            pass
+    made = tempfile.mkdtemp(prefix="jitpkg-triton-")
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return Path(made)
+
+
+class _Setting:
+    """Triton's one setting for the whole process, ours while any thread compiles for us.
+
+    Triton reads it once, when a compilation begins. A kernel of the user's own that another thread
+    begins to compile at that moment lies in our folder, and is compiled again in another process:
+    no harm but that.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.users = 0
+
+    def enter(self) -> None:
+        with self.lock:
+            self.users += 1
+            # Not by assignment: that writes to the environment, which other processes inherit.
+            vars(triton.knobs.cache)["dir"] = str(own_folder())
+
+    def leave(self) -> None:
+        with self.lock:
+            self.users -= 1
+            if not self.users:
+                vars(triton.knobs.cache).pop("dir", None)
+
+
+_SETTING = _Setting()
+
+
+@contextmanager
+def kept_in_own_folder() -> Iterator[None]:
+    """Triton keeps what is compiled meanwhile in our folder, unless somebody has said where."""
+    if not _SETTING.users and _said():
+        yield
+        return
+    _SETTING.enter()
+    try:
+        yield
+    finally:
+        _SETTING.leave()
+
+
+def _said() -> bool:
+    asked = os.environ.get("TRITON_CACHE_DIR") or os.environ.get("TRITON_CACHE_MANAGER")
+    return bool(asked) or bool({"dir", "manager_class"} & vars(triton.knobs.cache).keys())

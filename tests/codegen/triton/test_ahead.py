@@ -1,0 +1,163 @@
+"""Kernels compiled without a GPU: what they take of one, why one is refused, where they are kept.
+
+The kernels here are written by hand; those that are printed have tests of their own.
+"""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+triton = pytest.importorskip("triton")
+
+from jitpkg.codegen.cache.folder import place  # noqa: E402
+from jitpkg.codegen.triton import folder  # noqa: E402
+from jitpkg.codegen.triton.ahead import CannotCompile, compiled, options  # noqa: E402
+from jitpkg.codegen.triton.elsewhere import compiled_elsewhere  # noqa: E402
+from jitpkg.codegen.triton.jobs import Job, job_of, job_text  # noqa: E402
+from jitpkg.codegen.triton.source import Config, Source  # noqa: E402
+from jitpkg.codegen.triton.target import A100, H200  # noqa: E402
+
+POINTWISE = Source(
+    name="add_relu",
+    text="""
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def add_relu(p0, p1, p2, n0, X: tl.constexpr):
+    i = tl.program_id(0) * X + tl.arange(0, X)
+    mask = i < n0
+    a = tl.load(p0 + i, mask)
+    b = tl.load(p1 + i, mask).to(tl.float32)
+    tl.store(p2 + i, tl.maximum(a + b, 0.0, propagate_nan=tl.PropagateNan.ALL), mask)
+""",
+    pointers=(torch.float32, torch.bfloat16, torch.float32),
+    numbers=(1000,),
+    wide=False,
+    grid=("cdiv(n0, X)",),
+    configs=(Config((("X", 1024),), warps=4),),
+)
+
+SOFTMAX = Source(
+    name="softmax",
+    text="""
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def softmax(p0, p1, X: tl.constexpr, COLUMNS: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64) * COLUMNS
+    i = tl.arange(0, X)
+    mask = i < COLUMNS
+    x = tl.load(p0 + row + i, mask, other=float("-inf"))
+    e = tl.exp(x - tl.max(x, 0))
+    tl.store(p1 + row + i, e / tl.sum(e, 0), mask)
+""",
+    pointers=(torch.float32, torch.float32),
+    numbers=(),
+    wide=False,
+    grid=("64",),
+    configs=(Config((("X", 1024),), warps=4),),
+    constants=(("COLUMNS", 1000),),
+)
+
+SPILLING = replace(
+    SOFTMAX, configs=(Config((("X", 8192),), warps=1),), constants=(("COLUMNS", 8100),)
+)
+"""A thread holds 256 elements of a row and has 255 registers."""
+
+WRONG = replace(SOFTMAX, text=SOFTMAX.text.replace("tl.exp(", "tl.no_such_thing("))
+
+
+def job(source: Source, target: object = H200, aligned: bool = True) -> Job:
+    count = len(source.pointers) + len(source.numbers)
+    return Job(source, source.configs[0], target, (aligned,) * count)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def outcomes() -> list:
+    jobs = [
+        job(POINTWISE),
+        job(POINTWISE, target=A100),
+        job(SOFTMAX),
+        job(SOFTMAX, target=A100),
+        job(SPILLING),
+        job(WRONG),
+    ]
+    return compiled_elsewhere(jobs)
+
+
+def test_resources_are_those_of_the_binary(outcomes: list) -> None:
+    for outcome in outcomes[:4]:
+        assert not outcome.error
+        assert 0 < outcome.resources.registers < 64
+        assert outcome.resources.spilled == 0
+    assert outcomes[2].resources.shared > 0  # the four warps of a row meet there
+
+
+def test_a_spill_is_seen(outcomes: list) -> None:
+    spilling = outcomes[4].resources
+    assert spilling.registers == 255
+    assert spilling.spilled > 0
+    assert "spilled" in str(spilling)
+
+
+def test_a_kernel_that_triton_refuses_says_why_and_harms_no_other(outcomes: list) -> None:
+    assert outcomes[5].resources is None
+    assert "no_such_thing" in outcomes[5].error
+
+
+def test_a_job_goes_through_text() -> None:
+    told = job_of(job_text(job(POINTWISE)))
+    assert told.source.text == POINTWISE.text
+    assert told.source.pointers == POINTWISE.pointers
+    assert (told.config, told.target) == (POINTWISE.configs[0], H200)
+    assert told.aligned == (True,) * 4
+
+
+def test_a_process_that_interprets_says_that_it_cannot_compile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(triton.knobs.runtime, "interpret", True)
+    with pytest.raises(CannotCompile, match="TRITON_INTERPRET"):
+        compiled(SOFTMAX, SOFTMAX.configs[0], H200, aligned=[True])
+
+
+def test_asserts_are_compiled_where_a_kernel_has_some() -> None:
+    checked = replace(SOFTMAX, text=SOFTMAX.text + "\n# tl.device_assert\n")
+    assert not options(SOFTMAX, SOFTMAX.configs[0])["debug"]
+    assert options(checked, SOFTMAX.configs[0])["debug"]
+
+
+def kept_at() -> str:
+    return str(triton.knobs.cache.dir)
+
+
+def test_triton_keeps_kernels_in_our_cache_while_it_compiles_for_us(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("TRITON_CACHE_DIR", raising=False)
+    before = kept_at()
+    with folder.kept_in_own_folder():
+        with folder.kept_in_own_folder():
+            inside = kept_at()
+        assert kept_at() == inside
+        assert "TRITON_CACHE_DIR" not in os.environ
+    assert kept_at() == before
+    assert Path(inside).stat().st_mode & 0o777 == 0o700
+    asked = place()
+    assert asked is None or Path(inside) == asked / "triton"
+
+
+def test_where_the_user_lets_triton_keep_kernels_it_does(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    with folder.kept_in_own_folder():
+        assert kept_at() == str(tmp_path)
+    assert kept_at() == str(tmp_path)
