@@ -43,9 +43,11 @@ def _is_atom(text: str) -> bool:
     if text.replace("_", "a").replace(".", "0").isalnum():
         return True
     opened = text.find("(")
-    if opened < 0 or not text.endswith(")") or not text[:opened].replace(".", "a").replace(
-        "_", "a"
-    ).isalnum():
+    if (
+        opened < 0
+        or not text.endswith(")")
+        or not text[:opened].replace(".", "a").replace("_", "a").isalnum()
+    ):
         return False
     depth = 0
     for k, character in enumerate(text[opened:]):
@@ -159,8 +161,10 @@ class Frame:
                     self.line(f"{own} = {rest}")
                 else:
                     self.line(f"{own} = {rest} % {size}")
-                    rest = self.named("rest", f"{rest} // {size}") if axis is not axes[1] else (
-                        f"{rest} // {size}"
+                    rest = (
+                        self.named("rest", f"{rest} // {size}")
+                        if axis is not axes[1]
+                        else (f"{rest} // {size}")
                     )
                 self._of_tile[axis] = own
         else:

@@ -5,6 +5,9 @@ libdevice functions, and folds with functions of one's own take a step of Python
 there, functions of torch on the interpreter's arrays stand in.
 """
 
+# mypy: disable-error-code="no-untyped-def,untyped-decorator,no-untyped-call"
+# What stands under `@jit` is Triton's language, which has no such types.
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -21,7 +24,7 @@ jit: Any = triton.jit
 
 
 @jit
-def _probe(x):  # type: ignore[no-untyped-def]
+def _probe(x):
     return x
 
 
@@ -33,31 +36,31 @@ INTERPRETS = isinstance(_probe, InterpretedFunction)
 
 
 @jit
-def maximum(a, b):  # type: ignore[no-untyped-def]
+def maximum(a, b):
     """Of floats: a NaN on either side is the result."""
     return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
 
 
 @jit
-def minimum(a, b):  # type: ignore[no-untyped-def]
+def minimum(a, b):
     """Of floats: a NaN on either side is the result."""
     return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)
 
 
 @jit
-def maximum64(a, b):  # type: ignore[no-untyped-def]
+def maximum64(a, b):
     """Of float64, for which there is no instruction that keeps NaNs."""
     return tl.where((a > b) | (a != a), a, b)
 
 
 @jit
-def minimum64(a, b):  # type: ignore[no-untyped-def]
+def minimum64(a, b):
     """Of float64, for which there is no instruction that keeps NaNs."""
     return tl.where((a < b) | (a != a), a, b)
 
 
 @jit
-def floordiv(a, b):  # type: ignore[no-untyped-def]
+def floordiv(a, b):
     """Of signed integers, rounded down; `//` truncates."""
     quotient = a // b
     rest = a - quotient * b
@@ -65,27 +68,39 @@ def floordiv(a, b):  # type: ignore[no-untyped-def]
 
 
 @jit
-def mod(a, b):  # type: ignore[no-untyped-def]
+def mod(a, b):
     """Of signed integers, with the sign of the divisor; `%` has that of the dividend."""
     rest = a % b
     return tl.where((rest != 0) & ((rest < 0) != (b < 0)), rest + b, rest)
 
 
 @jit
-def signbit(x):  # type: ignore[no-untyped-def]
+def signbit(x):
     return x.to(tl.int32, bitcast=True) < 0
 
 
 @jit
-def signbit64(x):  # type: ignore[no-untyped-def]
+def signbit64(x):
     return x.to(tl.int64, bitcast=True) < 0
+
+
+@jit
+def bfloat16(x):
+    """Of float32, rounded to the nearest; the interpreter's own cast truncates."""
+    return x.to(tl.bfloat16)
+
+
+@jit
+def of_bfloat16(x):
+    """As float32; the interpreter's own cast loses subnormal numbers."""
+    return x.to(tl.float32)
 
 
 # Indices out of the data
 
 
 @jit
-def checked(index, extent, active):  # type: ignore[no-untyped-def]
+def checked(index, extent, active):
     """An index that may count from the end. One that is out of range ends the kernel, where it is
     compiled with assertions; it is never followed."""
     index = tl.where(index < 0, index + extent, index)
@@ -98,22 +113,22 @@ def checked(index, extent, active):  # type: ignore[no-untyped-def]
 
 
 @jit
-def _or(a, b):  # type: ignore[no-untyped-def]
+def _or(a, b):
     return a | b
 
 
 @jit
-def _and(a, b):  # type: ignore[no-untyped-def]
+def _and(a, b):
     return a & b
 
 
 @jit
-def _mul(a, b):  # type: ignore[no-untyped-def]
+def _mul(a, b):
     return a * b
 
 
 @jit
-def more(a, i, b, k):  # type: ignore[no-untyped-def]
+def more(a, i, b, k):
     """The larger of two values, and its position: a NaN is the most, and the first one counts."""
     takes = (a > b) | ((a != a) & (b == b))
     equal = (a == b) | ((a != a) & (b != b))
@@ -122,7 +137,7 @@ def more(a, i, b, k):  # type: ignore[no-untyped-def]
 
 
 @jit
-def less(a, i, b, k):  # type: ignore[no-untyped-def]
+def less(a, i, b, k):
     """The smaller of two values, and its position: a NaN is the least, the first one counts."""
     takes = (a < b) | ((a != a) & (b == b))
     equal = (a == b) | ((a != a) & (b != b))
@@ -131,65 +146,65 @@ def less(a, i, b, k):  # type: ignore[no-untyped-def]
 
 
 @jit
-def fold_sum(x, axis: tl.constexpr):  # type: ignore[no-untyped-def]
+def fold_sum(x, axis: tl.constexpr):
     return tl.sum(x, axis).to(x.dtype)
 
 
 @jit
-def fold_prod(x, axis: tl.constexpr):  # type: ignore[no-untyped-def]
+def fold_prod(x, axis: tl.constexpr):
     return tl.reduce(x, axis, _mul)
 
 
 @jit
-def fold_max(x, axis: tl.constexpr):  # type: ignore[no-untyped-def]
+def fold_max(x, axis: tl.constexpr):
     return tl.reduce(x, axis, maximum)
 
 
 @jit
-def fold_min(x, axis: tl.constexpr):  # type: ignore[no-untyped-def]
+def fold_min(x, axis: tl.constexpr):
     return tl.reduce(x, axis, minimum)
 
 
 @jit
-def fold_max64(x, axis: tl.constexpr):  # type: ignore[no-untyped-def]
+def fold_max64(x, axis: tl.constexpr):
     return tl.reduce(x, axis, maximum64)
 
 
 @jit
-def fold_min64(x, axis: tl.constexpr):  # type: ignore[no-untyped-def]
+def fold_min64(x, axis: tl.constexpr):
     return tl.reduce(x, axis, minimum64)
 
 
 @jit
-def fold_imax(x, axis: tl.constexpr):  # type: ignore[no-untyped-def]
+def fold_imax(x, axis: tl.constexpr):
     """Of integers."""
     return tl.max(x, axis).to(x.dtype)
 
 
 @jit
-def fold_imin(x, axis: tl.constexpr):  # type: ignore[no-untyped-def]
+def fold_imin(x, axis: tl.constexpr):
     """Of integers."""
     return tl.min(x, axis).to(x.dtype)
 
 
 @jit
-def fold_any(x, axis: tl.constexpr):  # type: ignore[no-untyped-def]
+def fold_any(x, axis: tl.constexpr):
     return tl.reduce(x.to(tl.int32), axis, _or) != 0
 
 
 @jit
-def fold_all(x, axis: tl.constexpr):  # type: ignore[no-untyped-def]
+def fold_all(x, axis: tl.constexpr):
     return tl.reduce(x.to(tl.int32), axis, _and) != 0
 
 
 @jit
-def fold_argmax(x, at, axis: tl.constexpr):  # type: ignore[no-untyped-def]
+def fold_argmax(x, at, axis: tl.constexpr):
     _, place = tl.reduce((x, at), axis, more)
     return place
 
 
 @jit
-def fold_argmin(x, at, axis: tl.constexpr):  # type: ignore[no-untyped-def]
+def fold_argmin(x, at, axis: tl.constexpr):
     _, place = tl.reduce((x, at), axis, less)
     return place
 
@@ -198,53 +213,53 @@ def fold_argmin(x, at, axis: tl.constexpr):  # type: ignore[no-untyped-def]
 
 
 @jit
-def scan_sum(x, axis: tl.constexpr):  # type: ignore[no-untyped-def]
+def scan_sum(x, axis: tl.constexpr):
     return tl.cumsum(x, axis).to(x.dtype)
 
 
 @jit
-def scan_prod(x, axis: tl.constexpr):  # type: ignore[no-untyped-def]
+def scan_prod(x, axis: tl.constexpr):
     return tl.cumprod(x, axis).to(x.dtype)
 
 
 @jit
-def scan_max(x, axis: tl.constexpr):  # type: ignore[no-untyped-def]
+def scan_max(x, axis: tl.constexpr):
     return tl.associative_scan(x, axis, maximum)
 
 
 @jit
-def scan_min(x, axis: tl.constexpr):  # type: ignore[no-untyped-def]
+def scan_min(x, axis: tl.constexpr):
     return tl.associative_scan(x, axis, minimum)
 
 
 @jit
-def scan_max64(x, axis: tl.constexpr):  # type: ignore[no-untyped-def]
+def scan_max64(x, axis: tl.constexpr):
     return tl.associative_scan(x, axis, maximum64)
 
 
 @jit
-def scan_min64(x, axis: tl.constexpr):  # type: ignore[no-untyped-def]
+def scan_min64(x, axis: tl.constexpr):
     return tl.associative_scan(x, axis, minimum64)
 
 
 @jit
-def _imax(a, b):  # type: ignore[no-untyped-def]
+def _imax(a, b):
     return tl.maximum(a, b)
 
 
 @jit
-def _imin(a, b):  # type: ignore[no-untyped-def]
+def _imin(a, b):
     return tl.minimum(a, b)
 
 
 @jit
-def scan_imax(x, axis: tl.constexpr):  # type: ignore[no-untyped-def]
+def scan_imax(x, axis: tl.constexpr):
     """Of integers."""
     return tl.associative_scan(x, axis, _imax)
 
 
 @jit
-def scan_imin(x, axis: tl.constexpr):  # type: ignore[no-untyped-def]
+def scan_imin(x, axis: tl.constexpr):
     """Of integers."""
     return tl.associative_scan(x, axis, _imin)
 
@@ -284,11 +299,10 @@ trunc: Any = libdevice.trunc
 # Stand-ins
 
 
-def _tensor(array: Any, like: Any) -> Any:
-    """An array as a value of the interpreter, of another one's dtype."""
+def _value(array: Any, kind: Any, is_tile: bool) -> Any:
+    """An array as a value of the interpreter, which holds scalars in arrays of one element."""
     array = np.asarray(array)
-    kind = like.dtype.scalar
-    whole = tl.block_type(kind, list(array.shape)) if array.ndim else kind
+    whole = tl.block_type(kind, list(array.shape)) if is_tile else kind
     return tl.tensor(TensorHandle(array, kind), whole)
 
 
@@ -299,15 +313,17 @@ def _array(value: Any) -> torch.Tensor:
 def _elementwise(function: Callable[..., torch.Tensor]) -> Callable[..., Any]:
     def stand_in(*args: Any) -> Any:
         shape = np.broadcast_shapes(*(arg.handle.data.shape for arg in args))
-        found = function(*(_array(arg) for arg in args))
-        return _tensor(found.numpy().reshape(shape), args[0])
+        found = function(*(_array(arg).double() for arg in args)).to(_array(args[0]).dtype)
+        is_tile = any(arg.type.is_block() for arg in args)
+        return _value(found.numpy().reshape(shape), args[0].dtype, is_tile)
 
     return stand_in
 
 
 def _along(function: Callable[[torch.Tensor, int], torch.Tensor]) -> Callable[..., Any]:
     def stand_in(x: Any, axis: Any) -> Any:
-        return _tensor(function(_array(x), int(getattr(axis, "value", axis))).numpy(), x)
+        found = function(_array(x), int(getattr(axis, "value", axis))).numpy()
+        return _value(found, x.dtype, found.ndim > 0)
 
     return stand_in
 
@@ -320,9 +336,20 @@ def _position(find: Callable[[torch.Tensor, int], torch.Tensor]) -> Callable[...
         is_best = (values == best) | (values.isnan() & best.isnan())
         most = torch.iinfo(places.dtype).max
         found = torch.where(is_best, places, most).amin(dim)
-        return _tensor(found.numpy(), at)
+        return _value(found.numpy(), at.dtype, found.dim() > 0)
 
     return stand_in
+
+
+def _bfloat16(x: Any) -> Any:
+    bits = _array(x).to(torch.bfloat16).view(torch.int16).numpy().view(np.uint16)
+    return _value(bits.reshape(x.handle.data.shape), tl.bfloat16, x.type.is_block())
+
+
+def _of_bfloat16(x: Any) -> Any:
+    bits = np.ascontiguousarray(x.handle.data).astype(np.uint32) << 16
+    found = bits.view(np.float32).reshape(x.handle.data.shape)
+    return _value(found, tl.float32, x.type.is_block())
 
 
 def _checked(index: Any, extent: Any, active: Any) -> Any:
@@ -332,7 +359,8 @@ def _checked(index: Any, extent: Any, active: Any) -> Any:
     mask = active.handle.data if isinstance(active, tl.tensor) else np.bool_(active)
     if bool((((at < 0) | (at >= size)) & mask).any()):
         raise IndexError(f"an index is out of range for {size} elements")
-    return _tensor(np.where((at < 0) | (at >= size), 0, at).astype(at.dtype), index)
+    at = np.where((at < 0) | (at >= size), 0, at).astype(at.dtype)
+    return _value(at, index.dtype, index.type.is_block())
 
 
 def _along_in(function: Callable[..., torch.Tensor]) -> Callable[..., Any]:
@@ -347,6 +375,8 @@ if INTERPRETS:
     rint = _elementwise(torch.round)
     power = _elementwise(torch.pow)
     checked = _checked
+    bfloat16 = _bfloat16
+    of_bfloat16 = _of_bfloat16
     fold_max = fold_max64 = fold_imax = _along(torch.amax)
     fold_min = fold_min64 = fold_imin = _along(torch.amin)
     fold_prod = _along_in(torch.prod)

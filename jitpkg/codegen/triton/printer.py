@@ -143,5 +143,7 @@ class _Printer:
                 positions(frame, unit, start)
                 frame.active[unit.dim] = unit
             if k:
-                rest = f"({rest} // {count})" if k == 1 else frame.named("rest", f"{rest} // {count}")
+                rest = (
+                    f"({rest} // {count})" if k == 1 else frame.named("rest", f"{rest} // {count}")
+                )
         return " * ".join(counts)

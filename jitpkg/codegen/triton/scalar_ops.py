@@ -77,13 +77,13 @@ def bare(text: str) -> str:
 
 _SHARED = {
     **{name: _infix(name) for name in ("add", "sub", "mul", *_TESTS)},
-    "neg": lambda a: f"-{a}",
     "where": _call("tl.where"),
 }
 
 FLOAT: Mapping[str, Emit] = MappingProxyType(
     {
         **_SHARED,
+        "neg": lambda a: f"{a} * -1.0",  # `-a` is 0 - a, and has no negative zero
         "div": _call("tl.div_rn"),
         "abs": _call("tl.abs"),
         "maximum": _call("jl.maximum"),
@@ -129,7 +129,7 @@ UNSIGNED: Mapping[str, Emit] = MappingProxyType(
         "neg": lambda a: f"0 - {a}",
         "maximum": _call("tl.maximum"),
         "minimum": _call("tl.minimum"),
-        "not": lambda a: f"~{a}",
+        "not": lambda a: f"{a} ^ 255",
         "shl": lambda a, b: f"{a} << {b}",
         "shr": lambda a, b: f"{a} >> {b}",
     }
@@ -138,6 +138,7 @@ UNSIGNED: Mapping[str, Emit] = MappingProxyType(
 INTEGER: Mapping[str, Emit] = MappingProxyType(
     {
         **UNSIGNED,
+        "not": lambda a: f"{a} ^ -1",
         "floordiv": _call("jl.floordiv"),
         "mod": _call("jl.mod"),
         "abs": _call("tl.abs"),
@@ -176,19 +177,16 @@ def cast(text: str, source: torch.dtype, dtype: torch.dtype) -> str:
     """A value as another dtype; the text is a name or in parentheses."""
     if source is dtype:
         return text
-
-    def to(text: str, dtype: torch.dtype) -> str:
-        return f"{text}.to({TYPES[dtype]})"
-
+    if source is torch.bfloat16:
+        return cast(f"jl.of_bfloat16({bare(text)})", torch.float32, dtype)
     if dtype is torch.bool:
-        return f"{to(text, torch.float32) if source in NARROW else text} != 0"
-    if dtype in NARROW or source in NARROW:  # by way of float32, as torch's own go
-        wide = text if source is torch.float32 else to(text, torch.float32)
-        return wide if dtype is torch.float32 else cast(wide, torch.float32, dtype) if (
-            dtype not in NARROW
-        ) else to(wide, dtype)
+        return f"{text} != 0"
+    if dtype is torch.bfloat16:  # by way of float32, as torch's own casts go
+        return f"jl.bfloat16({bare(cast(text, source, torch.float32))})"
+    if torch.float16 in (source, dtype) and torch.float32 not in (source, dtype):
+        return cast(cast(text, source, torch.float32), torch.float32, dtype)
     if source.is_floating_point and not dtype.is_floating_point and dtype.itemsize < 4:
         # Wraps around where the instruction's result is undefined.
         middle = torch.int32 if source is torch.float32 else torch.int64
-        return to(to(text, middle), dtype)
-    return to(text, dtype)
+        text = f"{text}.to({TYPES[middle]})"
+    return f"{text}.to({TYPES[dtype]})"

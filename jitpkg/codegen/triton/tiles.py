@@ -173,10 +173,14 @@ class _Reach:
             (store.buffer, at) for store, at in self.stores
         ]
 
-    def along(self, axis: Axis) -> int:
-        """Bytes of an element of all that lies contiguously along an axis."""
+    def along(self, axis: Axis, among: Sequence[Axis] = ()) -> int:
+        """Bytes of an element of all that lies contiguously along an axis, of what depends on one
+        of some other axes."""
         return sum(
-            buffer.dtype.itemsize for buffer, at in self.accesses() if same(at.factor(axis), 1)
+            buffer.dtype.itemsize
+            for buffer, at in self.accesses()
+            if same(at.factor(axis), 1)
+            and (not among or any(not same(at.factor(each), 0) for each in among))
         )
 
     def itemsize(self) -> int:
@@ -198,7 +202,8 @@ def _blocked(
             return (Tile("y", "YBLOCK", (y,)), Tile("x", "XBLOCK", (x,))), rows
     long = [tile for tile in inner.tiles.values() if example(tile.extent) >= ROW or tile.looped]
     fast = max((reach.along(tile.axes[-1]) for tile in inner.tiles.values()), default=0)
-    if long and fast >= max(reach.along(axis) for axis in axes):
+    inside = [axis for tile in inner.tiles.values() for axis in tile.axes]
+    if long and fast >= max(reach.along(axis, inside) for axis in axes):
         return (), axes
     return (Tile("x", "XBLOCK", axes),), ()
 
@@ -247,7 +252,7 @@ class _Inner:
         while (inside := _only(chain[-1])) is not None:
             chain.append(inside)
         last = chain[-1]
-        deeper = [each for each in loops(last.body)]
+        deeper = list(loops(last.body))
         picked = max(chain, key=self._worth)
         for each in chain:
             if each.scans:
@@ -293,7 +298,8 @@ class _Inner:
             for axis in axes:
                 whole = whole * axis.extent
             most = PERSISTENT
-            if any(self._reach.along(axis) > self._reach.along(axes[-1]) for axis in self.axes):
+            inside = self._reach.along(axes[-1])
+            if any(self._reach.along(axis, axes) > inside for axis in self.axes):
                 most = ACROSS
             self._shared[key] = Tile("r", block, axes, not less(whole, most + 1))
         return self._shared[key]
@@ -350,7 +356,9 @@ def _pointwise(
             found = []
             for elements in (first, widest, 512, 256, 4096):
                 block = min(elements, most)
-                config = Config(((one, block),), max(1, min(4 if block <= 1024 else 8, block // 32)))
+                config = Config(
+                    ((one, block),), max(1, min(4 if block <= 1024 else 8, block // 32))
+                )
                 if config not in found:
                     found.append(config)
             return tuple(found)
@@ -377,7 +385,8 @@ def _with_rows(
         others = [w for w in (warps // 2, warps * 2) if 1 <= w <= 32]
         return tuple(Config(blocks, each) for each in (warps, *others))
     (x,) = grid
-    along_x = max(reach.along(axis) for axis in x.axes)
+    inside = [axis for tile in tiles for axis in tile.axes]
+    along_x = max(reach.along(axis, inside) for axis in x.axes)
     along_r = max(reach.along(tile.axes[-1]) for tile in tiles)
     across = min(_power(positions), 64 if along_x > along_r else 1)
     room = 2048
@@ -391,14 +400,14 @@ def _with_rows(
     found = []
     for wide, warps in ((across, 4), (2 * across, 8), (max(1, across // 2), 4)):
         wide = min(wide, _power(positions))
-        blocks = [(x.block, wide)]
+        sizes = [(x.block, wide)]
         for tile in tiles:
             length = _row(tile)
-            blocks.append((tile.block, min(length, max(8, room // wide)) if tile.looped else length))
-        whole = wide * max(size for _, size in blocks[1:])
+            sizes.append((tile.block, min(length, max(8, room // wide)) if tile.looped else length))
+        whole = wide * max(size for _, size in sizes[1:])
         while warps < 32 and whole > warps * 32 * 32:
             warps *= 2
-        config = Config(tuple(blocks), max(1, min(warps, whole // 32)))
+        config = Config(tuple(sizes), max(1, min(warps, whole // 32)))
         if config not in found:
             found.append(config)
     return tuple(found)

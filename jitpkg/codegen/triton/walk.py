@@ -127,9 +127,8 @@ class Walk:
             narrow = False
         texts = []
         for arg in args:
-            if isinstance(arg, Const) and node.op in scalar_ops.TAKE_LITERALS:
-                texts.append(_signed(literal(arg.value, arg.dtype)))
-            elif isinstance(arg, Const) and narrow and arg.dtype is torch.int64:
+            plain = node.op in scalar_ops.TAKE_LITERALS or (narrow and arg.dtype is torch.int64)
+            if isinstance(arg, Const) and plain:
                 texts.append(_signed(literal(arg.value, arg.dtype)))
             else:
                 texts.append(frame.of(arg).operand if narrow else self.full(arg))
