@@ -23,8 +23,13 @@ def file_name(name: str) -> str:
 def keep(function: FunctionType, source: str) -> None:
     """Show `source` as the text of a function's file for as long as the function lives."""
     file = function.__code__.co_filename
-    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    show(file, source)
     weakref.finalize(function, linecache.cache.pop, file, None).atexit = False
+
+
+def show(file: str, source: str) -> None:
+    """Show `source` as the text of a file until somebody drops it."""
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
 
 
 def drop_with(owner: fx.GraphModule | Callable[..., Any], file: str) -> None:

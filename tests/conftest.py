@@ -6,10 +6,15 @@ import os
 import shutil
 import tempfile
 
+import torch
+
 os.environ.setdefault("JITPKG_STRICT", "1")
 
 # Most tests are of tracing, and compare bit for bit; those of kernels say so.
 os.environ.setdefault("JITPKG_BACKEND", "eager")
+
+if not torch.cuda.is_available():  # before anybody imports Triton
+    os.environ.setdefault("TRITON_INTERPRET", "1")
 
 if "JITPKG_CACHE_DIR" not in os.environ:
     os.environ["JITPKG_CACHE_DIR"] = tempfile.mkdtemp(prefix="jitpkg-tests-")

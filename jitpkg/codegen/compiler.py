@@ -14,6 +14,7 @@ from math import prod
 from operator import getitem
 from typing import Any, Protocol
 
+import torch
 from torch import fx
 from torch._ops import OpOverload
 
@@ -29,7 +30,7 @@ from jitpkg.codegen.ir.nodes import Buffer, Definition, Store
 from jitpkg.codegen.lowering import table
 from jitpkg.codegen.lowering.calls import lower
 from jitpkg.codegen.lowering.table import Lowering, NotLowered, Tensor
-from jitpkg.codegen.made import Made
+from jitpkg.codegen.made import Made, Refused
 from jitpkg.codegen.options import Options
 from jitpkg.codegen.progress import Progress
 from jitpkg.codegen.straight_line import straight_line
@@ -42,12 +43,26 @@ Function = Callable[..., Any]
 class Maker(Protocol):
     """What makes functions of kernels: a printer, or the interpreter."""
 
+    @property
+    def device(self) -> torch.device:
+        """Where the tensors of all kernels lie; what is done elsewhere is left to ATen."""
+        ...
+
+    @property
+    def limits(self) -> Limits:
+        """Where fusion ends."""
+        ...
+
     def choose_calls(self, graph: fx.Graph) -> None:
         """Replace calls of ATen's by others that do the same, faster."""
 
     def make(self, normal: Normal, builder: Builder, given: int) -> Made:
         """A function of the kernel's inputs, and of the first `given` of its outputs, that returns
-        the other outputs."""
+        the other outputs.
+
+        Raises:
+            Refused: such a kernel is left to ATen.
+        """
         ...
 
 
@@ -61,6 +76,8 @@ class Report:
     event: events.Fused
     left: int = 0
     """How many ops ATen does since their kernels could not be made."""
+    refused: tuple[tuple[str, str], ...] = ()
+    """Kernels that were not made, and why."""
 
 
 class _Failed(Exception):
@@ -94,11 +111,16 @@ def compile_graph(
     """
     maker.choose_calls(graph)
     left: set[fx.Node] = set()
+    refused: dict[str, str] = {}
     while True:
         try:
-            return _compiled(name, graph, maker, options or Options(), limits, left)
+            return _compiled(name, graph, maker, options or Options(), limits, left, refused)
         except _Failed as failed:
             error = failed.why
+            if isinstance(error, Refused):
+                refused[failed.kernel.name] = str(error)
+                left.update(failed.nodes)
+                continue
             if config.current().raises:
                 raise error from None
             warn(
@@ -116,11 +138,13 @@ def _compiled(
     options: Options,
     limits: Limits | None,
     left: Collection[fx.Node],
+    refused: Mapping[str, str],
 ) -> Compiled:
     with events.timed(name, "lowering"):
-        lowered = _Lowered(graph, Builder(rounds=options.precision == "eager"), left)
+        builder = Builder(rounds=options.precision == "eager")
+        lowered = _Lowered(graph, builder, maker.device, left)
     with events.timed(name, "fusion"):
-        steps = fuse(lowered.items, lowered.kept, lowered.builder, limits)
+        steps = fuse(lowered.items, lowered.kept, builder, limits or maker.limits)
     wrapper = _Wrapper(lowered, maker, steps)
     with events.timed(name, "kernels"), Progress(name, len(steps)) as progress:
         for step in steps:
@@ -131,7 +155,7 @@ def _compiled(
     calls = tuple(_title(step.call) for step in steps if isinstance(step, Opaque))
     event = events.Fused(name, tuple(map(_fused, kernels)), calls)
     events.STREAM.emit(event)
-    return Compiled(function, Report(kernels, calls, event, len(left)))
+    return Compiled(function, Report(kernels, calls, event, len(left), tuple(refused.items())))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -146,10 +170,13 @@ class _Call:
 class _Lowered:
     """The graph as items for fusion."""
 
-    def __init__(self, graph: fx.Graph, builder: Builder, left: Collection[fx.Node] = ()) -> None:
-        """Lower all nodes but those that are `left` to ATen."""
+    def __init__(
+        self, graph: fx.Graph, builder: Builder, device: torch.device, left: Collection[fx.Node]
+    ) -> None:
+        """Lower all nodes of a device but those that are `left` to ATen."""
         self.graph = graph
         self.builder = builder
+        self.device = device
         self.left = left
         self.varies = any(SYMBOL in node.meta for node in graph.find_nodes(op="placeholder"))
         self.items: list[Item] = []
@@ -159,8 +186,10 @@ class _Lowered:
         """What is loaded for a node's result, or for one of its results."""
         self.memory: dict[tuple[fx.Node, int | None], Buffer] = {}
         """Where it lies in memory, if that is asked: for a view, a tensor of its own."""
+        self.elsewhere: set[Buffer] = set()
+        """Those on other devices, which no kernel may read."""
         self.kept: list[Buffer] = []
-        self._lowering = Lowering(self.builder)
+        self._lowering = Lowering(self.builder, device)
         for node in graph.nodes:
             match node.op:
                 case "placeholder" | "get_attr":
@@ -191,7 +220,7 @@ class _Lowered:
     def _given(self, node: fx.Node) -> None:
         facts = node.meta.get("facts")
         if isinstance(facts, TensorFacts):
-            self.values[node, None] = _buffer(node.name, facts)
+            self.values[node, None] = self._buffer(node.name, facts)
             self.memory[node, None] = self.values[node, None]
 
     def _call(self, node: fx.Node) -> None:
@@ -217,7 +246,7 @@ class _Lowered:
     def _lowered(self, node: fx.Node) -> Any:
         if not isinstance(node.target, OpOverload) or "random" in node.meta or node in self.left:
             raise NotLowered(f"{node.target} is no op of ATen")
-        if not all(map(_is_lowerable, _facts_of(node))):
+        if not all(map(self._is_lowerable, _facts_of(node))):
             raise NotLowered("a tensor that kernels do not know")
         operand: Callable[[fx.Node], Any] = self._operand
         args, kwargs = fx.map_arg((node.args, node.kwargs), operand)
@@ -225,14 +254,24 @@ class _Lowered:
 
     def _operand(self, node: fx.Node) -> Tensor:
         buffer = self.values.get(self._place(node))
-        if buffer is None or buffer.dtype not in ops.EVERY:
+        if buffer is None or buffer.dtype not in ops.EVERY or buffer in self.elsewhere:
             raise NotLowered(f"{node} is no tensor that kernels know")
         return self._lowering.of_buffer(buffer)
+
+    def _buffer(self, name: str, facts: TensorFacts) -> Buffer:
+        sizes, strides = (tuple(map(_number, each)) for each in (facts.size, facts.stride))
+        buffer = Buffer(name, facts.dtype, sizes, strides)
+        if facts.device != self.device:
+            self.elsewhere.add(buffer)
+        return buffer
+
+    def _is_lowerable(self, facts: TensorFacts) -> bool:
+        return facts.device == self.device and facts.dtype in ops.EVERY
 
     def _define(
         self, node: fx.Node, k: int | None, made: Tensor | table.Scattered, facts: TensorFacts
     ) -> None:
-        buffer = _buffer(node.name if k is None else f"{node.name}_{k}", facts)
+        buffer = self._buffer(node.name if k is None else f"{node.name}_{k}", facts)
         self.values[node, k] = buffer
         self.nodes[buffer] = node
         if isinstance(made, Tensor):
@@ -277,7 +316,7 @@ class _Lowered:
             if isinstance(each, TensorFacts):
                 place = k if several else None
                 name = node.name if place is None else f"{node.name}_{place}"
-                results[place] = self.memory[node, place] = _buffer(name, each)
+                results[place] = self.memory[node, place] = self._buffer(name, each)
                 self.values.setdefault((node, place), results[place])
         in_order = "random" in node.meta or not isinstance(node.target, OpOverload)
         call = _Call(node, results)
@@ -388,12 +427,6 @@ def _key(normal: Normal, given: int) -> object:
     return stores, normal.kernel.axes, normal.kernel.inputs, layouts, given
 
 
-def _buffer(name: str, facts: TensorFacts) -> Buffer:
-    return Buffer(
-        name, facts.dtype, tuple(map(_number, facts.size)), tuple(map(_number, facts.stride))
-    )
-
-
 def _number(length: object) -> int:
     if type(length) is not int and not varies(length):
         raise NotLowered("sizes that vary")
@@ -405,10 +438,6 @@ def _facts_of(node: fx.Node) -> Iterator[TensorFacts]:
     for each in facts if isinstance(facts, tuple | list) else (facts,):
         if isinstance(each, TensorFacts):
             yield each
-
-
-def _is_lowerable(facts: TensorFacts) -> bool:
-    return facts.device.type == "cpu" and facts.dtype in ops.EVERY
 
 
 def _is_view(node: fx.Node) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from jitpkg.codegen.fusion.groups import Limits
 from jitpkg.codegen.fusion.kernel import Kernel
 from jitpkg.codegen.fusion.normal import Normal
 from jitpkg.codegen.ir import interpreter, legality
@@ -19,6 +20,9 @@ from jitpkg.codegen.made import Made
 
 class Interpreted:
     """Makes functions that interpret a kernel."""
+
+    device = torch.device("cpu")
+    limits = Limits()
 
     def choose_calls(self, graph: fx.Graph) -> None:
         """All stay as they are."""
@@ -41,7 +45,7 @@ class Interpreted:
 
             made = [
                 torch.empty_strided(
-                    here(b.sizes), here(b.strides), dtype=b.dtype, device=torch.device("cpu")
+                    here(b.sizes), here(b.strides), dtype=b.dtype, device=self.device
                 )
                 for b in fresh
             ]

@@ -16,6 +16,7 @@ from jitpkg.codegen.cpu import tuning
 from jitpkg.codegen.cpu.host import Host, host_of
 from jitpkg.codegen.cpu.printer import printed
 from jitpkg.codegen.cpu.products import onednn_is_faster, use_onednn
+from jitpkg.codegen.fusion.groups import Limits
 from jitpkg.codegen.fusion.kernel import Schedule
 from jitpkg.codegen.fusion.loops import schedule
 from jitpkg.codegen.fusion.normal import Normal
@@ -31,6 +32,9 @@ LONG = 1 << 20
 
 class CpuKernels:
     """Makes kernels for this processor."""
+
+    device = torch.device("cpu")
+    limits = Limits()
 
     def __init__(self, *, tunes: bool = False) -> None:
         self.tunes = tunes

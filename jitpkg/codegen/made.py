@@ -7,6 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 
+class Refused(Exception):
+    """A maker makes no such kernel: ATen computes what it would have computed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Made:
     """A kernel that can be called."""

@@ -392,9 +392,21 @@ class Builder:
     ) -> tuple[Node, ...]:
         done: dict[Node, Node] = {}
         done.update(axes.items())
+        return self._with(values, done, definitions or {})
+
+    def replaced(self, values: Sequence[Node], nodes: Mapping[Node, Node]) -> tuple[Node, ...]:
+        """The values with other nodes for some of those that they are made of."""
+        return self._with(values, dict(nodes), {})
+
+    def _with(
+        self,
+        values: Sequence[Node],
+        done: dict[Node, Node],
+        definitions: Mapping[Buffer, Definition],
+    ) -> tuple[Node, ...]:
         for node in below(*values):
             if node not in done:
-                done[node] = self._rebuilt(node, done, definitions or {})
+                done[node] = self._rebuilt(node, done, definitions)
         return tuple(done[value] for value in values)
 
     def _rebuilt(
@@ -439,12 +451,20 @@ class Builder:
         if mask is None:
             return value
         if isinstance(value, Load):
-            return self._masked(value, mask)
-        return self.where(mask, self._masked(value, mask), self.const(0, value.dtype))
+            return self.masked(value, mask)
+        return self.where(mask, self.masked(value, mask), self.const(0, value.dtype))
 
-    def _masked(self, value: Node, mask: Node) -> Node:
+    def masked(self, value: Node, mask: Node, along: frozenset[Axis] | None = None) -> Node:
+        """A value that loads nothing where the mask is false; what it is there is not said.
+
+        Args:
+            along: the axes that the mask is about, where the rest may be loaded in any case.
+        """
         done: dict[Node, Node] = {}
         for node in below(value):
+            if along is not None and not node.axes & along:
+                done[node] = node
+                continue
             match node:
                 case Load(buffer=buffer, index=index, mask=own):
                     both = mask if own is None else self.apply("and", done[own], mask)
