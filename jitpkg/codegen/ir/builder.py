@@ -325,7 +325,7 @@ class Builder:
             once = {axis: self.index(0) for axis in over if same(axis.extent, 1)}
             value, over = self.substitute(value, once), tuple(a for a in over if a not in once)
             if not over:
-                return value
+                return self.started(op, value) if once else value
         if any(axis.extent == 0 for axis in over):
             if row.identity is None:
                 raise IllegalNode(f"{op} of nothing")
@@ -341,6 +341,12 @@ class Builder:
         )
         return made
 
+    def started(self, op: str, value: Node) -> Node:
+        """A fold of one value: a sum starts with 0.0, to which -0.0 is added."""
+        if op != "sum" or value.dtype not in ops.FLOATS:
+            return value
+        return self.apply("add", value, self.const(0.0, value.dtype))
+
     def folded_over_idle(
         self, op: str, value: Node, index: Sequence[Node], axes: Iterable[Axis]
     ) -> Node:
@@ -353,7 +359,7 @@ class Builder:
         if op not in ops.SCANS or value.dtype not in ops.REDUCTIONS[op].allowed:
             raise IllegalNode(f"a running {op} of {value.dtype} is not in the table")
         if same(along.extent, 1):
-            return value
+            return self.started(op, value)
         made: Scan = self._node(
             Scan,
             (op, value, along),
