@@ -1,0 +1,99 @@
+"""Kernels by Triton: scheduled, printed, and launched on a GPU, or interpreted on CPU tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import torch
+from torch import fx
+
+from jitpkg import events
+from jitpkg.codegen.fusion.groups import Limits
+from jitpkg.codegen.fusion.kernel import Kernel
+from jitpkg.codegen.fusion.loops import schedule
+from jitpkg.codegen.fusion.normal import Normal
+from jitpkg.codegen.ir.builder import Builder
+from jitpkg.codegen.made import Made
+from jitpkg.codegen.triton.interpreted import interpreted
+from jitpkg.codegen.triton.printer import printed
+from jitpkg.codegen.triton.source import Source
+from jitpkg.codegen.triton.target import H200, Target
+from jitpkg.codegen.triton.wrapper import Step, wrapped
+
+
+class Runs(Protocol):
+    """What runs sources."""
+
+    def runner(self, source: Source, written: int) -> Callable[..., None]:
+        """A function of tensors and then numbers.
+
+        Args:
+            written: how many of the last pointers it writes to.
+        """
+        ...
+
+    def wait(self, source: Source) -> None:
+        """Wait for what is being done in the background for a source.
+
+        Raises:
+            Exception: it failed.
+        """
+        ...
+
+
+class Interprets:
+    """Triton's interpreter; the tensors are in main memory."""
+
+    def runner(self, source: Source, written: int) -> Callable[..., None]:
+        count = len(source.pointers)
+        run = interpreted(source)
+        return lambda *given: run(given[:count], given[count:])
+
+    def wait(self, source: Source) -> None:
+        """Nothing is done in the background."""
+
+
+class TritonKernels:
+    """Makes kernels for a GPU."""
+
+    limits = Limits()
+
+    def __init__(self, device: torch.device, target: Target, runs: Runs) -> None:
+        self.device = device
+        self.target = target
+        self._runs = runs
+
+    def choose_calls(self, graph: fx.Graph) -> None:
+        """All stay as they are."""
+
+    def make(self, normal: Normal, builder: Builder, given: int) -> Made:
+        name = normal.kernel.name
+        sources: list[Source] = []
+        steps: list[Step] = []
+        for part in parts_of(normal.kernel, builder, self.target):
+            source = printed(schedule(part, builder), self.target, part.name)
+            sources.append(source)
+            run = self._runs.runner(source, len(part.outputs))
+            steps.append(Step(run, (*part.inputs, *part.outputs), source.numbers, source.wide))
+        function, numbers = wrapped(name, normal, given, steps, self.device)
+
+        def ready() -> None:
+            for source in sources:
+                self._runs.wait(source)
+                events.STREAM.emit(events.KernelCompiled(source.name, source.text, 0.0))
+
+        return Made(function, numbers, ready)
+
+
+def parts_of(kernel: Kernel, builder: Builder, target: Target) -> Sequence[Kernel]:
+    """The kernels that do what one is to do, in their order.
+
+    What one of them writes and another one reads, and the kernel does not, is temporary.
+    """
+    return [kernel]
+
+
+def interpreting() -> TritonKernels:
+    """What runs on CPU tensors whatever would run on a GPU."""
+    return TritonKernels(torch.device("cpu"), H200, Interprets())
