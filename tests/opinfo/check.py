@@ -192,7 +192,7 @@ class Check:
         if why is None:
             return None
         made = self._samples()
-        exact = self._run([wider(made[k]) for k in chosen])
+        exact = self._run(wider([made[k] for k in chosen]))
         return difference(found, expected, exact, self._allowed)
 
     def _split(self, chosen: Sequence[int], *, unstable: int = 0) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from torch.testing._comparison import default_tolerances
 from torch.utils._pytree import tree_flatten
 
 
@@ -113,7 +114,10 @@ def _strides(x: torch.Tensor) -> list[int]:
 
 
 def _values(one: torch.Tensor, other: torch.Tensor, exact: Any, atol: float | None) -> str | None:
-    rtol = None if atol is None else 1e-5
+    rtol = None
+    if atol is not None:
+        rtol, least = default_tolerances(one.dtype)
+        atol = max(atol, least)
     try:
         torch.testing.assert_close(one, other, equal_nan=True, rtol=rtol, atol=atol)
     except AssertionError as error:
@@ -125,7 +129,8 @@ def _values(one: torch.Tensor, other: torch.Tensor, exact: Any, atol: float | No
 
 
 def _is_as_near(one: torch.Tensor, other: torch.Tensor, exact: torch.Tensor) -> bool:
-    """Whether no element is further from the exact one than twice what eager code's furthest is."""
+    """Whether no element is further from the exact one than twice what eager code's furthest is; in
+    a narrow dtype, and one rounding of the largest, as eager code may have been lucky."""
     if not other.is_floating_point() and not other.is_complex():
         return False
     if one.layout is not torch.strided or exact.shape != other.shape:
@@ -137,8 +142,10 @@ def _is_as_near(one: torch.Tensor, other: torch.Tensor, exact: torch.Tensor) -> 
     if not torch.equal(one[special].nan_to_num(), other[special].nan_to_num()):
         return False
     wide = torch.complex128 if other.is_complex() else torch.float64
+    is_narrow = other.dtype in (torch.bfloat16, torch.float16)
+    rounding = torch.finfo(other.dtype).eps if is_narrow else 0.0
     one, other, exact = one[finite].to(wide), other[finite].to(wide), exact[finite].to(wide)
     if not one.numel():
         return True
-    allowed = 2 * (other - exact).abs().max()
+    allowed = 2 * (other - exact).abs().max() + rounding * exact.abs().max()
     return bool(((one - exact).abs() <= allowed).all())

@@ -120,13 +120,16 @@ _WIDER = {
 
 
 def wider(value: Any) -> Any:
-    """The same values as float64."""
+    """The same values as float64; one tensor for one, also where samples share it."""
+    known: dict[int, torch.Tensor] = {}
 
     def of(leaf: Any) -> Any:
         if not isinstance(leaf, torch.Tensor) or leaf.dtype not in _WIDER:
             return leaf
-        copy = leaf.detach().to(_WIDER[leaf.dtype])
-        return copy.requires_grad_(leaf.requires_grad)
+        if id(leaf) not in known:
+            copy = leaf.detach().to(_WIDER[leaf.dtype])
+            known[id(leaf)] = copy.requires_grad_(leaf.requires_grad)
+        return known[id(leaf)]
 
     return tree_map(of, value)
 
