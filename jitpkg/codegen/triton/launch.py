@@ -8,7 +8,7 @@ or are not; it calls the launcher of the compiled kernel with plain addresses.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -20,9 +20,9 @@ from weakref import WeakValueDictionary
 
 import torch
 
-from jitpkg import events, listing
+from jitpkg import listing
 from jitpkg.codegen.ir.extents import example
-from jitpkg.codegen.triton.module import cdiv, grid_of, is_empty
+from jitpkg.codegen.triton.module import cdiv, grid_of, is_empty, plain
 from jitpkg.codegen.triton.source import Config, Source
 from jitpkg.codegen.triton.target import Target
 
@@ -82,14 +82,15 @@ class Launches:
         return self._entry(source, written).function
 
     def wait(self, source: Source) -> None:
-        entry = self._entries.get(source)
+        entry = self._entries.get(plain(source))
         if entry is not None:
             entry.wait()
 
     def _entry(self, source: Source, written: int) -> _Entry:
-        entry = self._entries.get(source)
+        key = plain(source)
+        entry = self._entries.get(key)
         if entry is None:
-            entry = self._entries[source] = _Entry(source, written, self._gpu, self._tunes)
+            entry = self._entries[key] = _Entry(source, written, self._gpu, self._tunes)
         return entry
 
 
@@ -162,6 +163,7 @@ class _Entry:
 
     def _add(self, key: Key, chosen: tuple[Config, CompiledKernel]) -> None:
         self._variants[key if len(key) > 1 else key[0]] = self._variant(*chosen)
+        self._begun.clear()
 
     def _fastest(self, key: Key, given: Sequence[Any]) -> tuple[Config, CompiledKernel]:
         """By measurement; what a launch writes goes to copies."""

@@ -17,13 +17,7 @@ def loaded(source: Source) -> Any:
     Its text is what tracebacks show.
     """
     file = listing.file_name(source.name)
-    # Triton reads the text while the module runs.
-    linecache.cache[file] = (
-        len(source.text),
-        None,
-        source.text.splitlines(keepends=True),
-        file,
-    )
+    listing.show(file, source.text)  # Triton reads it while the module runs
     space: dict[str, Any] = {"__name__": f"jitpkg.kernels.{source.name}", "__file__": file}
     try:
         exec(compile(source.text, file, "exec"), space)

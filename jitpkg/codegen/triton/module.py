@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from math import prod
 from typing import Any
 
-from jitpkg import listing
+from jitpkg.codegen.triton.loading import loaded
 from jitpkg.codegen.triton.source import Config, Source
 
 
-@lru_cache(maxsize=1024)
 def kernel_of(source: Source) -> Any:
-    """What `@triton.jit` made of the kernel. Its text is found by tracebacks, and by Triton."""
-    file = listing.file_name(f"{source.name}.triton")
-    namespace: dict[str, Any] = {"__name__": f"jitpkg.kernels.{source.name}"}
-    code = compile(source.text, file, "exec")
-    listing.show(file, source.text)  # the decorator reads it
-    exec(code, namespace)
-    kernel = namespace[source.name]
-    listing.drop_with(kernel.fn, file)
-    return kernel
+    """What `@triton.jit` made of the kernel."""
+    return _kernel_of(plain(source))
+
+
+@lru_cache(maxsize=1024)
+def _kernel_of(source: Source) -> Any:
+    return loaded(source)
+
+
+def plain(source: Source) -> Source:
+    """The same for all numbers: those that vary must not be compared, which is noted."""
+    return replace(source, numbers=(0,) * len(source.numbers))
 
 
 def grid_of(source: Source, config: Config, numbers: dict[str, int]) -> tuple[int, ...]:
