@@ -45,6 +45,21 @@ class KernelCompiled:
     text: str
     """What was compiled; the comments on top say what it computes."""
     seconds: float
+    resources: str = ""
+    """What it takes of a GPU, in words."""
+    script: str = ""
+    """A Python program that runs it alone, where there is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelFailed:
+    """A kernel cannot be compiled, or launched; ATen does instead what it was to do."""
+
+    name: str
+    text: str
+    why: str
+    script: str = ""
+    """A Python program that runs it alone, where there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +165,7 @@ Event = (
     Traced
     | GraphCompiled
     | KernelCompiled
+    | KernelFailed
     | Fused
     | PassRan
     | Declined

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import cache
 from typing import Protocol
 
 import torch
@@ -10,12 +11,15 @@ from torch import fx
 
 from jitpkg import events
 from jitpkg.codegen.fusion.groups import Limits
-from jitpkg.codegen.fusion.kernel import Kernel
 from jitpkg.codegen.fusion.loops import schedule
 from jitpkg.codegen.fusion.normal import Normal
+from jitpkg.codegen.fusion.split import split
 from jitpkg.codegen.ir.builder import Builder
-from jitpkg.codegen.made import Made
+from jitpkg.codegen.made import Made, Refused
+from jitpkg.codegen.triton.frame import NotPrinted
+from jitpkg.codegen.triton.gpu import gpu_of
 from jitpkg.codegen.triton.interpreted import interpreted
+from jitpkg.codegen.triton.launch import Launches
 from jitpkg.codegen.triton.printer import printed
 from jitpkg.codegen.triton.source import Source
 from jitpkg.codegen.triton.target import H200, Target
@@ -71,11 +75,14 @@ class TritonKernels:
         name = normal.kernel.name
         sources: list[Source] = []
         steps: list[Step] = []
-        for part in parts_of(normal.kernel, builder, self.target):
-            source = printed(schedule(part, builder), self.target, part.name)
+        for part in split(normal.kernel, builder, _WAVES * self.target.processors):
+            try:
+                source = printed(schedule(part, builder), self.target, part.name)
+            except NotPrinted as error:
+                raise Refused(str(error)) from error
             sources.append(source)
             run = self._runs.runner(source, len(part.outputs))
-            steps.append(Step(run, (*part.inputs, *part.outputs), source.numbers, source.wide))
+            steps.append(Step(run, (*part.inputs, *part.outputs), source.numbers))
         function, numbers = wrapped(name, normal, given, steps, self.device)
 
         def ready() -> None:
@@ -86,12 +93,20 @@ class TritonKernels:
         return Made(function, numbers, ready)
 
 
-def parts_of(kernel: Kernel, builder: Builder, target: Target) -> Sequence[Kernel]:
-    """The kernels that do what one is to do, in their order.
+_WAVES = 4
+"""Programs on one processor that keep it busy while some of them wait for memory."""
 
-    What one of them writes and another one reads, and the kernel does not, is temporary.
-    """
-    return [kernel]
+
+def for_gpu(device: torch.device, *, tunes: bool = False) -> TritonKernels:
+    """What runs on a GPU; `gpu.obstacle` must be None."""
+    gpu = gpu_of(device)
+    return TritonKernels(device, gpu.target, launches_on(device, tunes=tunes))
+
+
+@cache
+def launches_on(device: torch.device, *, tunes: bool) -> Launches:
+    """Kernels of all graphs: those that are alike are compiled once."""
+    return Launches(gpu_of(device), tunes=tunes)
 
 
 def interpreting() -> TritonKernels:

@@ -18,12 +18,8 @@ import torch
 from jitpkg import listing
 from jitpkg.codegen.fusion.kernel import Kernel
 from jitpkg.codegen.fusion.normal import Normal
-from jitpkg.codegen.ir.extents import Symbolic, symbols_of, varies
+from jitpkg.codegen.ir.extents import Symbolic, symbols_of
 from jitpkg.codegen.ir.nodes import Buffer
-from jitpkg.errors import InternalError
-
-NARROW = 2**31 - 1
-"""The largest number that fits into 32 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +31,6 @@ class Step:
     buffers: tuple[Buffer, ...]
     """What its pointers point to: lines of memory that the kernel is given, or temporary ones."""
     numbers: tuple[int, ...]
-    is_wide: bool
 
 
 def wrapped(
@@ -75,8 +70,7 @@ class _Text:
         names = dict(zip(self._kernel.inputs, inputs, strict=True))
         names |= dict(zip(self._kernel.outputs, outputs, strict=True))
         fresh = outputs[self._given :]
-        lines = self._checks()
-        lines += [
+        lines = [
             f"{name} = {self._made(buffer)}"
             for name, buffer in zip(fresh, self._fresh, strict=True)
         ]
@@ -102,19 +96,6 @@ class _Text:
         function.__qualname__ = function.__name__ = self._name
         return function, self._symbols
 
-    def _checks(self) -> list[str]:
-        """Sizes that vary have to fit into the numbers that kernels compute with."""
-        lengths = {
-            self._text(length)
-            for step in self._steps
-            if not step.is_wide
-            for length in (*step.numbers, *(n for b in step.buffers for n in b.sizes))
-            if varies(length)
-        }
-        if lengths:
-            self._held["too_large"] = too_large
-        return [f"if {each} > {NARROW}: too_large({each})" for each in sorted(lengths)]
-
     def _made(self, buffer: Buffer) -> str:
         dtype = str(buffer.dtype).removeprefix("torch.")
         self._held[dtype] = buffer.dtype
@@ -124,15 +105,7 @@ class _Text:
     def _tuple(self, lengths: Sequence[int]) -> str:
         return f"({''.join(f'{self._text(each)}, ' for each in lengths)})"
 
-    def _text(self, length: int) -> str:
+    def _text(self, length: Any) -> str:
         if not isinstance(length, Symbolic):
             return repr(length)
         return f"({length.size.text(dict(self._names))})"
-
-
-def too_large(number: int) -> None:
-    """
-    Raises:
-        InternalError: then the original code runs.
-    """
-    raise InternalError(f"{number} elements are more than a kernel was compiled for")
