@@ -121,6 +121,7 @@ def compile_graph(
             error = failed.why
             if isinstance(error, Refused):
                 refused[failed.kernel.name] = str(error)
+                events.STREAM.emit(events.KernelFailed(failed.kernel.name, "", str(error)))
                 left.update(failed.nodes)
                 continue
             if config.current().raises:

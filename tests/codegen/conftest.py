@@ -9,7 +9,7 @@ import pytest
 
 
 @pytest.fixture
-def triton(monkeypatch: pytest.MonkeyPatch) -> str:
+def by_triton(monkeypatch: pytest.MonkeyPatch) -> str:
     """Kernels are printed as Triton, and interpreted."""
     if importlib.util.find_spec("triton") is None:
         pytest.skip("Triton is not installed")
@@ -20,8 +20,8 @@ def triton(monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.fixture(params=["cpu", "triton"])
-def printer(request: pytest.FixtureRequest) -> str:
+def by_each_printer(request: pytest.FixtureRequest) -> str:
     """Kernels by each printer."""
     if request.param == "triton":
-        request.getfixturevalue("triton")
+        request.getfixturevalue("by_triton")
     return str(request.param)

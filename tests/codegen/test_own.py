@@ -112,7 +112,7 @@ def check_inference(case: Case, dtype: torch.dtype = torch.float32, **tolerance:
     torch.testing.assert_close(got, function(*inputs), **tolerance)
 
 
-@pytest.mark.usefixtures("printer")
+@pytest.mark.usefixtures("by_each_printer")
 def test_inference(case: Case) -> None:
     check_inference(case)
 
@@ -124,7 +124,7 @@ def test_inference_by_the_reference_interpreter(
     check_inference(case)
 
 
-@pytest.mark.usefixtures("triton")
+@pytest.mark.usefixtures("by_triton")
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_inference_in_narrow_floats(case: Case, dtype: torch.dtype) -> None:
     """Each op is rounded as eager's is, but for what eager keeps wider inside of one."""
@@ -140,11 +140,11 @@ def with_gradients(function: Callable[..., Any], inputs: list[Tensor]) -> tuple[
     return results, [x.grad for x in given]
 
 
-def test_training(case: Case, printer: str) -> None:
+def test_training(case: Case, by_each_printer: str) -> None:
     function, inputs, *_ = case
     compiled = jitpkg.compile(function, backend="jitpkg", fullgraph=True)
     got, want = with_gradients(compiled, inputs), with_gradients(function, inputs)
-    off = {"rtol": 1e-4, "atol": 1e-4} if printer == "triton" else {}  # sums in another order
+    off = {"rtol": 1e-4, "atol": 1e-4} if by_each_printer == "triton" else {}  # sums in another order
     torch.testing.assert_close(got, want, **off)
 
 
@@ -161,7 +161,7 @@ def test_kernel_is_text() -> None:
     assert "out0[i] = (exp(in0[i]) + 1.0)" in kernel.text
 
 
-@pytest.mark.usefixtures("printer")
+@pytest.mark.usefixtures("by_each_printer")
 def test_index_out_of_range_is_eager_s_error() -> None:
     def pick(table: Tensor, index: Tensor) -> Tensor:
         return F.embedding(index, table) * 2
@@ -177,7 +177,7 @@ def test_index_out_of_range_is_eager_s_error() -> None:
         assert str(ours.value) == str(eager.value)
 
 
-@pytest.mark.usefixtures("printer")
+@pytest.mark.usefixtures("by_each_printer")
 def test_random_numbers_are_eager_s() -> None:
     def noisy(x: Tensor) -> Tensor:
         return F.dropout(x, 0.5, training=True) + torch.rand(3) * x.sum()
@@ -191,7 +191,7 @@ def test_random_numbers_are_eager_s() -> None:
         torch.testing.assert_close(compiled(x), want)
 
 
-@pytest.mark.usefixtures("printer")
+@pytest.mark.usefixtures("by_each_printer")
 @pytest.mark.parametrize("part", [False, True])
 def test_index_out_of_range_in_what_is_not_used_is_an_error_too(part: bool) -> None:
     def pick(table: Tensor, index: Tensor) -> Tensor:

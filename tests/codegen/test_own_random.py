@@ -32,7 +32,7 @@ def test_programs(program: Program, inputs: list[Tensor]) -> None:
     check(program, inputs)
 
 
-@pytest.mark.usefixtures("triton")
+@pytest.mark.usefixtures("by_triton")
 @examples(50)
 @given(programs, INPUTS)
 def test_programs_by_triton(program: Program, inputs: list[Tensor]) -> None:

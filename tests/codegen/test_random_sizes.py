@@ -141,7 +141,7 @@ def test_random_programs(
     check(program, calls)
 
 
-@pytest.mark.usefixtures("triton")
+@pytest.mark.usefixtures("by_triton")
 @examples(8)
 @given(programs(), inputs_of_sizes())
 def test_random_programs_by_triton(

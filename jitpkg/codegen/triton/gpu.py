@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from jitpkg.codegen.triton.launch import CompiledKernel, Gpu
+from jitpkg.codegen.triton.launch import Binary, Gpu
 from jitpkg.codegen.triton.source import Config, Source
 from jitpkg.codegen.triton.target import H200, Target
 
@@ -96,13 +96,10 @@ def target_of(properties: Any) -> Target:
     )
 
 
-def _compiled(
-    source: Source, config: Config, target: Target, aligned: Sequence[bool]
-) -> CompiledKernel:
+def _compiled(source: Source, config: Config, target: Target, aligned: Sequence[bool]) -> Binary:
     from jitpkg.codegen.triton.ahead import compiled  # it imports Triton
 
-    kernel: CompiledKernel = compiled(source, config, target, aligned).kernel
-    return kernel
+    return compiled(source, config, target, aligned)
 
 
 def seconds(launch: Callable[[], None]) -> float:

@@ -48,13 +48,26 @@ class CompiledKernel(Protocol):
     def launch_metadata(self, grid: Sequence[int], stream: int, *args: Any) -> Any: ...
 
 
+class Binary(Protocol):
+    """See `ahead.Binary`."""
+
+    @property
+    def kernel(self) -> CompiledKernel: ...
+
+    @property
+    def resources(self) -> Any: ...
+
+    @property
+    def seconds(self) -> float: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Gpu:
     """A device, and what launching asks of torch and Triton. Tests put others in their place."""
 
     device: torch.device
     target: Target
-    compile: Callable[[Source, Config, Target, Sequence[bool]], CompiledKernel]
+    compile: Callable[[Source, Config, Target, Sequence[bool]], Binary]
     stream: Callable[[int], int]
     """The handle of a device's current stream."""
     current: Callable[[], int] | None
@@ -81,10 +94,10 @@ class Launches:
     def runner(self, source: Source, written: int) -> Callable[..., None]:
         return self._entry(source, written).function
 
-    def wait(self, source: Source) -> None:
-        entry = self._entries.get(plain(source))
-        if entry is not None:
-            entry.wait()
+    def wait(self, source: Source) -> tuple[float, str]:
+        entry = self._entries[plain(source)]
+        entry.wait()
+        return entry.seconds, entry.resources
 
     def _entry(self, source: Source, written: int) -> _Entry:
         key = plain(source)
@@ -107,7 +120,11 @@ class _Entry:
         usual = (True, *(example(number) % 16 == 0 for number in source.numbers))
         self._usual: Key = usual
         configs = source.configs if self._tunes else source.configs[:1]
-        self._begun: dict[tuple[Key, Config], Future[CompiledKernel]] = {
+        self.seconds = 0.0
+        """What the usual variant took to compile."""
+        self.resources = ""
+        """What it takes of the device, in words."""
+        self._begun: dict[tuple[Key, Config], Future[Binary]] = {
             (usual, config): _pool().submit(self._compiled, usual, config) for config in configs
         }
         self.function: Callable[..., None] = self._entry_point()
@@ -120,12 +137,13 @@ class _Entry:
             if not self._tunes:
                 self._add(self._usual, self._fitting(self._usual))
                 return
+        self._kernel(self._usual, self._source.configs[0])
         for begun in self._begun.values():
             begun.exception()
 
     # Variants
 
-    def _compiled(self, key: Key, config: Config) -> CompiledKernel:
+    def _compiled(self, key: Key, config: Config) -> Binary:
         source = self._source
         aligned = [key[0]] * len(source.pointers) + list(key[1:])
         return self._gpu.compile(source, config, self._gpu.target, aligned)
@@ -133,10 +151,12 @@ class _Entry:
     def _kernel(self, key: Key, config: Config) -> CompiledKernel:
         """Compiled, and loaded on the device."""
         begun = self._begun.get((key, config))
-        kernel = self._compiled(key, config) if begun is None else begun.result()
+        binary = self._compiled(key, config) if begun is None else begun.result()
+        if not self.resources:
+            self.seconds, self.resources = binary.seconds, str(binary.resources)
         with self._gpu.guard(self._gpu.device):
-            _ = kernel.run
-        return kernel
+            _ = binary.kernel.run
+        return binary.kernel
 
     def _fitting(self, key: Key) -> tuple[Config, CompiledKernel]:
         """The first config, or else the next smaller one of which the device has enough."""

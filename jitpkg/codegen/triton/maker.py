@@ -11,16 +11,19 @@ from torch import fx
 
 from jitpkg import events
 from jitpkg.codegen.fusion.groups import Limits
+from jitpkg.codegen.fusion.kernel import Kernel
 from jitpkg.codegen.fusion.loops import schedule
 from jitpkg.codegen.fusion.normal import Normal
 from jitpkg.codegen.fusion.split import split
 from jitpkg.codegen.ir.builder import Builder
+from jitpkg.codegen.ir.extents import example
 from jitpkg.codegen.made import Made, Refused
 from jitpkg.codegen.triton.frame import NotPrinted
 from jitpkg.codegen.triton.gpu import gpu_of
 from jitpkg.codegen.triton.interpreted import interpreted
 from jitpkg.codegen.triton.launch import Launches
 from jitpkg.codegen.triton.printer import printed
+from jitpkg.codegen.triton.script import script
 from jitpkg.codegen.triton.source import Source
 from jitpkg.codegen.triton.target import H200, Target
 from jitpkg.codegen.triton.wrapper import Step, wrapped
@@ -37,8 +40,9 @@ class Runs(Protocol):
         """
         ...
 
-    def wait(self, source: Source) -> None:
-        """Wait for what is being done in the background for a source.
+    def wait(self, source: Source) -> tuple[float, str]:
+        """Wait for what is being done in the background for a source: how many seconds that takes,
+        and what the kernel takes of the device, in words.
 
         Raises:
             Exception: it failed.
@@ -54,8 +58,8 @@ class Interprets:
         run = interpreted(source)
         return lambda *given: run(given[:count], given[count:])
 
-    def wait(self, source: Source) -> None:
-        """Nothing is done in the background."""
+    def wait(self, source: Source) -> tuple[float, str]:
+        return 0.0, ""
 
 
 class TritonKernels:
@@ -73,24 +77,41 @@ class TritonKernels:
 
     def make(self, normal: Normal, builder: Builder, given: int) -> Made:
         name = normal.kernel.name
-        sources: list[Source] = []
+        made: list[tuple[Source, Kernel]] = []
         steps: list[Step] = []
         for part in split(normal.kernel, builder, _WAVES * self.target.processors):
             try:
                 source = printed(schedule(part, builder), self.target, part.name)
             except NotPrinted as error:
                 raise Refused(str(error)) from error
-            sources.append(source)
+            made.append((source, part))
             run = self._runs.runner(source, len(part.outputs))
             steps.append(Step(run, (*part.inputs, *part.outputs), source.numbers))
         function, numbers = wrapped(name, normal, given, steps, self.device)
 
         def ready() -> None:
-            for source in sources:
-                self._runs.wait(source)
-                events.STREAM.emit(events.KernelCompiled(source.name, source.text, 0.0))
+            for source, part in made:
+                self._wait(source, part)
 
         return Made(function, numbers, ready)
+
+    def _wait(self, source: Source, part: Kernel) -> None:
+        alone = _alone(source, part) if events.STREAM.heard else ""
+        try:
+            seconds, resources = self._runs.wait(source)
+        except Exception as error:
+            why = f"{type(error).__name__}: {error}"
+            events.STREAM.emit(events.KernelFailed(source.name, source.text, why, alone))
+            raise
+        events.STREAM.emit(
+            events.KernelCompiled(source.name, source.text, seconds, resources, alone)
+        )
+
+
+def _alone(source: Source, part: Kernel) -> str:
+    """A program that runs the kernel alone."""
+    counts = [example(buffer.sizes[0]) for buffer in (*part.inputs, *part.outputs)]
+    return script(source, source.configs[0], counts, [example(n) for n in source.numbers])
 
 
 _WAVES = 4

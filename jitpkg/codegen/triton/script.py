@@ -75,7 +75,7 @@ def script(
         "num_warps": config.warps,
         "num_stages": config.stages,
         "enable_fp_fusion": False,
-        "debug": "device_assert" in source.text,
+        "debug": any(each in source.text for each in ("device_assert", "jl.checked(")),
     }
     return _TEXT.format(
         name=source.name,

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -62,7 +63,9 @@ class Recorder:
         self.threads.add(threading.current_thread().name)
         blocks = tuple(size for _, size in config.blocks)
         self.compiled.append((source.name, blocks, tuple(aligned)))
-        return Kernel(self, blocks, config)
+        return SimpleNamespace(
+            kernel=Kernel(self, blocks, config), resources="32 registers", seconds=1.5
+        )
 
     @contextmanager
     def _guard(self, device: torch.device) -> Iterator[None]:
@@ -106,7 +109,7 @@ def test_launches_on_the_current_stream() -> None:
     recorder = Recorder()
     launches = Launches(recorder.gpu())
     run = launches.runner(POINTWISE, 1)
-    launches.wait(POINTWISE)
+    assert launches.wait(POINTWISE) == (1.5, "32 registers")
     assert recorder.compiled == [("sin_mul", (256,), (True, True))]
     assert all(name.startswith("jitpkg-triton") for name in recorder.threads)
     x, out = torch.randn(1000), torch.empty(1000)
