@@ -144,7 +144,9 @@ def test_training(case: Case, by_each_printer: str) -> None:
     function, inputs, *_ = case
     compiled = jitpkg.compile(function, backend="jitpkg", fullgraph=True)
     got, want = with_gradients(compiled, inputs), with_gradients(function, inputs)
-    off = {"rtol": 1e-4, "atol": 1e-4} if by_each_printer == "triton" else {}  # sums in another order
+    off = (
+        {"rtol": 1e-4, "atol": 1e-4} if by_each_printer == "triton" else {}
+    )  # sums in another order
     torch.testing.assert_close(got, want, **off)
 
 
