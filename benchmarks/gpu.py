@@ -157,7 +157,9 @@ class Row:
         return self.moved / self.copied * self.timing.speed(name, COPY).median
 
 
-def measured(case: Case, compilers: dict[str, Compile], on: Machine) -> tuple[Row, list[str]]:
+def measured(
+    case: Case, compilers: dict[str, Compile], on: Machine, most_rounds: int
+) -> tuple[Row, list[str]]:
     torch.compiler.reset()
     torch.manual_seed(0)
     with on.device:
@@ -173,7 +175,7 @@ def measured(case: Case, compilers: dict[str, Compile], on: Machine) -> tuple[Ro
         if not kernels.agrees(call(), expected, case.dtype):
             notes.append(f"{name} differs from eager")
     calls[COPY] = partial(torch.empty_like(source).copy_, source)
-    timing = rounds.interleaved(calls, 15, 0.01, 5.0, on.kernels)
+    timing = rounds.interleaved(calls, most_rounds, 0.01, 5.0, on.kernels)
     copied = 2 * kernels.in_memory([source])
     return Row(case, timing, kernels.least_traffic(case, inputs), copied), notes
 
@@ -194,7 +196,7 @@ def print_kernels(
         print(f"{'':24}" + "".join(f"{name:>18}" for name in names) + f"{'copy':>10}")
         for kind in kinds:
             case = Case(kind, getattr(torch, dtype), size, arguments.direction == "both")
-            row, notes = measured(case, compilers, on)
+            row, notes = measured(case, compilers, on, arguments.rounds)
             rows.append(row)
             print_kernel(row, names, notes)
     print_summary(rows)
@@ -278,7 +280,7 @@ def print_models(arguments: argparse.Namespace, compilers: dict[str, Compile], o
                 for name, compile_ in compilers.items()
             }
             calls, notes = started(makes)
-            timing = rounds.interleaved(calls, 15, 0.05, 20.0, on.models)
+            timing = rounds.interleaved(calls, arguments.rounds, 0.05, 20.0, on.models)
             print_model(network.title, timing, speeds, notes)
         print(
             f"{'geometric mean':36}"
@@ -337,6 +339,7 @@ def main(given: Sequence[str]) -> None:
         print(f"{why} Nothing is measured.", file=sys.stderr)
         sys.exit(2)
     on = machine(arguments.device)
+    arguments.rounds = 3 if on.device.type == "cpu" else 5 if arguments.quick else 15
     arguments.size = arguments.size or (64 if on.device.type == "cpu" else 16384)
     compilers = contestants(arguments)
     print(f"torch {torch.__version__}, CUDA {torch.version.cuda}, {on.name()}")
