@@ -105,7 +105,7 @@ def options(source: Source, config: Config) -> dict[str, Any]:
         "num_stages": config.stages,
         "enable_fp_fusion": CONTRACTS,
         # Asserts are compiled only so. Not the checks of integers that come with it: they wrap.
-        "debug": any(each in source.text for each in ("device_assert", "jl.checked(")),
+        "debug": source.asserts,
         "sanitize_overflow": False,
     }
 
