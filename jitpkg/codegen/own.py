@@ -32,6 +32,7 @@ from jitpkg.codegen.kept.training import again
 from jitpkg.codegen.launch import CpuKernels
 from jitpkg.codegen.lowering.table import NotLowered
 from jitpkg.codegen.options import Options, WithOptions
+from jitpkg.codegen.triton import graphs
 from jitpkg.marks import VARIES
 from jitpkg.messages import warn
 
@@ -83,7 +84,10 @@ def _of_one_size(gm: fx.GraphModule, inputs: list[Any], maker: Maker, options: O
             f" ({type(error).__name__}: {error}). Please report it; JITPKG_STRICT=1 raises."
         )
         return op_by_op(prepared)
-    function = runtime(prepared, compiled.function)
+    run = compiled.function
+    if options.cudagraphs:
+        run = graphs.replayed(prepared.name, prepared.graph, run, maker.device)
+    function = runtime(prepared, run)
     if isinstance(maker, CpuKernels):
         if key is not None and not compiled.report.left:
             keep(key, name, gm, [function], maker.made, [compiled.report.event])

@@ -10,6 +10,7 @@ from torch import fx
 from torch._functorch import config as functorch_config
 from torch._functorch.aot_autograd import aot_module_simplified
 from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch._guards import TracingContext
 
 from jitpkg.codegen.aten.passes.common import share_common
 from jitpkg.codegen.compiler import Maker
@@ -40,7 +41,7 @@ def through_kernels(
 
         def forward(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Run:
             compiled.note(gm)
-            function = of.forward(gm)
+            function = of.forward(gm, TracingContext.get().fw_metadata)
             compiled.halves.runs_forward(gm, function)
             return boxed(function)
 
