@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -52,6 +53,7 @@ def through_kernels(
             fakes,
             fw_compiler=forward,
             bw_compiler=backward,
+            decompositions=_DECOMPOSITIONS,
             partition_fn=_partitioned,
             keep_inference_input_mutations=False,
         )
@@ -61,6 +63,34 @@ def through_kernels(
     if isinstance(maker, CpuKernels):
         maker.made.clear()
     return made
+
+
+def _native_dropout(x: torch.Tensor, p: float, train: bool | None) -> Any:
+    """On a CPU: the mask is drawn, and kernels do the rest, rounded as eager code's `dropout` is.
+
+    ATen's own call multiplies bfloat16 by bool slowly, and nothing can be fused with it.
+    """
+    if x.device.type != "cpu" or not x.is_floating_point() or not (train is None or train):
+        return NotImplemented
+    if p in (0, 1):
+        return NotImplemented
+    mask = _drawn_as_it_lies(x, 1 - p)
+    return x * (mask.to(x.dtype) / (1 - p)), mask
+
+
+def _drawn_as_it_lies(x: torch.Tensor, p: float) -> torch.Tensor:
+    """A mask whose elements are drawn in the order in which a tensor like `x` lies in memory."""
+    strides = torch.empty_like(x).stride()
+    order = sorted(range(x.dim()), key=lambda dim: -strides[dim])
+    back = [order.index(dim) for dim in range(x.dim())]
+    shape = [x.shape[dim] for dim in order]
+    nothing = torch.zeros((), dtype=torch.bool, device=x.device).expand(shape)  # no memory
+    return torch.bernoulli(nothing, p).permute(back)
+
+
+_DECOMPOSITIONS: Mapping[Any, Callable[..., Any]] = MappingProxyType(
+    {torch.ops.aten.native_dropout.default: _native_dropout}
+)
 
 
 def _partitioned(joint: fx.GraphModule, *given: Any, **named: Any) -> Any:

@@ -173,6 +173,27 @@ def test_random_numbers_are_eager_s() -> None:
         torch.testing.assert_close(compiled(x), want)
 
 
+@pytest.mark.parametrize("layout", ["plain", "turned", "sliced"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+def test_dropout_is_eager_s_bit_for_bit(dtype: torch.dtype, layout: str) -> None:
+    def noisy(x: Tensor, p: float) -> Tensor:
+        return F.dropout(x, p) * 2
+
+    compiled = jitpkg.compile(noisy, backend="jitpkg")
+    made = {"plain": (8, 12), "turned": (12, 8), "sliced": (8, 24)}[layout]
+    x = torch.randn(made, dtype=dtype)
+    x = {"plain": x, "turned": x.t(), "sliced": x[:, ::2]}[layout].requires_grad_()
+    weights = torch.randn_like(x)
+    for p in (0.0, 0.1, 0.5, 1.0):
+        found = []
+        for function in (noisy, compiled):
+            torch.manual_seed(1)
+            y = function(x, p)
+            found.append((y, *torch.autograd.grad(y, x, weights), torch.rand(2)))
+        for ours, eager in zip(*found, strict=True):
+            assert torch.equal(ours, eager)
+
+
 @pytest.mark.parametrize("part", [False, True])
 def test_index_out_of_range_in_what_is_not_used_is_an_error_too(part: bool) -> None:
     def pick(table: Tensor, index: Tensor) -> Tensor:
