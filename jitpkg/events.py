@@ -45,6 +45,21 @@ class KernelCompiled:
     text: str
     """What was compiled; the comments on top say what it computes."""
     seconds: float
+    resources: str = ""
+    """What it takes of a GPU, in words."""
+    script: str = ""
+    """A Python program that runs it alone, where there is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelFailed:
+    """A kernel cannot be compiled, or launched; ATen does instead what it was to do."""
+
+    name: str
+    text: str
+    why: str
+    script: str = ""
+    """A Python program that runs it alone, where there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +100,15 @@ class Declined:
     """Name of the graph's class."""
     backend: str
     why: str
+
+
+@dataclass(frozen=True, slots=True)
+class CudaGraph:
+    """A graph's kernels are launched together, or it was asked for and cannot be."""
+
+    graph: str
+    why: str | None
+    """Why not; None where they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,9 +174,11 @@ Event = (
     Traced
     | GraphCompiled
     | KernelCompiled
+    | KernelFailed
     | Fused
     | PassRan
     | Declined
+    | CudaGraph
     | EntryAdded
     | Broke
     | Recompiled

@@ -31,10 +31,20 @@ class Explanation:
     """The name of each graph's entry, as in `model.forward#0`."""
     kernels: list[events.Kernel] = field(default_factory=list)
     """Each kernel that graphs call: its name, the ops that it fuses, the bytes that it moves."""
+    kernel_sources: dict[str, str] = field(default_factory=dict)
+    """What was compiled for each new kernel, by name."""
+    resources: dict[str, str] = field(default_factory=dict)
+    """What kernels for a GPU take of it: registers, memory, and whether registers spill."""
+    failed_kernels: dict[str, str] = field(default_factory=dict)
+    """Why kernels cannot be used, and ATen computes what they were to compute."""
+    scripts: dict[str, str] = field(default_factory=dict)
+    """For each kernel for a GPU a Python program that runs it alone, on random numbers."""
     calls: list[str] = field(default_factory=list)
     """The ops that such graphs leave to ATen."""
     declined: list[str] = field(default_factory=list)
     """Why graphs run op by op, where a backend leaves them so."""
+    not_recorded: list[str] = field(default_factory=list)
+    """Why graphs are no CUDA graphs, where a mode asks for those."""
     break_reasons: list[Break] = field(default_factory=list)
     ops_per_graph: list[list[Any]] = field(default_factory=list)
     """For each graph the targets of its ops."""
@@ -100,14 +110,22 @@ class Explanation:
         for kernel, times in alike.items():
             begin = f"{kernel.name}{f' x {times}' if times > 1 else ''}  "
             text = f"{begin}{', '.join(kernel.ops)}; moves {size(kernel.bytes)}"
+            if kernel.name in self.resources:
+                text += f"; {self.resources[kernel.name]}"
             yield from textwrap.wrap(text, WIDTH - 2, subsequent_indent=" " * 4)
         if self.calls:
             each = Counter(self.calls).items()
             names = ", ".join(f"{name} x {n}" if n > 1 else name for name, n in each)
             text = f"and {counted(len(self.calls), 'call')} of ATen: {names}"
             yield from textwrap.wrap(text, WIDTH - 2, subsequent_indent=" " * 4)
+        for name, why in self.failed_kernels.items():
+            alone = f' scripts["{name}"] runs it alone.' if name in self.scripts else ""
+            text = f"{name} cannot be used: {why.rstrip('.')}.{alone}"
+            yield from textwrap.wrap(text, WIDTH - 2, subsequent_indent=" " * 4)
         for why in dict.fromkeys(self.declined):
             yield from textwrap.wrap(f"None: {why}", WIDTH - 2, subsequent_indent="  ")
+        for why in dict.fromkeys(self.not_recorded):
+            yield from textwrap.wrap(f"No CUDA graph: {why}", WIDTH - 2, subsequent_indent="  ")
 
     def _break_lines(self) -> Iterator[str]:
         for k, graph_break in enumerate(self.break_reasons):
@@ -152,8 +170,21 @@ class Explanation:
             case events.Fused(kernels=kernels, calls=calls):
                 self.kernels.extend(kernels)
                 self.calls.extend(calls)
+            case events.KernelCompiled(name, text, resources=resources, script=script):
+                self.kernel_sources[name] = text
+                if resources:
+                    self.resources[name] = resources
+                if script:
+                    self.scripts[name] = script
+            case events.KernelFailed(name, text, why, script):
+                self.kernel_sources[name] = text
+                self.failed_kernels[name] = why
+                if script:
+                    self.scripts[name] = script
             case events.Declined(why=why):
                 self.declined.append(why)
+            case events.CudaGraph(why=str(why)):
+                self.not_recorded.append(why)
             case events.PassRan(name=name, seconds=seconds):
                 self.backend_times[name] = self.backend_times.get(name, 0.0) + seconds
             case events.Traced(seconds=seconds):

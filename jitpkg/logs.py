@@ -31,7 +31,11 @@ def _graphs(event: events.Event) -> str | None:
 
 def _kernels(event: events.Event) -> str | None:
     if isinstance(event, events.KernelCompiled):
-        return f"{event.name}: kernel; printed and compiled in {_ms(event.seconds)}\n{event.text}"
+        takes = f"; {event.resources}" if event.resources else ""
+        done = f"printed and compiled in {_ms(event.seconds)}"
+        return f"{event.name}: kernel; {done}{takes}\n{event.text}"
+    if isinstance(event, events.KernelFailed):
+        return f"{event.name}: kernel that cannot be used, because of {event.why}\n{event.text}"
     if isinstance(event, events.Fused):
         lines = [f"{k.name}: {', '.join(k.ops)}; moves {size(k.bytes)}" for k in event.kernels]
         if event.calls:

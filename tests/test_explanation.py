@@ -8,6 +8,8 @@ import pytest
 import torch
 
 import jitpkg
+from jitpkg import events
+from jitpkg.explanation import Explanation
 
 SCALE = 2.0
 
@@ -195,3 +197,18 @@ def test_calls_of_modules_are_left_out_of_the_stack() -> None:
     places = [line.strip() for line in text.splitlines() if re.search(r":\d+, in ", line)]
     assert [place.rpartition(" ")[2] for place in places] == ["forward"] * 3
     assert all("_call_impl" not in line for line in text.splitlines())
+
+
+def test_kernels_for_a_gpu_say_what_they_take_of_it_and_which_fail() -> None:
+    explanation = Explanation()
+    for event in (
+        events.KernelCompiled("softmax", "the text", 0.1, "32 registers, 16 bytes shared", "alone"),
+        events.KernelFailed("sort", "its text", "ptxas gave up.", "alone, too"),
+        events.Fused("f", (events.Kernel("softmax", ("exp", "sum"), 2048),), ("sort",)),
+    ):
+        explanation.note(event)
+    shown = str(explanation)
+    assert "softmax  exp, sum; moves 2 KiB; 32 registers, 16 bytes shared\n" in shown
+    assert 'sort cannot be used: ptxas gave up. scripts["sort"] runs it alone.' in shown
+    assert explanation.scripts == {"softmax": "alone", "sort": "alone, too"}
+    assert explanation.kernel_sources["sort"] == "its text"

@@ -29,6 +29,8 @@ from jitpkg.codegen.ir.extents import SYMBOL, example, same, varies
 from jitpkg.codegen.ir.nodes import Buffer, Definition, Store
 from jitpkg.codegen.lowering import table
 from jitpkg.codegen.lowering.calls import lower
+from jitpkg.codegen.lowering.philox import Stream
+from jitpkg.codegen.lowering.random import lower_random
 from jitpkg.codegen.lowering.table import Lowering, NotLowered, Tensor
 from jitpkg.codegen.made import Made, Refused
 from jitpkg.codegen.options import Options
@@ -142,7 +144,7 @@ def _compiled(
 ) -> Compiled:
     with events.timed(name, "lowering"):
         builder = Builder(rounds=options.precision == "eager")
-        lowered = _Lowered(graph, builder, maker.device, left)
+        lowered = _Lowered(graph, builder, maker.device, left, draws=options.fused_random)
     with events.timed(name, "fusion"):
         steps = fuse(lowered.items, lowered.kept, builder, limits or maker.limits)
     wrapper = _Wrapper(lowered, maker, steps)
@@ -171,13 +173,26 @@ class _Lowered:
     """The graph as items for fusion."""
 
     def __init__(
-        self, graph: fx.Graph, builder: Builder, device: torch.device, left: Collection[fx.Node]
+        self,
+        graph: fx.Graph,
+        builder: Builder,
+        device: torch.device,
+        left: Collection[fx.Node],
+        *,
+        draws: bool,
     ) -> None:
-        """Lower all nodes of a device but those that are `left` to ATen."""
+        """Lower all nodes of a device but those that are `left` to ATen.
+
+        Args:
+            draws: whether kernels draw random numbers.
+        """
         self.graph = graph
         self.builder = builder
         self.device = device
         self.left = left
+        self.draws = draws
+        self.streams = 0
+        """How many nodes draw their random numbers in kernels."""
         self.varies = any(SYMBOL in node.meta for node in graph.find_nodes(op="placeholder"))
         self.items: list[Item] = []
         self.nodes: dict[Buffer, fx.Node] = {}
@@ -190,6 +205,7 @@ class _Lowered:
         """Those on other devices, which no kernel may read."""
         self.kept: list[Buffer] = []
         self._lowering = Lowering(self.builder, device)
+        self._seed = _drawn_seed(device)
         for node in graph.nodes:
             match node.op:
                 case "placeholder" | "get_attr":
@@ -244,13 +260,28 @@ class _Lowered:
                 self._define(node, k, result, node.meta["facts"][k])
 
     def _lowered(self, node: fx.Node) -> Any:
-        if not isinstance(node.target, OpOverload) or "random" in node.meta or node in self.left:
-            raise NotLowered(f"{node.target} is no op of ATen")
+        target: Any = node.target
+        random = "random" in node.meta
+        if node in self.left or not (self.draws if random else isinstance(target, OpOverload)):
+            raise NotLowered(f"{target} is no op of ATen")
         if not all(map(self._is_lowerable, _facts_of(node))):
             raise NotLowered("a tensor that kernels do not know")
         operand: Callable[[fx.Node], Any] = self._operand
         args, kwargs = fx.map_arg((node.args, node.kwargs), operand)
-        return lower(self._lowering, node.target, args, kwargs, node.meta["facts"])
+        if not random:
+            return lower(self._lowering, target, args, kwargs, node.meta["facts"])
+        return self._drawn(node, args, kwargs)
+
+    def _drawn(self, node: fx.Node, args: Any, kwargs: Any) -> Any:
+        """Random numbers of a stream for which ATen draws the seed, once in a call."""
+        (seed,) = self._seed.writes
+        stream = Stream(self._lowering, self._lowering.of_buffer(seed).get(), self.streams)
+        target: Any = node.target
+        made = lower_random(self._lowering, stream, target, args, kwargs, node.meta["facts"])
+        if not self.streams:
+            self.items.append(self._seed)
+        self.streams += 1
+        return made
 
     def _operand(self, node: fx.Node) -> Tensor:
         buffer = self.values.get(self._place(node))
@@ -321,6 +352,17 @@ class _Lowered:
         in_order = "random" in node.meta or not isinstance(node.target, OpOverload)
         call = _Call(node, results)
         self.items.append(Opaque(reads, tuple(results.values()), call, in_order))
+
+
+def _drawn_seed(device: torch.device) -> Opaque:
+    """The call that draws the seed of the random numbers in kernels, from ATen's own stream."""
+    ends = torch.iinfo(torch.int64)
+    args: tuple[Any, ...] = ends.min, ends.max, []
+    kwargs: dict[str, Any] = {"dtype": torch.int64, "device": device}
+    op = torch.ops.aten.randint.low
+    node = fx.Graph().create_node("call_function", op, args, kwargs, name="seed")
+    seed = Buffer("seed", torch.int64, (), ())
+    return Opaque((), (seed,), _Call(node, {None: seed}), in_order=True)
 
 
 class _Wrapper:
@@ -442,7 +484,8 @@ def _facts_of(node: fx.Node) -> Iterator[TensorFacts]:
 
 def _is_view(node: fx.Node) -> bool:
     """Whether eager code makes no memory for the result."""
-    assert isinstance(node.target, OpOverload)
+    if not isinstance(node.target, OpOverload):
+        return False
     returned = node.target._schema.returns
     return any(result.alias_info is not None for result in returned)
 

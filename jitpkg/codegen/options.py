@@ -15,7 +15,8 @@ class Options:
     """How graphs become kernels."""
 
     fused_random: bool = False
-    """Draw random numbers inside of kernels, from a counter-based stream; off, they are eager's."""
+    """Draw random numbers inside of kernels, from a counter-based stream (Philox); off, they are
+    eager's."""
 
     precision: Literal["eager", "fused"] = "eager"
     """Where bfloat16 and float16 are rounded: after each op, as eager code does, or once, where a

@@ -209,3 +209,23 @@ def test_index_out_of_range_in_what_is_not_used_is_an_error_too(part: bool) -> N
         pick(table, torch.tensor([0, 4]))
     with pytest.raises(IndexError):
         compiled(table, torch.tensor([0, 4]))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize(
+    ("size", "dim"), [((3, 1), 1), ((1, 3), 0), ((1,), 0), ((), 0), ((2, 3), 1), ((3, 1, 2), 1)]
+)
+def test_a_sum_of_one_negative_zero_is_positive(
+    dtype: torch.dtype, size: tuple[int, ...], dim: int
+) -> None:
+    """Eager code's sums start with 0.0; running ones of a tensor without dims do not."""
+
+    def folds(x: Tensor) -> list[Tensor]:
+        sums = [x.sum(), x.sum(dim), x.sum(dim, keepdim=True), x.mean(dim), x.cumsum(dim)]
+        return [*sums, x.prod(dim), x.cumprod(dim), x.amax(dim), x.cummax(dim).values]
+
+    x = torch.full(size, -0.0, dtype=dtype)
+    compiled = jitpkg.compile(folds, backend="jitpkg")
+    for one, other in zip(compiled(x), folds(x), strict=True):
+        assert torch.equal(one.signbit(), other.signbit())
+        assert torch.equal(one, other)

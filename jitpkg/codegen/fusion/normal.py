@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import torch
+
 from jitpkg.codegen.fusion.kernel import Kernel
 from jitpkg.codegen.ir.builder import Builder
 from jitpkg.codegen.ir.extents import same, surely
@@ -249,6 +251,13 @@ def _offsets(stores: tuple[Store, ...]) -> tuple[list[Linear], set[Axis]]:
             case Reduce(op="argmax" | "argmin", value=value, over=over):
                 inside.update(over)
                 stack.append(value)
+            case Apply(op="add" | "mul", dtype=torch.int64) if _is_linear(node):
+                places.append(node)  # as positions are that are computed with
             case _:
                 stack.extend(operands(node))
     return offsets, inside
+
+
+def _is_linear(node: Node) -> bool:
+    """Whether a value is made of others by multiples and sums."""
+    return Linear.of(node).terms != ((node, 1),)

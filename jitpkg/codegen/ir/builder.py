@@ -325,7 +325,7 @@ class Builder:
             once = {axis: self.index(0) for axis in over if same(axis.extent, 1)}
             value, over = self.substitute(value, once), tuple(a for a in over if a not in once)
             if not over:
-                return value
+                return self.started(op, value) if once else value
         if any(axis.extent == 0 for axis in over):
             if row.identity is None:
                 raise IllegalNode(f"{op} of nothing")
@@ -341,6 +341,12 @@ class Builder:
         )
         return made
 
+    def started(self, op: str, value: Node) -> Node:
+        """A fold of one value: a sum starts with 0.0, to which -0.0 is added."""
+        if op != "sum" or value.dtype not in ops.FLOATS:
+            return value
+        return self.apply("add", value, self.const(0.0, value.dtype))
+
     def folded_over_idle(
         self, op: str, value: Node, index: Sequence[Node], axes: Iterable[Axis]
     ) -> Node:
@@ -353,7 +359,7 @@ class Builder:
         if op not in ops.SCANS or value.dtype not in ops.REDUCTIONS[op].allowed:
             raise IllegalNode(f"a running {op} of {value.dtype} is not in the table")
         if same(along.extent, 1):
-            return value
+            return self.started(op, value)
         made: Scan = self._node(
             Scan,
             (op, value, along),
@@ -392,9 +398,21 @@ class Builder:
     ) -> tuple[Node, ...]:
         done: dict[Node, Node] = {}
         done.update(axes.items())
+        return self._with(values, done, definitions or {})
+
+    def replaced(self, values: Sequence[Node], nodes: Mapping[Node, Node]) -> tuple[Node, ...]:
+        """The values with other nodes for some of those that they are made of."""
+        return self._with(values, dict(nodes), {})
+
+    def _with(
+        self,
+        values: Sequence[Node],
+        done: dict[Node, Node],
+        definitions: Mapping[Buffer, Definition],
+    ) -> tuple[Node, ...]:
         for node in below(*values):
             if node not in done:
-                done[node] = self._rebuilt(node, done, definitions or {})
+                done[node] = self._rebuilt(node, done, definitions)
         return tuple(done[value] for value in values)
 
     def _rebuilt(
@@ -439,12 +457,20 @@ class Builder:
         if mask is None:
             return value
         if isinstance(value, Load):
-            return self._masked(value, mask)
-        return self.where(mask, self._masked(value, mask), self.const(0, value.dtype))
+            return self.masked(value, mask)
+        return self.where(mask, self.masked(value, mask), self.const(0, value.dtype))
 
-    def _masked(self, value: Node, mask: Node) -> Node:
+    def masked(self, value: Node, mask: Node, along: frozenset[Axis] | None = None) -> Node:
+        """A value that loads nothing where the mask is false; what it is there is not said.
+
+        Args:
+            along: the axes that the mask is about, where the rest may be loaded in any case.
+        """
         done: dict[Node, Node] = {}
         for node in below(value):
+            if along is not None and not node.axes & along:
+                done[node] = node
+                continue
             match node:
                 case Load(buffer=buffer, index=index, mask=own):
                     both = mask if own is None else self.apply("and", done[own], mask)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Protocol
 
@@ -57,6 +57,9 @@ ROWS: Mapping[str, Row] = joined(
 USUAL = frozenset({"default", "Tensor", "Scalar", "self", "int"})
 """The overloads that a row under the op's name alone is for."""
 
+Lowered = Tensor | Scattered | tuple[Result, ...]
+"""The results of a call."""
+
 
 class Facts(Protocol):
     """What is known of a result."""
@@ -74,7 +77,7 @@ def lower(
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
     facts: Facts | Sequence[Facts | None] | None = None,
-) -> Tensor | Scattered | tuple[Result, ...]:
+) -> Lowered:
     """The results of a call, as definitions. Lists of tensors are returned as tuples.
 
     Args:
@@ -90,8 +93,18 @@ def lower(
         raise NotLowered(f"{target} has no lowering")
     positional, named = bound(target, args, kwargs)
     require(all(map(_is_plain, (*positional, *named.values()))), "symbolic or complex numbers")
+    return result_of(lambda: row(k, *positional, **named), target, facts)
+
+
+def result_of(call: Callable[[], Any], target: Callable[..., Any], facts: Any) -> Lowered:
+    """What a row returns, if that is what the call is known to return.
+
+    Raises:
+        NotLowered: the call is to be left to ATen.
+        InternalError: a row is wrong, under `JITPKG_STRICT=1` only.
+    """
     try:
-        made = row(k, *positional, **named)
+        made = call()
         if isinstance(made, list):
             made = tuple(made)
         if facts is not None:
@@ -155,7 +168,7 @@ def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, (*_PLAIN, Symbolic, torch.memory_format))
 
 
-def _compare(target: OpOverload, made: Any, facts: Any) -> None:
+def _compare(target: Callable[..., Any], made: Any, facts: Any) -> None:
     """
     Raises:
         InternalError: the results are not what they must be.

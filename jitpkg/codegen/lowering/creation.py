@@ -22,7 +22,7 @@ from jitpkg.codegen.lowering.table import (
 )
 
 
-def _options(k: Lowering, given: Mapping[str, Any], default: torch.dtype) -> torch.dtype:
+def asked_dtype(k: Lowering, given: Mapping[str, Any], default: torch.dtype) -> torch.dtype:
     """The dtype that is asked for. The device must be the one that kernels are made for."""
     layout, device = given.get("layout"), given.get("device")
     require(layout in (None, torch.strided), f"{layout}")
@@ -46,42 +46,42 @@ def _of_number(value: Scalar) -> torch.dtype:
 
 
 def _full(k: Lowering, sizes: Sequence[int], value: Scalar, **given: Any) -> Tensor:
-    return filled(k, sizes, value, _options(k, given, _of_number(value)))
+    return filled(k, sizes, value, asked_dtype(k, given, _of_number(value)))
 
 
 def _scalar_tensor(k: Lowering, value: Scalar, **given: Any) -> Tensor:
-    return filled(k, (), value, _options(k, given, torch.get_default_dtype()))
+    return filled(k, (), value, asked_dtype(k, given, torch.get_default_dtype()))
 
 
 def _of_sizes(value: Scalar) -> Row:
     """What is empty is full of zeros here: nobody may depend on what it holds."""
 
     def row(k: Lowering, sizes: Sequence[int], *_: Any, **given: Any) -> Tensor:
-        return filled(k, sizes, value, _options(k, given, torch.get_default_dtype()))
+        return filled(k, sizes, value, asked_dtype(k, given, torch.get_default_dtype()))
 
     return row
 
 
 def _like(value: Scalar) -> Row:
     def row(k: Lowering, x: Tensor, **given: Any) -> Tensor:
-        return filled(k, x.sizes, value, _options(k, given, x.dtype))
+        return filled(k, x.sizes, value, asked_dtype(k, given, x.dtype))
 
     return row
 
 
 def _new(value: Scalar) -> Row:
     def row(k: Lowering, x: Tensor, sizes: Sequence[int], *_: Any, **given: Any) -> Tensor:
-        return filled(k, sizes, value, _options(k, given, x.dtype))
+        return filled(k, sizes, value, asked_dtype(k, given, x.dtype))
 
     return row
 
 
 def _full_like(k: Lowering, x: Tensor, value: Scalar, **given: Any) -> Tensor:
-    return filled(k, x.sizes, value, _options(k, given, x.dtype))
+    return filled(k, x.sizes, value, asked_dtype(k, given, x.dtype))
 
 
 def _new_full(k: Lowering, x: Tensor, sizes: Sequence[int], value: Scalar, **given: Any) -> Tensor:
-    return filled(k, sizes, value, _options(k, given, x.dtype))
+    return filled(k, sizes, value, asked_dtype(k, given, x.dtype))
 
 
 def _fill(k: Lowering, x: Tensor, value: Tensor | Scalar) -> Tensor:
@@ -99,7 +99,7 @@ def _arange_from(k: Lowering, start: Scalar, end: Scalar, step: Scalar = 1, **gi
     numbers = (start, end, step)
     integers = all(isinstance(x, int) for x in numbers)
     require(step != 0 and all(math.isfinite(x) for x in numbers), "no such range")
-    dtype = _options(k, given, torch.int64 if integers else torch.get_default_dtype())
+    dtype = asked_dtype(k, given, torch.int64 if integers else torch.get_default_dtype())
     if integers:
         count = max(-((int(start) - int(end)) // int(step)), 0)
     else:
@@ -115,7 +115,7 @@ def _arange_from(k: Lowering, start: Scalar, end: Scalar, step: Scalar = 1, **gi
 
 def _linspace(k: Lowering, start: Scalar, end: Scalar, steps: int, **given: Any) -> Tensor:
     """From both ends to the middle, as ATen does it."""
-    dtype = _options(k, given, torch.get_default_dtype())
+    dtype = asked_dtype(k, given, torch.get_default_dtype())
     require(dtype in ops.FLOATS and steps >= 0, "no such range")
     step = (end - start) / max(steps - 1, 1)
 
@@ -128,7 +128,7 @@ def _linspace(k: Lowering, start: Scalar, end: Scalar, steps: int, **given: Any)
 
 
 def _eye(k: Lowering, n: int, *m: int, **given: Any) -> Tensor:
-    dtype = _options(k, given, torch.get_default_dtype())
+    dtype = asked_dtype(k, given, torch.get_default_dtype())
     return k.define([n, *(m or (n,))], dtype, lambda i, j: i.eq(j))
 
 

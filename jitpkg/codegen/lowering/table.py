@@ -292,8 +292,10 @@ class Lowering:
             at[dim] = axes[position]
         for dim, axis in bound.items():
             at[dim] = axis
-        value = x.at(*at)
-        made = self.builder.reduce(op, of(value) if of else value, bound.values())
+        value = x.at(*at) if of is None else of(x.at(*at))
+        if not bound:  # of a tensor without dims
+            value = self.builder.started(op, value)
+        made = self.builder.reduce(op, value, bound.values())
         return self.tensor(sizes, made.dtype, lambda *_: made)
 
     def fold(

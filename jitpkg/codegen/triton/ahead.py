@@ -25,7 +25,7 @@ from triton.compiler import ASTSource
 
 from jitpkg.codegen.triton.folder import kept_in_own_folder
 from jitpkg.codegen.triton.jobs import Job, Outcome, job_of, outcome_text
-from jitpkg.codegen.triton.loading import loaded
+from jitpkg.codegen.triton.module import kernel_of
 from jitpkg.codegen.triton.resources import Resources, resources
 from jitpkg.codegen.triton.source import Config, Source
 from jitpkg.codegen.triton.target import Target
@@ -111,7 +111,7 @@ def options(source: Source, config: Config) -> dict[str, Any]:
 
 
 def _described(source: Source, config: Config, aligned: Sequence[bool]) -> ASTSource:
-    kernel = loaded(source)
+    kernel = kernel_of(source)
     number = "i64" if source.wide else "i32"
     types = [*("*" + TYPES[dtype] for dtype in source.pointers), *(number for _ in source.numbers)]
     constants = dict((*config.blocks, *source.constants))

@@ -9,9 +9,8 @@ from jitpkg.codegen.ir.builder import Builder
 from jitpkg.codegen.ir.nodes import Buffer, Definition
 from jitpkg.codegen.ir.ops import REDUCTIONS
 from jitpkg.codegen.lowering.table import Lowering
-from tests.codegen.cpu.support import buffer, check, computed, needs_llvm
-
-pytestmark = needs_llvm
+from tests.codegen.cpu.support import buffer
+from tests.codegen.printers import Printer, each_printer
 
 SIZES = ((5, 7), (70, 300), (1, 5), (5, 1), (2, 1000))
 DTYPES = (torch.float32, torch.int64, torch.uint8, torch.bool)
@@ -24,9 +23,10 @@ def numbers(dtype: torch.dtype, sizes: tuple[int, ...], seed: int = 0) -> torch.
     return torch.randint(0, 2 if dtype is torch.bool else 9, sizes, generator=draw).to(dtype)
 
 
+@each_printer
 @pytest.mark.parametrize("op", REDUCTIONS)
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
-def test_fold(op: str, sizes: tuple[int, int]) -> None:
+def test_fold(printer: Printer, op: str, sizes: tuple[int, int]) -> None:
     for dtype in DTYPES:
         if dtype not in REDUCTIONS[op].allowed:
             continue
@@ -44,11 +44,12 @@ def test_fold(op: str, sizes: tuple[int, int]) -> None:
                 if transposed:
                     given = given.t().contiguous().t()
                 definition = Definition(out, made.axes, made.value)
-                check(b, [definition], {x: given}, tolerance=2e-4)
+                printer.check(b, [definition], {x: given}, tolerance=2e-4)
 
 
+@each_printer
 @pytest.mark.parametrize("op", ["max", "min", "argmax", "argmin"])
-def test_nan_is_the_most_and_the_first_one_counts(op: str) -> None:
+def test_nan_is_the_most_and_the_first_one_counts(printer: Printer, op: str) -> None:
     given = torch.randn(40, 333, generator=torch.Generator().manual_seed(0))
     given[::2, 200] = float("nan")
     given[::4, 77] = float("nan")
@@ -60,12 +61,13 @@ def test_nan_is_the_most_and_the_first_one_counts(op: str) -> None:
         x = buffer("x", 40, 333)
         made = k.reduce(op, k.of_buffer(x), [dim], keepdim=False)
         out = buffer("out", *made.sizes, dtype=made.value.dtype)
-        check(b, [Definition(out, made.axes, made.value)], {x: given})
+        printer.check(b, [Definition(out, made.axes, made.value)], {x: given})
 
 
+@each_printer
 @pytest.mark.parametrize("op", ["sum", "prod", "max", "min"])
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
-def test_scan(op: str, sizes: tuple[int, int]) -> None:
+def test_scan(printer: Printer, op: str, sizes: tuple[int, int]) -> None:
     for dtype in (torch.float32, torch.float64, torch.int16):
         for dim in (0, 1):
             b = Builder()
@@ -73,7 +75,7 @@ def test_scan(op: str, sizes: tuple[int, int]) -> None:
             x = Lowering(b).of_buffer(source)
             value = b.scan(op, x.value, x.axes[dim])
             definition = Definition(buffer("out", *sizes, dtype=dtype), x.axes, value)
-            check(b, [definition], {source: numbers(dtype, sizes)})
+            printer.check(b, [definition], {source: numbers(dtype, sizes)})
 
 
 def softmax(b: Builder, k: Lowering, x: Buffer, dim: int) -> Definition:
@@ -87,18 +89,20 @@ def softmax(b: Builder, k: Lowering, x: Buffer, dim: int) -> Definition:
     return Definition(buffer("out", *shares.sizes), shares.axes, shares.value)
 
 
+@each_printer
 @pytest.mark.parametrize("sizes", [*SIZES, (0, 3)], ids=str)
 @pytest.mark.parametrize("dim", [0, 1])
-def test_softmax(sizes: tuple[int, int], dim: int) -> None:
+def test_softmax(printer: Printer, sizes: tuple[int, int], dim: int) -> None:
     if sizes[dim] == 0:
         pytest.skip("the largest of nothing")
     b = Builder()
     x = buffer("x", *sizes)
-    check(b, [softmax(b, Lowering(b), x, dim)], {x: numbers(torch.float32, sizes)})
+    printer.check(b, [softmax(b, Lowering(b), x, dim)], {x: numbers(torch.float32, sizes)})
 
 
+@each_printer
 @pytest.mark.parametrize("sizes", [(1 << 20,), (1 << 16, 3), (3, 1 << 16)], ids=str)
-def test_long_sums_are_as_exact_as_a_tree(sizes: tuple[int, ...]) -> None:
+def test_long_sums_are_as_exact_as_a_tree(printer: Printer, sizes: tuple[int, ...]) -> None:
     given = torch.rand(sizes, generator=torch.Generator().manual_seed(0))
     for dims in ([0], [len(sizes) - 1], list(range(len(sizes)))):
         b = Builder()
@@ -106,6 +110,6 @@ def test_long_sums_are_as_exact_as_a_tree(sizes: tuple[int, ...]) -> None:
         x = buffer("x", *sizes)
         made = k.reduce("sum", k.of_buffer(x), dims, keepdim=False)
         out = buffer("out", *made.sizes)
-        found = computed(b, [Definition(out, made.axes, made.value)], {x: given})[0]
+        found = printer.computed(b, [Definition(out, made.axes, made.value)], {x: given})[0]
         exact = given.double().sum(dims)
         assert ((found.double() - exact).abs() / exact).max() < 1e-6

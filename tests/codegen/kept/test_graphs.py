@@ -100,6 +100,17 @@ def test_a_graph_is_compiled_once_for_all_processes(
         assert bool(process.made) is not found
 
 
+def test_random_numbers_in_kernels_are_the_same_in_all_processes(process: Process) -> None:
+    want = None
+    for found in (False, True):
+        compiled = process.compiled(draws, options={"fused_random": True})
+        got = outcome(compiled)
+        assert bool(process.made) is not found
+        same(got, want or got)
+        want = got
+        assert not torch.equal(compiled(*arguments()), got[0])
+
+
 def test_who_listens_sees_kernels_that_were_kept(process: Process) -> None:
     seen: list[list[object]] = []
     for _ in range(2):

@@ -1,0 +1,60 @@
+"""Folds and running folds: what they start with, how they go on, and how a tile becomes a row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import torch
+
+from jitpkg.codegen.ir import ops
+from jitpkg.codegen.triton.scalar_ops import TYPES, literal, rows
+
+_AS_INTEGER: Mapping[torch.dtype, torch.dtype] = MappingProxyType({torch.bool: torch.int32})
+"""Bools are folded as these where it is their order or number that counts."""
+
+LAST = {"tl.int32": (1 << 31) - 1, "tl.int64": (1 << 63) - 1}
+"""The position of nothing."""
+
+
+def held(op: str, dtype: torch.dtype) -> torch.dtype:
+    """What a fold of such values is computed in."""
+    return dtype if op in ("any", "all") else _AS_INTEGER.get(dtype, dtype)
+
+
+def start(op: str, dtype: torch.dtype) -> str:
+    """What changes no result, as a literal of what the fold is held in."""
+    dtype = held(op, dtype)
+    if op.startswith("arg"):
+        op = op.removeprefix("arg")
+    identity = ops.REDUCTIONS[op].identity
+    assert identity is not None
+    return literal(identity(dtype), dtype)
+
+
+def step(op: str, dtype: torch.dtype, old: str, new: str) -> str:
+    """Two combined; both are names."""
+    combine = ops.REDUCTIONS[op].combine
+    assert combine is not None
+    return rows(held(op, dtype))[combine](old, new)
+
+
+def across(op: str, dtype: torch.dtype, text: str, axis: int) -> str:
+    """A tile folded along one of its dims, without it."""
+    return f"jl.fold_{_kind(op, dtype)}({text}, {axis})"
+
+
+def running(op: str, dtype: torch.dtype, text: str, axis: int) -> str:
+    """A running fold along a dim."""
+    return f"jl.scan_{_kind(op, dtype)}({text}, {axis})"
+
+
+def _kind(op: str, dtype: torch.dtype) -> str:
+    dtype = held(op, dtype)
+    if op not in ("max", "min") or dtype is torch.float32:
+        return op
+    return f"{op}64" if dtype is torch.float64 else f"i{op}"
+
+
+def typed(op: str, dtype: torch.dtype) -> str:
+    return TYPES[held(op, dtype)]

@@ -1,0 +1,270 @@
+"""The state of printing: what is known, under which name, and along which dims of the tile."""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+
+from jitpkg.codegen.ir.extents import at_least, less, varies
+from jitpkg.codegen.ir.nodes import Apply, Axis, Buffer, Checked, Const, Extent, Given, Node, Reduce
+from jitpkg.codegen.ir.ranges import range_of
+from jitpkg.codegen.triton.scalar_ops import constant
+from jitpkg.codegen.triton.tiles import Plan, Tile
+
+ORDER = ("y", "x", "r")
+"""Of the dims in a tile."""
+
+_TAKEN = ("tl", "jl", "triton", "float", "range")
+
+
+class NotPrinted(Exception):
+    """A kernel that Triton has no words for; the reason is for people. ATen computes it instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A node's value: a tile, with one position in each dim that it does not depend on; without
+    any dim a scalar."""
+
+    text: str
+    dims: frozenset[str]
+
+    @property
+    def operand(self) -> str:
+        """As it may stand inside of a longer expression."""
+        return self.text if _is_atom(self.text) else f"({self.text})"
+
+
+def _is_atom(text: str) -> bool:
+    if text.replace("_", "a").replace(".", "0").isalnum():
+        return True
+    opened = text.find("(")
+    if (
+        opened < 0
+        or not text.endswith(")")
+        or not text[:opened].replace(".", "a").replace("_", "a").isalnum()
+    ):
+        return False
+    depth = 0
+    for k, character in enumerate(text[opened:]):
+        depth += (character in "([") - (character in ")]")
+        if depth == 0:
+            return opened + k == len(text) - 1
+    return False
+
+
+class Frame:
+    def __init__(self, plan: Plan, names: dict[Axis, str]) -> None:
+        self.plan = plan
+        self.names = names
+        self.lines: list[str] = []
+        self.values: dict[Node, Value] = {}
+        self.pointers: dict[Buffer, str] = {}
+        self.index = "tl.int64" if plan.wide else "tl.int32"
+        """The type of indices."""
+        used = {tile.dim for tile in (*plan.grid, *plan.tiles.values())}
+        self.dims = tuple(dim for dim in ORDER if dim in used)
+        self.active: dict[str, Tile] = {}
+        """What the dims stand for here."""
+        self.masked: dict[Tile, str] = {}
+        """The names of masks, of those that need one."""
+        self.numbers: dict[Extent, int] = {}
+        self._counters: dict[str, str] = {}
+        self._fixed: set[str] = set()
+        self._positions: dict[Tile, str] = {}
+        self._of_tile: dict[Axis, str] = {}
+        self._depth = 1
+        self._used = {*_TAKEN, *names.values()}
+        self._narrow: dict[Node, bool] = {}
+
+    # Text
+
+    def line(self, text: str) -> None:
+        self.lines.append("    " * self._depth + text)
+
+    def fresh(self, base: str) -> str:
+        """A name that nothing else has."""
+        base = "".join(c if c.isalnum() and c.isascii() else "_" for c in base)
+        name, k = base, 0
+        is_number = base[:1] == "n" and base[1:].isdigit()
+        while name in self._used or keyword.iskeyword(name) or not name.isidentifier() or is_number:
+            is_number = False
+            name = f"{base}_{k}" if base[:1].isalpha() else f"b{base}_{k}"
+            k += 1
+        self._used.add(name)
+        return name
+
+    def named(self, base: str, text: str) -> str:
+        """A variable."""
+        name = self.fresh(base)
+        self.line(f"{name} = {text}")
+        return name
+
+    @contextmanager
+    def loop(self, head: str, axes: Iterable[Axis]) -> Iterator[None]:
+        """What is printed inside is in a loop over these axes: what depends on them is another
+        value there, and what becomes known there is unknown behind."""
+        hidden = frozenset(axes)
+        before = dict(self.values)
+        self.values = {n: v for n, v in before.items() if not n.axes & hidden}
+        self.line(head)
+        self._depth += 1
+        yield
+        self._depth -= 1
+        self.values = before
+
+    # Positions
+
+    def fixed(self, axis: Axis) -> str:
+        """The name of a position that holds for the whole kernel."""
+        self._fixed.add(self.names[axis])
+        return self.names[axis]
+
+    def loop_name(self, axis: Axis | None) -> str:
+        """The name of a position that a loop changes."""
+        letter = self.names[axis] if axis is not None else "r"
+        return letter if letter not in self._fixed else self.fresh(letter)
+
+    def counter(self, name: str) -> str:
+        """What Python's `range` gives, for a position that a loop changes."""
+        if name not in self._counters:
+            self._counters[name] = self.fresh(f"{name}_at")
+        return self._counters[name]
+
+    def named_position(self, tile: Tile, text: str) -> str:
+        if len(tile.axes) == 1:
+            name = self.fixed(tile.axes[0])
+        else:
+            name = tile.block.replace("BLOCK", "").lower()
+            self._fixed.add(name)
+        self.line(f"{name} = {text}")
+        return name
+
+    def define_tile(self, tile: Tile, name: str, axes: tuple[Axis, ...] | None = None) -> None:
+        """A dim's positions are known: so is where each of its axes stands."""
+        axes = tile.axes if axes is None else axes
+        if not self.plan.is_whole(tile):
+            mask = self.masked.get(tile) or self.fresh(f"{name}_mask")
+            self.line(f"{mask} = {name} < {self.number(tile.extent)}")
+            self.masked[tile] = mask
+        self._positions[tile] = name
+        if len(axes) > 1:
+            rest = name
+            for axis in reversed(axes):
+                size = self.number(axis.extent)
+                own = self.fixed(axis) if not tile.looped else self.loop_name(axis)
+                if axis is axes[0]:
+                    self.line(f"{own} = {rest}")
+                else:
+                    self.line(f"{own} = {rest} % {size}")
+                    rest = (
+                        self.named("rest", f"{rest} // {size}")
+                        if axis is not axes[1]
+                        else (f"{rest} // {size}")
+                    )
+                self._of_tile[axis] = own
+        else:
+            self._of_tile[axes[0]] = name
+        self.define_axes(tile, axes)
+
+    def define_axes(self, tile: Tile, axes: tuple[Axis, ...]) -> None:
+        """These axes stand where the dim's positions are."""
+        for axis in axes:
+            name = self._positions[tile] if len(axes) == 1 else self._of_tile[axis]
+            self.define(axis, Value(name, frozenset({tile.dim})))
+
+    # Numbers
+
+    def number(self, value: Extent) -> str:
+        """A number, or the parameter that one is in."""
+        if not varies(value):
+            return str(value)
+        return f"n{self.numbers.setdefault(value, len(self.numbers))}"
+
+    # Values
+
+    def define(self, node: Node, value: Value) -> None:
+        self.values[node] = value
+
+    def of(self, node: Node) -> Value:
+        known = self.values.get(node)
+        if known is not None:
+            return known
+        if isinstance(node, Const):
+            return Value(constant(node.value, node.dtype), frozenset())
+        assert isinstance(node, Given), f"{node} is used before it is known"
+        return Value(self.number(node.value), frozenset())
+
+    def is_index(self, node: Node) -> bool:
+        """Whether an int64 is held in the type of indices."""
+        if node not in self._narrow:
+            self._narrow[node] = self._is_index(node)
+        return self._narrow[node]
+
+    def _is_index(self, node: Node) -> bool:
+        if node.dtype is not torch.int64:
+            return False
+        low, high = range_of(node)
+        if low is None or high is None or not self._fits(low, high):
+            return False
+        match node:
+            case Axis() | Given() | Checked() | Const():
+                return True
+            case Reduce(op="argmax" | "argmin"):
+                return True
+            case Apply(op="cast", args=(value,)):
+                return value.dtype is torch.bool
+            case Apply(op="add" | "sub" | "mul" | "floordiv" | "mod", args=args):
+                return all(self.is_index(arg) for arg in args)
+            case _:
+                return False
+
+    def _fits(self, low: int, high: int) -> bool:
+        if self.plan.wide:
+            return True
+        return at_least(low, -(1 << 31)) and less(high, 1 << 31)
+
+    def is_positive(self, node: Node) -> bool:
+        """Whether an index is surely not negative."""
+        low, _ = range_of(node)
+        return low is not None and at_least(low, 0)
+
+    # Tiles
+
+    def masks(self, dims: Iterable[str]) -> list[str]:
+        """What holds for the positions that there are, in these dims."""
+        inside = set(dims)
+        tiles = [self.active[dim] for dim in self.dims if dim in inside]
+        return [self.masked[tile] for tile in tiles if tile in self.masked]
+
+    def shape(self, dims: Iterable[str], tiles: dict[str, Tile] | None = None) -> str:
+        active = self.active if tiles is None else tiles
+        inside = set(dims)
+        sizes = [active[dim].block if dim in inside else "1" for dim in self.dims]
+        return f"[{', '.join(sizes)}]"
+
+    def zeros(self, dims: Iterable[str]) -> str:
+        return f"tl.zeros({self.shape(dims)}, {self.index})"
+
+    def axis(self, dim: str) -> int:
+        return self.dims.index(dim)
+
+    def across(self, dim: str, text: str) -> str:
+        """A row of numbers, laid along a dim."""
+        if len(self.dims) == 1:
+            return text
+        places = ", ".join(":" if each == dim else "None" for each in self.dims)
+        return f"({text})[{places}]"
+
+    def wide(self, node: Node, dims: frozenset[str]) -> str:
+        """A value, repeated along dims that it does not depend on."""
+        value = self.of(node)
+        if value.dims == dims:
+            return value.text
+        if not value.dims and not dims:
+            return value.text
+        return f"tl.broadcast_to({value.text}, {self.shape(dims)})"

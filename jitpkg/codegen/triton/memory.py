@@ -1,0 +1,93 @@
+"""Where elements lie: offsets of tiles, and masks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from jitpkg.codegen.ir.extents import same
+from jitpkg.codegen.ir.nodes import Buffer, Load, Node, Store
+from jitpkg.codegen.triton.frame import Frame, NotPrinted, Value
+from jitpkg.codegen.triton.scalar_ops import literal
+from jitpkg.codegen.triton.tiles import offset
+
+ATOMIC_SUMS = ("float32", "float64", "int32", "int64", "float16")
+ATOMIC_EXTREMES = ("int32", "int64")
+"""Triton's atomic extremes of floats lose NaNs."""
+
+
+def load(frame: Frame, node: Load) -> Value:
+    if _is_empty(node.buffer):
+        return Value(literal(0, node.dtype), frozenset())
+    far, dims = place(frame, node.buffer, node.index)
+    pointer = f"{frame.pointers[node.buffer]} + {far}" if far else frame.pointers[node.buffer]
+    if node.mask is None:
+        conditions, other = frame.masks(dims), ""
+    else:
+        mask = frame.of(node.mask)
+        if mask.dims - dims:
+            dims |= mask.dims
+            pointer = f"{pointer} + {frame.zeros(dims)}"
+        conditions, other = [*frame.masks(dims), mask.operand], f", other={literal(0, node.dtype)}"
+    if conditions:
+        return Value(f"tl.load({pointer}, {' & '.join(conditions)}{other})", dims)
+    return Value(f"tl.load({pointer})", dims)
+
+
+def place(frame: Frame, buffer: Buffer, index: Sequence[Node]) -> tuple[str, frozenset[str]]:
+    """The offset, as something that can be added; nothing for 0. And its dims."""
+    whole = offset(buffer, index)
+    dims: frozenset[str] = frozenset()
+    terms = []
+    for atom, factor in whole.terms:
+        value = frame.of(atom)
+        dims |= value.dims
+        if same(factor, 1):
+            terms.append((len(value.dims), value.operand))
+        elif same(factor, -1):
+            terms.append((len(value.dims), f"-{value.operand}"))
+        else:
+            terms.append((len(value.dims), f"{value.operand} * {frame.number(factor)}"))
+    terms.sort(key=lambda term: term[0])
+    if not same(whole.constant, 0):
+        terms.insert(0, (0, frame.number(whole.constant)))
+    if not terms:
+        return "", dims
+    text = " + ".join(text for _, text in terms).replace("+ -", "- ")
+    return (text if len(terms) == 1 and text.isidentifier() else f"({text})"), dims
+
+
+def store(frame: Frame, write: Store, around: Iterable[str]) -> None:
+    """`around`: the dims of all loops that the write is inside of."""
+    buffer = write.buffer
+    if _is_empty(buffer):
+        return
+    far, dims = place(frame, buffer, write.index)
+    value = frame.of(write.value)
+    every = dims | value.dims
+    pointer = f"{frame.pointers[buffer]} + {far}" if far else frame.pointers[buffer]
+    if every - dims:
+        pointer = f"{pointer} + {frame.zeros(every)}"
+    mask = " & ".join(frame.masks(every))
+    text = value.text
+    if write.combine is not None:
+        if set(around) - every:
+            raise NotPrinted("a scatter of what does not depend on all loops")
+        _combine(frame, write, pointer, frame.wide(write.value, every), mask)
+        return
+    rest = f", {mask}" if mask else ""
+    frame.line(f"tl.store({pointer}, {text}{rest})")
+
+
+def _combine(frame: Frame, write: Store, pointer: str, value: str, mask: str) -> None:
+    dtype = str(write.buffer.dtype).removeprefix("torch.")
+    names = {"sum": "add", "max": "max", "min": "min"}
+    known = ATOMIC_SUMS if write.combine == "sum" else ATOMIC_EXTREMES
+    if write.combine not in names or dtype not in known:
+        raise NotPrinted(f"there is no atomic {write.combine} of {dtype}")
+    assert write.combine is not None
+    rest = f", mask={mask}" if mask else ""
+    frame.line(f'tl.atomic_{names[write.combine]}({pointer}, {value}{rest}, sem="relaxed")')
+
+
+def _is_empty(buffer: Buffer) -> bool:
+    return any(same(length, 0) for length in buffer.sizes)

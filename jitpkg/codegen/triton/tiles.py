@@ -1,0 +1,418 @@
+"""Which loops of a schedule become the grid, which run side by side as tiles, and how wide.
+
+The outermost loops are the grid, as far as nothing is folded or written between them. All of its
+positions in a row are cut into blocks (`x`); or each is a program of its own where what is inside
+is long; or they are two dims of a tile (`y`, `x`) where some memory lies along another axis than
+the results. Inside of it one loop of each nest is the dim `r` of the tile. It is *persistent* where
+its whole length fits into registers: then it is no loop at all, and what two such loops have in
+common is computed once. All other loops run as they are written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from jitpkg.codegen.fusion.kernel import Compute, Loop, Schedule, Statement, Write
+from jitpkg.codegen.ir.extents import example, less, same, varies
+from jitpkg.codegen.ir.nodes import Apply, Axis, Buffer, Extent, Load, Node, Store
+from jitpkg.codegen.ir.ranges import Linear
+from jitpkg.codegen.triton.source import Config
+from jitpkg.codegen.triton.target import Target
+
+PERSISTENT = 16384
+"""Elements of a row, at most, that registers hold. A row of 32768 needs 32 of them in each of 1024
+threads for every value that lives from one loop to the next, of 64."""
+
+ACROSS = 128
+"""The same where neighbouring elements are of different rows, of which some are in one tile."""
+
+SHORT = 8
+"""Loops that are no longer run one by one where there is something else to run side by side."""
+
+FLAT = 512
+"""Where the inner one of two loops of a fold is shorter, both become one dim."""
+
+ROW = 1024
+"""Elements from which on a row has programs of its own."""
+
+NARROW = (1 << 31) - (1 << 17)
+"""What indices of 32 bits may count: a tile may reach a little beyond the end."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Tile:
+    """A dim of the tiles."""
+
+    dim: str
+    """`y`, `x` or `r`: which one."""
+    block: str
+    """The parameter that says how wide it is."""
+    axes: tuple[Axis, ...]
+    """That it runs along; the last one is the fastest. Others of the same extents may share it."""
+    looped: bool = False
+    """Whether a loop goes over its blocks."""
+
+    @property
+    def extent(self) -> Extent:
+        whole: Extent = 1
+        for axis in self.axes:
+            whole = whole * axis.extent
+        return whole
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Plan:
+    rows: tuple[Axis, ...]
+    """Of the grid: each position is a program of its own."""
+    grid: tuple[Tile, ...]
+    """Dims of the tiles that the grid's blocks run along."""
+    body: tuple[Statement, ...]
+    """What a program does."""
+    outer: tuple[Compute, ...]
+    """What is computed before."""
+    tiles: Mapping[Loop, Tile]
+    """The loops inside that are dims; several where one dim is for several loops in each other."""
+    configs: tuple[Config, ...]
+    wide: bool
+
+    def is_whole(self, tile: Tile) -> bool:
+        """Whether no block reaches beyond the end, whatever the config."""
+        widest = max(dict(config.blocks)[tile.block] for config in self.configs)
+        return same(tile.extent % widest, 0)
+
+
+def plan(schedule: Schedule, target: Target) -> Plan:
+    axes, outer, body = _grid(schedule.body)
+    inner = _Inner(body, axes)
+    reach = _Reach(schedule.body)
+    grid, rows = _blocked(axes, inner, reach)
+    configs = _configs(axes, grid, inner, reach, target)
+    return Plan(rows, grid, body, outer, inner.tiles, configs, _is_wide(schedule, axes, inner))
+
+
+def _is_wide(schedule: Schedule, axes: Sequence[Axis], inner: _Inner) -> bool:
+    """Whether some index may need more than 32 bits."""
+    kernel = schedule.kernel
+    lengths = [span(buffer) for buffer in (*kernel.inputs, *kernel.outputs)]
+    whole: Extent = 1
+    for axis in axes:
+        whole = whole * axis.extent
+    lengths += [whole, *(tile.extent for tile in inner.tiles.values())]
+    lengths += [loop.axis.extent for loop in loops(schedule.body)]
+    return not all(less(length, NARROW) for length in lengths)
+
+
+def span(buffer: Buffer) -> Extent:
+    """How many elements its memory has."""
+    far: Extent = 1
+    for size, stride in zip(buffer.sizes, buffer.strides, strict=True):
+        far = far + (size - 1) * stride
+    return 0 if any(same(size, 0) for size in buffer.sizes) else far
+
+
+def offset(buffer: Buffer, index: Sequence[Node]) -> Linear:
+    """Where an element lies, in elements."""
+    whole = Linear((), 0)
+    for at, stride in zip(index, buffer.strides, strict=True):
+        if not same(stride, 0):
+            whole = whole.plus(Linear.of(at).times(stride))
+    return whole
+
+
+def loops(body: Sequence[Statement]) -> Iterator[Loop]:
+    for statement in body:
+        if isinstance(statement, Loop):
+            yield statement
+            yield from loops(statement.body)
+
+
+# The grid
+
+
+def _grid(
+    body: tuple[Statement, ...],
+) -> tuple[tuple[Axis, ...], tuple[Compute, ...], tuple[Statement, ...]]:
+    """The axes of the outermost loops, what is computed between them, and what is inside."""
+    axes: list[Axis] = []
+    outer: list[Compute] = []
+    while True:
+        inside = [each for each in body if isinstance(each, Loop)]
+        alone = len(inside) == 1 and not any(isinstance(each, Write) for each in body)
+        if not alone or inside[0].folds or inside[0].scans:
+            return tuple(axes), tuple(outer), body
+        outer.extend(each for each in body if isinstance(each, Compute))
+        axes.append(inside[0].axis)
+        body = inside[0].body
+
+
+class _Reach:
+    """Along which axes memory is contiguous."""
+
+    def __init__(self, body: Sequence[Statement]) -> None:
+        self.loads: list[tuple[Load, Linear]] = []
+        self.stores: list[tuple[Store, Linear]] = []
+        self.nodes = 0
+        self._collect(body)
+
+    def _collect(self, body: Sequence[Statement]) -> None:
+        for statement in body:
+            match statement:
+                case Compute(nodes=nodes):
+                    self.nodes += sum(isinstance(node, Apply | Load) for node in nodes)
+                    for node in nodes:
+                        if isinstance(node, Load):
+                            self.loads.append((node, offset(node.buffer, node.index)))
+                case Write(store=store):
+                    self.stores.append((store, offset(store.buffer, store.index)))
+                case Loop(body=inside):
+                    self._collect(inside)
+
+    def accesses(self) -> list[tuple[Buffer, Linear]]:
+        return [(load.buffer, at) for load, at in self.loads] + [
+            (store.buffer, at) for store, at in self.stores
+        ]
+
+    def along(self, axis: Axis, among: Sequence[Axis] = ()) -> int:
+        """Bytes of an element of all that lies contiguously along an axis, of what depends on one
+        of some other axes."""
+        return sum(
+            buffer.dtype.itemsize
+            for buffer, at in self.accesses()
+            if same(at.factor(axis), 1)
+            and (not among or any(not same(at.factor(each), 0) for each in among))
+        )
+
+    def itemsize(self) -> int:
+        """The widest."""
+        return max((buffer.dtype.itemsize for buffer, _ in self.accesses()), default=4)
+
+
+def _blocked(
+    axes: tuple[Axis, ...], inner: _Inner, reach: _Reach
+) -> tuple[tuple[Tile, ...], tuple[Axis, ...]]:
+    """The dims that the grid has, and the axes whose positions have programs of their own."""
+    if not axes:
+        return (), ()
+    if not inner.tiles:
+        turned = _turned(axes, reach)
+        if turned is not None:
+            x, y = turned
+            rows = tuple(axis for axis in axes if axis not in turned)
+            return (Tile("y", "YBLOCK", (y,)), Tile("x", "XBLOCK", (x,))), rows
+    long = [tile for tile in inner.tiles.values() if example(tile.extent) >= ROW or tile.looped]
+    fast = max((reach.along(tile.axes[-1]) for tile in inner.tiles.values()), default=0)
+    inside = [axis for tile in inner.tiles.values() for axis in tile.axes]
+    if long and fast >= max(reach.along(axis, inside) for axis in axes):
+        return (), axes
+    return (Tile("x", "XBLOCK", axes),), ()
+
+
+def _turned(axes: tuple[Axis, ...], reach: _Reach) -> tuple[Axis, Axis] | None:
+    """The axis that most results lie along, and another one that something is read along."""
+    written = [axis for axis in axes if any(same(at.factor(axis), 1) for _, at in reach.stores)]
+    if not written or example(written[-1].extent) < 16:
+        return None
+    x = written[-1]
+    for y in axes:
+        if y is x or example(y.extent) < 16:
+            continue
+        if any(
+            same(at.factor(y), 1) and not same(at.factor(x), 0) and not same(at.factor(x), 1)
+            for _, at in reach.loads
+        ):
+            return x, y
+    return None
+
+
+# Inside
+
+
+@dataclass(eq=False)
+class _Inner:
+    """Finds the dims inside of a program."""
+
+    body: tuple[Statement, ...]
+    axes: tuple[Axis, ...]
+    """The grid's."""
+    tiles: dict[Loop, Tile] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._reach = _Reach(self.body)
+        self._shared: dict[tuple[Extent, ...], Tile] = {}
+        self._assign(self.body)
+
+    def _assign(self, body: Sequence[Statement]) -> None:
+        for statement in body:
+            if isinstance(statement, Loop):
+                self._nest(statement)
+
+    def _nest(self, loop: Loop) -> None:
+        chain = [loop]
+        while (inside := _only(chain[-1])) is not None:
+            chain.append(inside)
+        last = chain[-1]
+        deeper = list(loops(last.body))
+        picked = max(chain, key=self._worth)
+        for each in chain:
+            if each.scans:
+                picked = each
+        length = example(picked.axis.extent)
+        if any(example(each.axis.extent) > 2 * length for each in deeper):
+            self._assign(last.body)
+            return
+        together = self._together(chain)
+        if together:
+            length = 1
+            for each in chain:
+                length *= each.axis.extent
+        if length <= SHORT and self.axes and not picked.scans:
+            return
+        axes = tuple(each.axis for each in (chain if together else [picked]))
+        tile = self._tile(axes)
+        for each in chain if together else [picked]:
+            self.tiles[each] = tile
+
+    def _worth(self, loop: Loop) -> tuple[bool, int]:
+        length = example(loop.axis.extent)
+        return length >= 16 and self._reach.along(loop.axis) > 0, length
+
+    def _together(self, chain: Sequence[Loop]) -> bool:
+        """Whether all loops of a fold become one dim."""
+        axes = tuple(each.axis for each in chain)
+        if len(chain) < 2 or any(varies(axis.extent) for axis in axes):
+            return False
+        if any(each.scans for each in chain) or not chain[0].folds:
+            return False
+        if any(fold.over != axes for fold in chain[0].folds):
+            return False
+        return axes[-1].extent < FLAT
+
+    def _tile(self, axes: tuple[Axis, ...]) -> Tile:
+        """One for all loops of the same extents."""
+        key = tuple(axis.extent for axis in axes)
+        if key not in self._shared:
+            count = len(self._shared)
+            block = f"RBLOCK{count}" if count else "RBLOCK"
+            whole = 1
+            for axis in axes:
+                whole = whole * axis.extent
+            most = PERSISTENT
+            inside = self._reach.along(axes[-1])
+            if any(self._reach.along(axis, axes) > inside for axis in self.axes):
+                most = ACROSS
+            self._shared[key] = Tile("r", block, axes, not less(whole, most + 1))
+        return self._shared[key]
+
+
+def _only(loop: Loop) -> Loop | None:
+    """The loop that is all that a loop does, besides computing."""
+    inside = [each for each in loop.body if not isinstance(each, Compute)]
+    if len(inside) == 1 and isinstance(inside[0], Loop) and not loop.scans:
+        first = inside[0]
+        return first if set(first.folds) >= set(loop.folds) and not first.scans else None
+    return None
+
+
+# Blocks
+
+
+def _power(number: int) -> int:
+    """The next power of two."""
+    return 1 << max(0, number - 1).bit_length()
+
+
+def _configs(
+    axes: tuple[Axis, ...],
+    grid: tuple[Tile, ...],
+    inner: _Inner,
+    reach: _Reach,
+    target: Target,
+) -> tuple[Config, ...]:
+    """The first should be fastest; the others are tried where time is given for that."""
+    positions = 1
+    for axis in axes:
+        positions *= example(axis.extent)
+    tiles = list(dict.fromkeys(inner.tiles.values()))
+    if not tiles:
+        return _pointwise(grid, positions, reach, target)
+    return _with_rows(grid, tiles, positions, reach, target)
+
+
+def _pointwise(
+    grid: tuple[Tile, ...], positions: int, reach: _Reach, target: Target
+) -> tuple[Config, ...]:
+    match [tile.block for tile in grid]:
+        case []:
+            return (Config((), 1),)
+        case [one]:
+            widest = 8 * 1024 // max(reach.itemsize(), 4)  # 2048 elements of 4 bytes
+            most = _power(positions)
+            first = widest // 2
+            while first > 256 and positions < 2 * target.processors * first:
+                first //= 2
+            if reach.nodes > 150:
+                first = min(first, 512)
+            found = []
+            for elements in (first, widest, 512, 256, 4096):
+                block = min(elements, most)
+                config = Config(
+                    ((one, block),), max(1, min(4 if block <= 1024 else 8, block // 32))
+                )
+                if config not in found:
+                    found.append(config)
+            return tuple(found)
+        case blocks:
+            sides = ((32, 32, 4), (64, 64, 8), (32, 64, 4), (64, 32, 4), (16, 64, 4))
+            return tuple(
+                Config(tuple(zip(blocks, each[:2], strict=True)), each[2]) for each in sides
+            )
+
+
+def _with_rows(
+    grid: tuple[Tile, ...],
+    tiles: Sequence[Tile],
+    positions: int,
+    reach: _Reach,
+    target: Target,
+) -> tuple[Config, ...]:
+    longest = max(_row(tile) for tile in tiles)
+    if not grid:
+        warps = max(1, min(32 if longest > 8192 else 16, longest // 512 if longest > 2048 else 4))
+        if reach.nodes > 100:
+            warps = min(16, 2 * warps)
+        blocks = tuple((tile.block, min(_row(tile), longest)) for tile in tiles)
+        others = [w for w in (warps // 2, warps * 2) if 1 <= w <= 32]
+        return tuple(Config(blocks, each) for each in (warps, *others))
+    (x,) = grid
+    inside = [axis for tile in tiles for axis in tile.axes]
+    along_x = max(reach.along(axis, inside) for axis in x.axes)
+    along_r = max(reach.along(tile.axes[-1]) for tile in tiles)
+    across = min(_power(positions), 64 if along_x > along_r else 1)
+    room = 2048
+    if along_x <= along_r:
+        across = min(_power(positions), max(1, room // longest))
+        while across > 1 and positions < 2 * target.processors * across:
+            across //= 2
+    else:
+        while across > 16 and positions < 2 * target.processors * across:
+            across //= 2
+    found = []
+    for wide, warps in ((across, 4), (2 * across, 8), (max(1, across // 2), 4)):
+        wide = min(wide, _power(positions))
+        sizes = [(x.block, wide)]
+        for tile in tiles:
+            length = _row(tile)
+            sizes.append((tile.block, min(length, max(8, room // wide)) if tile.looped else length))
+        whole = wide * max(size for _, size in sizes[1:])
+        while warps < 32 and whole > warps * 32 * 32:
+            warps *= 2
+        config = Config(tuple(sizes), max(1, min(warps, whole // 32)))
+        if config not in found:
+            found.append(config)
+    return tuple(found)
+
+
+def _row(tile: Tile) -> int:
+    """How wide a dim is where nothing else is."""
+    return 4096 if tile.looped else _power(example(tile.extent))

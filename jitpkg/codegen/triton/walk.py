@@ -1,0 +1,362 @@
+"""One walk over a schedule's statements, which prints them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from jitpkg.codegen.cpu.plan import needed
+from jitpkg.codegen.fusion.kernel import Compute, Loop, Schedule, Statement, Write
+from jitpkg.codegen.ir import ops
+from jitpkg.codegen.ir.extents import same
+from jitpkg.codegen.ir.nodes import (
+    Apply,
+    Axis,
+    Checked,
+    Const,
+    Load,
+    Node,
+    Reduce,
+    Scan,
+    operands,
+)
+from jitpkg.codegen.triton import folds, memory, scalar_ops
+from jitpkg.codegen.triton.frame import Frame, NotPrinted, Value
+from jitpkg.codegen.triton.scalar_ops import cast, literal
+from jitpkg.codegen.triton.tiles import Tile
+
+INLINE = 60
+"""Characters of what may stand inside of another expression."""
+
+
+def positions(frame: Frame, tile: Tile, start: str) -> None:
+    """Prints where the tile's positions along its dim are."""
+    frame.define_tile(tile, frame.named_position(tile, frame.across(tile.dim, start)))
+
+
+@dataclass(eq=False, slots=True)
+class _Carried:
+    """A fold that is under way."""
+
+    names: list[str]
+    dims: frozenset[str]
+    tile: Tile | None
+    """The dim that is folded at last."""
+    begun: bool
+    """Whether the names have values."""
+
+
+class Walk:
+    def __init__(self, frame: Frame, schedule: Schedule) -> None:
+        self.frame = frame
+        self.needed = needed(schedule.body)
+        self.folds: dict[Reduce, _Carried] = {}
+        self.carries: dict[Scan, str] = {}
+        self.around: list[str] = []
+        """The loops and dims that what is printed is inside of."""
+        self.users = self._users()
+
+    def _users(self) -> dict[Node, list[Node]]:
+        users: dict[Node, list[Node]] = {}
+        for node in self.needed:
+            for used in operands(node):
+                users.setdefault(used, []).append(node)
+        return users
+
+    # Statements
+
+    def block(self, body: Sequence[Statement]) -> None:
+        for statement in body:
+            match statement:
+                case Compute(nodes=nodes):
+                    here = frozenset(nodes)
+                    for node in nodes:
+                        if node in self.needed and node not in self.frame.values:
+                            self.compute(node, here)
+                case Write(store=store):
+                    memory.store(self.frame, store, self.around)
+                case Loop():
+                    self.loop(statement)
+
+    def compute(self, node: Node, here: frozenset[Node]) -> None:
+        frame = self.frame
+        match node:
+            case Load():
+                self.name(node, memory.load(frame, node), node.buffer.name)
+            case Apply():
+                value = self.applied(node)
+                users = self.users.get(node, [])
+                alone = len(users) == 1 and isinstance(users[0], Apply) and users[0] in here
+                if alone and len(value.text) < INLINE:
+                    frame.define(node, value)
+                else:
+                    self.name(node, value, "t")
+            case Checked(index=index, extent=extent):
+                at = frame.of(index)
+                mask = " & ".join(frame.masks(at.dims)) or "True"
+                text = f"jl.checked({at.text}, {frame.number(extent)}, {mask})"
+                if frame.is_index(node) and not frame.is_index(index):
+                    text = f"{text}.to({frame.index})"
+                self.name(node, Value(text, at.dims), "at")
+            case Scan():
+                self.scan(node)
+            case _:
+                raise AssertionError(node)
+
+    def name(self, node: Node, value: Value, base: str) -> None:
+        self.frame.define(node, Value(self.frame.named(base, value.text), value.dims))
+
+    def applied(self, node: Apply) -> Value:
+        frame = self.frame
+        args = node.args
+        dims = frozenset[str]().union(*(frame.of(arg).dims for arg in args))
+        if node.op == ops.CAST:
+            (arg,) = args
+            if frame.is_index(node):
+                return Value(f"{frame.of(arg).operand}.to({frame.index})", dims)
+            source = arg.dtype
+            if frame.is_index(arg) and frame.index == "tl.int32":
+                source = torch.int32
+            return Value(cast(frame.of(arg).operand, source, node.dtype), dims)
+        kind = args[1].dtype if node.op == "where" else args[0].dtype
+        rows = scalar_ops.rows(kind)
+        narrow = all(frame.is_index(a) for a in args if a.dtype is torch.int64)
+        if node.dtype is torch.int64 and not frame.is_index(node):
+            narrow = False
+        texts = []
+        for arg in args:
+            plain = node.op in scalar_ops.TAKE_LITERALS or (narrow and arg.dtype is torch.int64)
+            if isinstance(arg, Const) and plain:
+                texts.append(_signed(literal(arg.value, arg.dtype)))
+            else:
+                texts.append(frame.of(arg).operand if narrow else self.full(arg))
+        op = node.op
+        if narrow and op in ("floordiv", "mod") and frame.is_positive(args[0]):
+            return Value(f"{texts[0]} {'//' if op == 'floordiv' else '%'} {texts[1]}", dims)
+        return Value(rows[op](*texts), dims)
+
+    def full(self, node: Node) -> str:
+        """A value in its own dtype: an index may be held in fewer bits."""
+        text = self.frame.of(node).operand
+        if self.frame.is_index(node) and not isinstance(node, Const):
+            return f"tl.cast({text}, tl.int64)" if self.frame.index == "tl.int32" else text
+        return text
+
+    # Loops
+
+    def loop(self, loop: Loop) -> None:
+        frame = self.frame
+        tile = frame.plan.tiles.get(loop)
+        begins = [fold for fold in loop.folds if fold not in self.folds]
+        for fold in begins:
+            self.begin(fold, loop)
+        if same(loop.axis.extent, 0):
+            pass
+        elif tile is None:
+            self.one_by_one(loop)
+        elif frame.active.get("r") is tile:
+            self.body(loop)  # is one dim with the loop around it
+        else:
+            self.in_tile(loop, tile)
+        for fold in begins:
+            self.finish(fold)
+
+    def body(self, loop: Loop) -> None:
+        self.block(loop.body)
+        for fold in loop.folds:
+            if _inner(loop, fold) is None:
+                self.step(fold)
+
+    def one_by_one(self, loop: Loop) -> None:
+        frame = self.frame
+        self.carry(loop, None)
+        at = frame.loop_name(loop.axis)
+        count = frame.counter(at)
+        self.around.append(at)
+        with frame.loop(f"for {count} in range({frame.number(loop.axis.extent)}):", [loop.axis]):
+            frame.line(f"{at} = tl.cast({count}, {frame.index})")
+            frame.define(loop.axis, Value(at, frozenset()))
+            self.body(loop)
+        self.around.pop()
+        self.done(loop)
+
+    def in_tile(self, loop: Loop, tile: Tile) -> None:
+        frame = self.frame
+        axes = tile.axes
+        if loop.axis not in axes:
+            axes = (loop.axis,)  # another one of the same extent
+        self.carry(loop, tile)
+        frame.active[tile.dim] = tile
+        self.around.append(tile.dim)
+        if tile.looped:
+            at = frame.loop_name(axes[-1] if len(axes) == 1 else None)
+            start = frame.counter(at)
+            head = f"for {start} in range(0, {frame.number(tile.extent)}, {tile.block}):"
+            with frame.loop(head, axes):
+                line = f"tl.cast({start}, {frame.index}) + tl.arange(0, {tile.block})"
+                frame.line(f"{at} = {frame.across(tile.dim, line)}")
+                frame.define_tile(tile, at, axes)
+                self.body(loop)
+        else:
+            frame.define_axes(tile, axes)
+            self.body(loop)
+        self.around.pop()
+        del frame.active[tile.dim]
+        self.done(loop)
+
+    # Folds
+
+    def begin(self, fold: Reduce, loop: Loop) -> None:
+        """The fold's first loop begins."""
+        frame = self.frame
+        chain = [loop]
+        while (inside := _inner(chain[-1], fold)) is not None:
+            chain.append(inside)
+        tiles = [tile for each in chain if (tile := frame.plan.tiles.get(each)) is not None]
+        tile = tiles[0] if tiles else None
+        dims = self.dims_of(fold.axes)
+        at_once = all(each in frame.plan.tiles for each in chain) and not any(
+            each.looped for each in tiles
+        )
+        at_once = at_once and not any(same(each.axis.extent, 0) for each in chain)
+        if tile is not None:
+            dims |= {tile.dim}
+        carried = _Carried([frame.fresh(f"{fold.op}_so_far")], dims, tile, not at_once)
+        if ops.REDUCTIONS[fold.op].combine is None:
+            carried.names.append(frame.fresh("place"))
+        self.folds[fold] = carried
+        if at_once:
+            return
+        active = {**frame.active} if tile is None else {**frame.active, tile.dim: tile}
+        shape = frame.shape(dims, active) if dims else "[]"
+        first = folds.start(fold.op, fold.value.dtype)
+        kind = folds.typed(fold.op, fold.value.dtype)
+        frame.line(f"{carried.names[0]} = tl.full({shape}, {first}, {kind})")
+        for name in carried.names[1:]:
+            frame.line(f"{name} = tl.full({shape}, {folds.LAST[frame.index]}, {frame.index})")
+
+    def dims_of(self, axes: frozenset[Axis]) -> frozenset[str]:
+        return frozenset[str]().union(*(self.frame.of(axis).dims for axis in axes))
+
+    def step(self, fold: Reduce) -> None:
+        frame, carried = self.frame, self.folds[fold]
+        op, dtype = fold.op, fold.value.dtype
+        value = self.held(fold.value, op, carried.dims)
+        tile = carried.tile
+        if tile in frame.masked:
+            value = f"tl.where({frame.masked[tile]}, {value}, {folds.start(op, dtype)})"
+        name = carried.names[0]
+        if len(carried.names) > 1:
+            at = self.frame.of(fold.over[0])
+            place = at.text
+            if at.dims != carried.dims:
+                place = f"tl.broadcast_to({place}, {frame.shape(carried.dims)})"
+            if carried.begun:
+                both = ", ".join(carried.names)
+                better = "more" if op == "argmax" else "less"
+                frame.line(f"{both} = jl.{better}({both}, {value}, {place})")
+            else:
+                frame.line(f"{name} = {value}")
+                frame.line(f"{carried.names[1]} = {place}")
+        elif carried.begun:
+            frame.line(f"{name} = {folds.step(op, dtype, name, value)}")
+        else:
+            frame.line(f"{name} = {value}")
+        carried.begun = True
+
+    def held(self, node: Node, op: str, dims: frozenset[str]) -> str:
+        """A value as folds hold it, as a tile of these dims."""
+        frame = self.frame
+        value = frame.of(node)
+        text = self.full(node)
+        to = folds.held(op, node.dtype)
+        text = cast(text, node.dtype, to)
+        if value.dims != dims:
+            text = f"tl.broadcast_to({text}, {frame.shape(dims)})" if dims else text
+        return text
+
+    def finish(self, fold: Reduce) -> None:
+        """Behind the fold's last iteration."""
+        frame, carried = self.frame, self.folds.pop(fold)
+        tile, dims, op = carried.tile, carried.dims, fold.op
+        name = carried.names[-1]
+        if tile is not None:
+            texts = carried.names
+            axis = frame.axis(tile.dim)
+            if dims == {tile.dim} and len(frame.dims) > 1:
+                texts = [f"tl.reshape({each}, [{tile.block}])" for each in texts]
+                axis = 0
+            text = folds.across(op, fold.value.dtype, ", ".join(texts), axis)
+            dims = dims - {tile.dim}
+            if dims:
+                places = ", ".join("None" if d == tile.dim else ":" for d in frame.dims)
+                text = f"{text}[{places}]"
+            name = frame.fresh(f"the_{op}")
+            frame.line(f"{name} = {text}")
+        if fold.dtype is torch.bool and folds.held(op, torch.bool) is not torch.bool:
+            name = f"({name} != 0)"
+        frame.define(fold, Value(name, dims))
+
+    # Running folds
+
+    def carry(self, loop: Loop, tile: Tile | None) -> None:
+        """Before a loop: what its running folds start with."""
+        frame = self.frame
+        for scan in loop.scans:
+            if scan not in self.needed:
+                continue
+            if not any(isinstance(s, Compute) and scan in s.nodes for s in loop.body):
+                raise NotPrinted(f"a running {scan.op} that another loop stands inside of")
+            if tile is not None and not tile.looped:
+                continue
+            dims = self.dims_of(scan.axes - {loop.axis})
+            shape = frame.shape(dims) if dims else "[]"
+            first = folds.start(scan.op, scan.dtype)
+            name = frame.fresh("carry")
+            frame.line(f"{name} = tl.full({shape}, {first}, {folds.typed(scan.op, scan.dtype)})")
+            self.carries[scan] = name
+
+    def done(self, loop: Loop) -> None:
+        for scan in loop.scans:
+            self.carries.pop(scan, None)
+
+    def scan(self, scan: Scan) -> None:
+        frame, op, dtype = self.frame, scan.op, scan.dtype
+        carry = self.carries.get(scan)
+        dims = self.dims_of(scan.axes)
+        tile = frame.active.get("r") if "r" in frame.of(scan.along).dims else None
+        value = self.held(scan.value, op, dims)
+        if tile is None:
+            assert carry is not None
+            name = frame.named(op, folds.step(op, dtype, carry, value))
+            frame.line(f"{carry} = {name}")
+        else:
+            axis = frame.axis("r")
+            value = frame.named("t", value)
+            name = frame.named(op, folds.running(op, dtype, value, axis))
+            if carry is not None:
+                frame.line(f"{name} = {folds.step(op, dtype, carry, name)}")
+                inside = value
+                if tile in frame.masked:
+                    inside = f"tl.where({frame.masked[tile]}, {value}, {folds.start(op, dtype)})"
+                if dims == {"r"} and len(frame.dims) > 1:
+                    inside, axis = f"tl.reshape({inside}, [{tile.block}])", 0
+                last = folds.across(op, dtype, inside, axis)
+                if dims != {"r"}:
+                    places = ", ".join("None" if d == "r" else ":" for d in frame.dims)
+                    last = f"{last}[{places}]"
+                frame.line(f"{carry} = {folds.step(op, dtype, carry, last)}")
+        if dtype is torch.bool:
+            name = f"({name} != 0)"
+        frame.define(scan, Value(name, dims))
+
+
+def _inner(loop: Loop, fold: Reduce) -> Loop | None:
+    """The loop inside of another one that carries the same fold."""
+    return next((s for s in loop.body if isinstance(s, Loop) and fold in s.folds), None)
+
+
+def _signed(text: str) -> str:
+    return f"({text})" if text.startswith("-") else text
