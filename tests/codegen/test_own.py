@@ -229,3 +229,31 @@ def test_a_sum_of_one_negative_zero_is_positive(
     for one, other in zip(compiled(x), folds(x), strict=True):
         assert torch.equal(one.signbit(), other.signbit())
         assert torch.equal(one, other)
+
+
+def test_a_long_chain_computes_its_values_again_for_the_backward_graph() -> None:
+    """Instead of keeping them all: memory, and the time to write and read it."""
+
+    def chain(x: Tensor, y: Tensor) -> Tensor:
+        for _ in range(20):
+            x = torch.sigmoid(torch.exp(torch.tanh(x * 1.25 + y) - 0.125) * y)
+        return x
+
+    seen: dict[str, events.Fused] = {}
+
+    def listen(event: events.Event) -> None:
+        if isinstance(event, events.Fused):
+            seen[event.graph.rpartition(".")[-1]] = event
+
+    x, y = (torch.randn(64, 64, requires_grad=True) for _ in range(2))
+    with events.STREAM.listening(listen):
+        found = jitpkg.compile(chain, backend="jitpkg")(x, y)
+        gradients = torch.autograd.grad(found.sum(), (x, y))
+    wanted = chain(x, y)
+    torch.testing.assert_close(found, wanted)
+    torch.testing.assert_close(gradients, torch.autograd.grad(wanted.sum(), (x, y)))
+    moved = {half: sum(k.bytes for k in seen[half].kernels) // x.nbytes for half in seen}
+    assert len(seen["forward"].kernels) == 1
+    assert moved["forward"] <= 8
+    assert len(seen["backward"].kernels) <= 3
+    assert moved["backward"] <= 30
