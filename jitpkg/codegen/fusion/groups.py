@@ -71,8 +71,8 @@ class Limits:
     nodes: int = 400
     """Values in one kernel."""
     most: int = 2000
-    """The same where several of them would have to be stored for what comes later: backward graphs
-    compute forward values first, and read them in the opposite order. A chain of 200 ops at 1024 x 1024
+    """The same where several would have to be stored for what comes later: backward graphs compute
+    forward values first, and read them in the opposite order. A chain of 200 ops at 1024 x 1024
     takes half of the time that it takes in 13 kernels, and no longer to compile."""
     twice: int = 6
     """Cost (see `ops.cost`) up to which a value with several readers is computed again for each."""
