@@ -53,7 +53,7 @@ def through_kernels(
             fakes,
             fw_compiler=forward,
             bw_compiler=backward,
-            decompositions=_DECOMPOSITIONS,
+            decompositions=dict(_DECOMPOSITIONS),
             partition_fn=_partitioned,
             keep_inference_input_mutations=False,
         )
