@@ -8,6 +8,7 @@
 #   make auto    whole programs, and the standard library's tests, with the import hook
 #   make opinfo  PyTorch's op database, compiled and eager   make opinfo ARGS="--ops '^nn'"
 #   make bench   run the benchmarks                     make bench ARGS="kernels --quick"
+#   make gpu     tests and benchmarks that need a GPU, on one   make bench-gpu   only the benchmarks
 #   make clean   remove the environments and caches
 #
 #   make test PYTHON=python3.13     with another interpreter: 3.11 or newer
@@ -23,7 +24,7 @@ STDLIB_VENV := .venv-stdlib-$(VERSION)
 VENV_PYTHON := $(VENV)/bin/python
 PIP_INSTALL := -m pip install -qq --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test fuzz check lint types layers rules stdlib opinfo bench clean setup python
+.PHONY: demo test fuzz check lint types layers rules stdlib opinfo bench bench-gpu gpu clean setup python
 
 demo: setup
 	$(VENV_PYTHON) examples/digits.py $(ARGS)
@@ -63,11 +64,22 @@ opinfo: setup
 bench: setup
 	$(VENV_PYTHON) benchmarks/run.py $(ARGS)
 
+bench-gpu: setup-gpu
+	$(VENV_PYTHON) benchmarks/run.py gpu $(ARGS)
+
+gpu: setup-gpu
+	$(VENV_PYTHON) -m pytest -q tests/codegen
+	$(VENV_PYTHON) benchmarks/run.py gpu $(ARGS)
+
 clean:
 	rm -rf .venv* .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 setup: $(VENV)/ready
+
+setup-gpu: setup
+	@$(VENV_PYTHON) -c 'import triton' 2>/dev/null \
+	|| $(VENV_PYTHON) $(PIP_INSTALL) --editable '.[triton]'
 
 # An environment is ready once all of it is installed; it is made again when what it holds changes.
 $(VENV)/ready: pyproject.toml constraints.txt | python

@@ -104,10 +104,14 @@ def seconds_per_call(call: Callable[[], Any], repeat: int) -> float:
     return (time.thread_time() - began) / repeat
 
 
-def turn(call: Callable[[], Any], repeat: int) -> float:
+Clock = Callable[[Callable[[], Any], int], float]
+"""Seconds per call, of so many."""
+
+
+def turn(call: Callable[[], Any], repeat: int, clock: Clock = seconds_per_call) -> float:
     """Seconds per call, after one that is not counted, for the others have filled the cache."""
     call()
-    return seconds_per_call(call, repeat)
+    return clock(call, repeat)
 
 
 def interleaved(
@@ -115,6 +119,7 @@ def interleaved(
     rounds: int,
     seconds_per_round: float,
     most_seconds: float = 60.0,
+    clock: Clock = seconds_per_call,
 ) -> Timing:
     """Let each be called in turn.
 
@@ -125,7 +130,7 @@ def interleaved(
     """
     for call in contestants.values():
         call()
-    once = {name: seconds_per_call(call, 1) for name, call in contestants.items()}
+    once = {name: clock(call, 1) for name, call in contestants.items()}
     repeat = {name: max(1, round(seconds_per_round / max(t, 1e-7))) for name, t in once.items()}
     whole = sum((repeat[name] + 1) * seconds for name, seconds in once.items())
     times: dict[str, list[float]] = {name: [] for name in contestants}
@@ -133,7 +138,7 @@ def interleaved(
     gc.disable()
     for _ in range(min(rounds, max(3, int(most_seconds / whole)))):
         for name, call in contestants.items():
-            times[name].append(turn(call, repeat[name]))
+            times[name].append(turn(call, repeat[name], clock))
     gc.enable()
     return Timing(times)
 

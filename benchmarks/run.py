@@ -5,6 +5,7 @@
     python benchmarks/run.py coldstart     the first result in a new process, with empty caches
     python benchmarks/run.py models        models in their steady state, and the cost of a launch
     python benchmarks/run.py compile-time  how compiling grows with the program
+    python benchmarks/run.py gpu           kernels and models on a GPU; needs one
 
 Each takes --help, and --quick to see that it works.
 """
@@ -16,6 +17,7 @@ import sys
 import calls
 import coldstart
 import compile_time
+import gpu
 import kernels
 import steady_state
 
@@ -27,6 +29,7 @@ COMMANDS = {
     "coldstart": coldstart.main,
     "models": steady_state.main,
     "compile-time": compile_time.main,
+    "gpu": gpu.main,
 }
 
 

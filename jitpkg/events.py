@@ -103,6 +103,15 @@ class Declined:
 
 
 @dataclass(frozen=True, slots=True)
+class CudaGraph:
+    """A graph's kernels are launched together, or it was asked for and cannot be."""
+
+    graph: str
+    why: str | None
+    """Why not; None where they are."""
+
+
+@dataclass(frozen=True, slots=True)
 class EntryAdded:
     """A region has a new entry."""
 
@@ -169,6 +178,7 @@ Event = (
     | Fused
     | PassRan
     | Declined
+    | CudaGraph
     | EntryAdded
     | Broke
     | Recompiled

@@ -43,6 +43,8 @@ class Explanation:
     """The ops that such graphs leave to ATen."""
     declined: list[str] = field(default_factory=list)
     """Why graphs run op by op, where a backend leaves them so."""
+    not_recorded: list[str] = field(default_factory=list)
+    """Why graphs are no CUDA graphs, where a mode asks for those."""
     break_reasons: list[Break] = field(default_factory=list)
     ops_per_graph: list[list[Any]] = field(default_factory=list)
     """For each graph the targets of its ops."""
@@ -122,6 +124,8 @@ class Explanation:
             yield from textwrap.wrap(text, WIDTH - 2, subsequent_indent=" " * 4)
         for why in dict.fromkeys(self.declined):
             yield from textwrap.wrap(f"None: {why}", WIDTH - 2, subsequent_indent="  ")
+        for why in dict.fromkeys(self.not_recorded):
+            yield from textwrap.wrap(f"No CUDA graph: {why}", WIDTH - 2, subsequent_indent="  ")
 
     def _break_lines(self) -> Iterator[str]:
         for k, graph_break in enumerate(self.break_reasons):
@@ -179,6 +183,8 @@ class Explanation:
                     self.scripts[name] = script
             case events.Declined(why=why):
                 self.declined.append(why)
+            case events.CudaGraph(why=str(why)):
+                self.not_recorded.append(why)
             case events.PassRan(name=name, seconds=seconds):
                 self.backend_times[name] = self.backend_times.get(name, 0.0) + seconds
             case events.Traced(seconds=seconds):

@@ -123,3 +123,24 @@ def test_ratios_are_of_two_times_in_one_round() -> None:
     assert timing.speed("c", "a").high == pytest.approx(1 / 3)
     assert timing.speed_over_best("c", ["a", "b"]).median == pytest.approx(1 / 3)
     assert rounds.geomean([2, 8]) == pytest.approx(4)
+
+
+def test_without_a_gpu_the_benchmark_of_gpus_says_so() -> None:
+    command = [sys.executable, str(ROOT / "benchmarks" / "run.py"), "gpu"]
+    done = subprocess.run(
+        command,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("There is no GPU here")
+
+
+def test_the_benchmark_of_gpus_runs() -> None:
+    shown = run("gpu", "--device", "cpu", "--only", "layer norm", "MLP", "--dtype", "float32")
+    kernel = next(line for line in shown.splitlines() if line.startswith("layer norm"))
+    assert kernel.count("[") == 2
+    assert shown.count("\nMLP ") == 2
+    assert "jitpkg has 90% of copy bandwidth in" in shown

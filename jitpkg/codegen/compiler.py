@@ -121,6 +121,7 @@ def compile_graph(
             error = failed.why
             if isinstance(error, Refused):
                 refused[failed.kernel.name] = str(error)
+                events.STREAM.emit(events.KernelFailed(failed.kernel.name, "", str(error)))
                 left.update(failed.nodes)
                 continue
             if config.current().raises:
@@ -152,6 +153,7 @@ def _compiled(
         for step in steps:
             wrapper.add(step)
             progress.step()
+        wrapper.wait()
     function = straight_line(f"{name}.kernels", wrapper.finished())
     kernels = tuple(wrapper.kernels)
     calls = tuple(_title(step.call) for step in steps if isinstance(step, Opaque))
@@ -376,6 +378,7 @@ class _Wrapper:
         self._relied_on.update(lowered.kept)
         self._normaliser = Normaliser(lowered.builder)
         self._made: dict[object, Made] = {}
+        self._waiting: list[tuple[Kernel, Collection[fx.Node], Callable[[], None]]] = []
         self.kernels: list[Kernel] = []
         """Those that are called."""
         self._graph = fx.Graph()
@@ -397,6 +400,18 @@ class _Wrapper:
                 self._kernel(step)
             case Opaque(call=_Call() as call):
                 self._call(call)
+
+    def wait(self) -> None:
+        """Wait until all kernels are compiled.
+
+        Raises:
+            _Failed: one could not be.
+        """
+        for kernel, nodes, ready in self._waiting:
+            try:
+                ready()
+            except Exception as error:
+                raise _Failed(kernel, nodes, error) from error
 
     def finished(self) -> fx.Graph:
         (output,) = self._lowered.graph.find_nodes(op="output")
@@ -425,6 +440,8 @@ class _Wrapper:
             except Exception as error:
                 raise _Failed(kernel, nodes, error) from error
             self._made[key] = made
+            if made.ready is not None:
+                self._waiting.append((kernel, nodes, made.ready))
         function = made.function
         args: list[Any] = [
             self._nodes[buffer] for buffer in (*normal.inputs, *normal.outputs[:given])

@@ -20,3 +20,5 @@ class Made:
     outputs: one tensor, or a tuple of them; None where there are none."""
     numbers: tuple[int, ...] = ()
     """What it is to be given behind the tensors: sizes that vary."""
+    ready: Callable[[], None] | None = None
+    """Waits for what is still being compiled. It raises where that fails."""

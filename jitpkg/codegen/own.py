@@ -7,10 +7,11 @@ AOTAutograd. Where neither works the graph runs as it is, op by op.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any
 
+import torch
 from torch import fx
 
 from jitpkg import config, events, native
@@ -41,7 +42,7 @@ def compile_graph_module(
     gm: fx.GraphModule, example_inputs: list[Any], options: Options
 ) -> Function:
     """Compile a graph of torch functions to kernels."""
-    maker, why = _maker(options)
+    maker, why = _maker(options, _device_of(gm, example_inputs))
     if maker is None:
         _say(why)
         return as_it_is("jitpkg", gm, why)
@@ -114,11 +115,61 @@ def _of_symbols(
     return runtime(prepared, compiled.function)
 
 
-def _maker(options: Options) -> tuple[Maker | None, str]:
-    if os.environ.get("JITPKG_DEBUG") == "interpret":
+def _maker(options: Options, device: torch.device) -> tuple[Maker | None, str]:
+    """What makes kernels for a device; or why nothing does."""
+    debug = os.environ.get("JITPKG_DEBUG")
+    if debug == "interpret":
         return Interpreted(), ""
+    if debug == "triton":
+        return _interpreting()
+    if device.type == "cuda":
+        return _for_gpu(device, options)
     why = native.start(object_code)
     return (CpuKernels(tunes=options.max_autotune), "") if why is None else (None, why)
+
+
+def _device_of(gm: fx.GraphModule, inputs: Sequence[Any]) -> torch.device:
+    """The GPU that a graph works on, if there is one; the first of several."""
+    every = [x.device for x in inputs if isinstance(x, torch.Tensor)]
+    for node in gm.graph.nodes:
+        every += _named(node)
+    for device in every:
+        if device.type == "cuda":
+            here = torch.cuda.is_available() and device.index is None
+            return torch.device("cuda", torch.cuda.current_device() if here else device.index or 0)
+    return torch.device("cpu")
+
+
+def _named(node: fx.Node) -> list[torch.device]:
+    """The devices that a call names."""
+    given: list[Any] = [*node.args, *node.kwargs.values()]
+    if node.op == "call_method" and node.target == "cuda":
+        return [torch.device("cuda")]
+    texts = [text for text in given if isinstance(text, str) and text.startswith("cuda")]
+    return [each for each in given if isinstance(each, torch.device)] + list(map(_device, texts))
+
+
+def _device(text: str) -> torch.device:
+    try:
+        return torch.device(text)
+    except RuntimeError:
+        return torch.device("cpu")
+
+
+def _interpreting() -> tuple[Maker | None, str]:
+    from jitpkg.codegen.triton import interpreted, maker  # a fifth of a second
+
+    why = interpreted.interpret()
+    return (maker.interpreting(), "") if why is None else (None, why)
+
+
+def _for_gpu(device: torch.device, options: Options) -> tuple[Maker | None, str]:
+    from jitpkg.codegen.triton import gpu, maker  # a fifth of a second
+
+    why = gpu.obstacle(device)
+    if why is not None:
+        return None, why
+    return maker.for_gpu(device, tunes=options.max_autotune), ""
 
 
 @cache

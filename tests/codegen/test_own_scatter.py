@@ -40,6 +40,7 @@ def masked(x: Tensor) -> Tensor:
     return x.index_put((x > 0,), torch.tensor(-1.0))
 
 
+@pytest.mark.usefixtures("by_each_printer")
 @pytest.mark.parametrize("f", [all_at_one_place, one_number_often, expanded, computed, masked])
 def test_like_eager(f: Callable[[Tensor], Tensor]) -> None:
     x = torch.randint(-4, 5, (4, 3)).float()
@@ -59,6 +60,7 @@ def test_many_at_few_places() -> None:
     assert torch.equal(found, expected)
 
 
+@pytest.mark.usefixtures("by_each_printer")
 def test_position_outside_raises_as_eager_does() -> None:
     compiled = jitpkg.jit(histogram, backend="jitpkg")
     compiled(torch.zeros(5), torch.tensor([0, 4]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -119,11 +120,7 @@ def steps_of(x: Tensor) -> list[int]:
     return [step for step, length in zip(x.stride(), x.shape, strict=True) if length > 1]
 
 
-@examples(20)
-@given(programs(), inputs_of_sizes())
-def test_random_programs(
-    program: tuple[Callable[..., Any], str], calls: list[list[Tensor]]
-) -> None:
+def check(program: tuple[Callable[..., Any], str], calls: list[list[Tensor]]) -> None:
     f, _ = program
     expected = [outcome(f, inputs) for inputs in calls]
     fast = jitpkg.compile(f, backend="jitpkg", dynamic=True)
@@ -134,3 +131,20 @@ def test_random_programs(
         else:
             torch.testing.assert_close(found, wanted, rtol=1e-6, atol=1e-8, equal_nan=True)
             assert list(map(steps_of, found)) == list(map(steps_of, wanted))
+
+
+@examples(20)
+@given(programs(), inputs_of_sizes())
+def test_random_programs(
+    program: tuple[Callable[..., Any], str], calls: list[list[Tensor]]
+) -> None:
+    check(program, calls)
+
+
+@pytest.mark.usefixtures("by_triton")
+@examples(8)
+@given(programs(), inputs_of_sizes())
+def test_random_programs_by_triton(
+    program: tuple[Callable[..., Any], str], calls: list[list[Tensor]]
+) -> None:
+    check(program, calls)

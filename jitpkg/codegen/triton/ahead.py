@@ -105,7 +105,7 @@ def options(source: Source, config: Config) -> dict[str, Any]:
         "num_stages": config.stages,
         "enable_fp_fusion": CONTRACTS,
         # Asserts are compiled only so. Not the checks of integers that come with it: they wrap.
-        "debug": "device_assert" in source.text,
+        "debug": source.asserts,
         "sanitize_overflow": False,
     }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from dataclasses import replace
 from functools import lru_cache
 from math import prod
 from typing import Any
@@ -10,9 +12,18 @@ from jitpkg import listing
 from jitpkg.codegen.triton.source import Config, Source
 
 
-@lru_cache(maxsize=1024)
 def kernel_of(source: Source) -> Any:
     """What `@triton.jit` made of the kernel. Its text is found by tracebacks, and by Triton."""
+    with _ONE:
+        return _kernel_of(plain(source))
+
+
+_ONE = threading.Lock()
+"""Two kernels of one name may come at the same time: each has a file of its own."""
+
+
+@lru_cache(maxsize=1024)
+def _kernel_of(source: Source) -> Any:
     file = listing.file_name(f"{source.name}.triton")
     namespace: dict[str, Any] = {"__name__": f"jitpkg.kernels.{source.name}"}
     code = compile(source.text, file, "exec")
@@ -21,6 +32,11 @@ def kernel_of(source: Source) -> Any:
     kernel = namespace[source.name]
     listing.drop_with(kernel.fn, file)
     return kernel
+
+
+def plain(source: Source) -> Source:
+    """The same for all numbers: to compare those that vary is to rely on what comes of it."""
+    return replace(source, numbers=(0,) * len(source.numbers))
 
 
 def grid_of(source: Source, config: Config, numbers: dict[str, int]) -> tuple[int, ...]:

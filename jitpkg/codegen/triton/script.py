@@ -75,7 +75,8 @@ def script(
         "num_warps": config.warps,
         "num_stages": config.stages,
         "enable_fp_fusion": False,
-        "debug": "device_assert" in source.text,
+        "debug": source.asserts,
+        "sanitize_overflow": False,
     }
     return _TEXT.format(
         name=source.name,

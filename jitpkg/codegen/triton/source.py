@@ -42,3 +42,8 @@ class Source:
     """The first is the one that should be fastest."""
     constants: tuple[tuple[str, int], ...] = ()
     """`tl.constexpr` parameters behind the blocks that are the same in all configs."""
+
+    @property
+    def asserts(self) -> bool:
+        """Whether it checks indices that come from the data; it is compiled with `debug` then."""
+        return "jl.checked(" in self.text or "device_assert" in self.text

@@ -292,6 +292,10 @@ class _Inner:
             return False
         if any(fold.over != axes for fold in chain[0].folds):
             return False
+        for each in loops(self.body):  # an axis of another dim has other positions there
+            alike = each.folds and all(fold.over == axes for fold in each.folds)
+            if each.axis in axes and not alike:
+                return False
         return axes[-1].extent < FLAT
 
     def _tile(self, axes: tuple[Axis, ...]) -> Tile:

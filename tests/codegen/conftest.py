@@ -1,0 +1,27 @@
+"""What makes the kernels of a test."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+
+import pytest
+
+
+@pytest.fixture
+def by_triton(monkeypatch: pytest.MonkeyPatch) -> str:
+    """Kernels are printed as Triton, and interpreted."""
+    if importlib.util.find_spec("triton") is None:
+        pytest.skip("Triton is not installed")
+    if os.environ.get("TRITON_INTERPRET") != "1":
+        pytest.skip("Triton compiles where a GPU is")
+    monkeypatch.setenv("JITPKG_DEBUG", "triton")
+    return "triton"
+
+
+@pytest.fixture(params=["cpu", "triton"])
+def by_each_printer(request: pytest.FixtureRequest) -> str:
+    """Kernels by each printer."""
+    if request.param == "triton":
+        request.getfixturevalue("by_triton")
+    return str(request.param)

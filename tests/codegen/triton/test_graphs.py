@@ -1,0 +1,425 @@
+"""CUDA graphs: what is replayed is what the function would have returned, and stays it.
+
+The recorder of these tests acts on the CPU as CUDA does: what is recorded is not done, and a replay
+does the same operations on the same memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import hypothesis.strategies as st
+import pytest
+import torch
+from hypothesis import given
+from torch import fx
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from jitpkg import events
+from jitpkg.codegen.halves import with_facts
+from jitpkg.codegen.triton import graphs
+from jitpkg.codegen.triton.graphs import CudaRecorder, Memory, Recorded
+from jitpkg.explanation import Explanation
+from jitpkg.facts.tensor import TensorFacts
+from tests.codegen.examples import examples
+
+CPU = torch.device("cpu")
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+DEVICES = ("cpu", pytest.param("cuda", marks=needs_cuda))
+
+
+class _Log(TorchDispatchMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.done: list[tuple[Any, tuple[Any, ...], dict[str, Any], Any]] = []
+
+    def __torch_dispatch__(self, func: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.ops.aten._local_scalar_dense.default:
+            raise RuntimeError("operation not permitted when stream is capturing")
+        made = func(*args, **(kwargs or {}))
+        self.done.append((func, args, kwargs or {}, made))
+        return made
+
+    def again(self) -> None:
+        for func, args, kwargs, made in self.done:
+            if any(result.alias_info for result in func._schema.returns):
+                continue
+            new = func(*args, **kwargs)
+            for old, each in zip(_listed(made), _listed(new), strict=True):
+                old.copy_(each)
+
+    def spoil(self) -> None:
+        """Nothing has been computed yet."""
+        for func, _, _, made in self.done:
+            if not any(result.alias_info for result in func._schema.returns):
+                for each in _listed(made):
+                    each.fill_(-77)
+
+
+def _listed(made: Any) -> list[torch.Tensor]:
+    return list(made) if isinstance(made, tuple | list) else [made]
+
+
+class Fake:
+    """Records operations on the CPU."""
+
+    def __init__(self) -> None:
+        self.device = CPU
+        self.recorded = 0
+        self.replayed = 0
+        self.captures = False
+        self.now = "stream 0"
+        self.followed: list[object] = []
+
+    def is_capturing(self) -> bool:
+        return self.captures
+
+    def stream(self) -> Any:
+        return self.now
+
+    def follow(self, stream: Any) -> None:
+        self.followed.append(stream)
+
+    def record(self, run: Callable[[], Any]) -> tuple[Callable[[], None], Any]:
+        self.recorded += 1
+        with _Log() as log:
+            made = run()
+        log.spoil()
+
+        def replay() -> None:
+            self.replayed += 1
+            log.again()
+
+        return replay, made
+
+
+def called(function: Callable[..., Any], *given: Any) -> Any:
+    with torch.no_grad():
+        return function(*given)
+
+
+def test_after_two_calls_a_function_is_recorded_and_then_replayed() -> None:
+    fake = Fake()
+    runs = []
+
+    def double(x: torch.Tensor) -> tuple[torch.Tensor]:
+        runs.append(x)
+        return (x * 2,)
+
+    function = Recorded("double", double, fake)
+    for k in range(6):
+        (y,) = called(function, torch.full((3,), float(k)))
+        assert y.tolist() == [2.0 * k] * 3
+    assert (len(runs), fake.recorded, fake.replayed) == (4, 1, 3)  # once more while it is recorded
+
+
+def test_results_stay_what_they_are() -> None:
+    function = Recorded("f", lambda x: (x + 1, (x * 2)[1:], x), Fake())
+    kept = []
+    for k in range(8):
+        x = torch.full((3,), float(k))
+        kept.append((k, *called(function, x)))
+        assert kept[-1][3] is x
+    for k, plus, times, _ in kept:
+        assert plus.tolist() == [k + 1.0] * 3 and times.tolist() == [k * 2.0] * 2
+
+
+def test_results_that_share_memory_still_do() -> None:
+    def views(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = x + 1
+        return y, y[1:], y.expand(2, 3), x.view(3, 1)
+
+    function = Recorded("views", views, Fake())
+    for _ in range(5):
+        x = torch.zeros(3)
+        y, tail, wide, of_input = called(function, x)
+        y.fill_(5)
+        x.fill_(7)
+        assert tail.tolist() == [5, 5] and wide.tolist() == [[5] * 3] * 2
+        assert wide.stride() == (0, 1) and of_input.tolist() == [[7]] * 3
+
+
+def test_parameters_are_read_where_they_are_until_they_move() -> None:
+    fake = Fake()
+    weight = torch.nn.Parameter(torch.ones(3))
+    function = Recorded("f", lambda x, w: (x * w,), fake)
+    for k in range(5):
+        weight.data.fill_(k)  # as an optimizer does
+        (y,) = called(function, torch.ones(3), weight)
+        assert y.tolist() == [k] * 3
+    assert fake.recorded == 1
+    weight.data = torch.full((3,), 9.0)
+    for _ in range(3):
+        (y,) = called(function, torch.ones(3), weight)
+        assert y.tolist() == [9] * 3
+    assert fake.recorded == 2
+
+
+def test_a_function_whose_inputs_never_rest_is_given_up() -> None:
+    fake = Fake()
+    weights = [torch.nn.Parameter(torch.ones(1)) for _ in range(12)]
+    function = Recorded("f", lambda *w: (torch.stack(w).sum(),), fake)
+    why: list[str | None] = []
+    with events.STREAM.listening(lambda e: why.append(getattr(e, "why", ""))):
+        for k in range(30):
+            weights[k % 12].data = torch.full((1,), float(k))
+            (y,) = called(function, *weights)
+            assert y.item() == sum(w.item() for w in weights)
+    assert fake.recorded == graphs.MOST and function.why == "its inputs move from call to call"
+    assert why[-1] == function.why
+
+
+def test_what_is_saved_for_backward_is_handed_out_and_read_there() -> None:
+    """Two halves: the second reads the memory of the first's graph, and copies nothing."""
+    fake, memory = Fake(), Memory()
+    first = Recorded("forward", lambda x: (x.sin(), x.cos()), fake, shown=1, memory=memory)
+    second = Recorded("backward", lambda c, g: (c * g,), fake, memory=memory, warm=3)
+    ones = torch.ones(4)
+    for k in range(7):
+        x = torch.randn(4, generator=torch.Generator().manual_seed(k))
+        y, saved = called(first, x)
+        (gradient,) = called(second, saved, ones)
+        del saved  # as autograd does behind a backward pass
+        torch.testing.assert_close(y, x.sin())
+        torch.testing.assert_close(gradient, x.cos())
+    assert fake.recorded == 2
+    recording = second._recording
+    assert recording is not None and recording.handed == {0}
+
+
+def test_what_was_handed_out_and_is_alive_is_not_overwritten() -> None:
+    fake = Fake()
+    function = Recorded("forward", lambda x: (x.sin(), x.cos()), fake, shown=1)
+    x = torch.arange(4.0)
+    for _ in range(3):
+        called(function, x)
+    _, kept = called(function, x)
+    views = [kept.view(2, 2)]
+    del kept
+    assert fake.replayed == 1
+    for k in range(4):  # as when several batches go forward before one goes backward
+        _, other = called(function, x + k)
+        views.append(other)
+        del other
+    assert fake.replayed == 1
+    for k, each in enumerate(views):
+        torch.testing.assert_close(each.view(-1), (x + max(k - 1, 0)).cos())
+    del each
+    views.clear()
+    called(function, x)
+    assert fake.replayed == 2
+
+
+def test_a_backward_half_runs_as_it_is_where_the_forward_half_did() -> None:
+    fake, memory = Fake(), Memory()
+    first = Recorded("forward", lambda x: (x.sin(), x.cos()), fake, shown=1, memory=memory)
+    second = Recorded("backward", lambda c, g: (c * g,), fake, memory=memory, warm=3)
+    x, ones = torch.arange(4.0), torch.ones(4)
+    for _ in range(6):
+        _, saved = called(first, x)
+        called(second, saved, ones)
+        del saved
+    recorded = fake.recorded
+    saved = [called(first, x + k)[1] for k in range(3)]
+    for k in (2, 0, 1):
+        torch.testing.assert_close(called(second, saved[k], ones)[0], (x + k).cos())
+    assert fake.recorded == recorded
+
+
+def test_streams_wait_for_each_other() -> None:
+    fake = Fake()
+    function = Recorded("f", lambda x: (x + 1,), fake)
+    for _ in range(4):
+        called(function, torch.ones(2))
+    assert fake.followed == []
+    fake.now = "stream 1"
+    called(function, torch.ones(2))
+    called(function, torch.ones(2))
+    assert fake.followed == ["stream 0"]
+
+
+def test_inside_of_somebody_elses_capture_it_runs_as_it_is() -> None:
+    fake = Fake()
+    function = Recorded("f", lambda x: (x + 1,), fake)
+    fake.captures = True
+    for _ in range(5):
+        called(function, torch.ones(2))
+    assert fake.recorded == 0
+
+
+def test_while_another_call_runs_it_runs_as_it_is() -> None:
+    """As it does in another thread that calls it at the same time."""
+    fake = Fake()
+    inner: list[Any] = []
+
+    def double(x: torch.Tensor) -> tuple[torch.Tensor]:
+        if x.item() == 1:
+            inner.append(function(x + 1))
+        return (x * 2,)
+
+    function = Recorded("double", double, fake)
+    assert called(function, torch.ones(1))[0].item() == 2
+    assert inner[0][0].item() == 4 and function._warm == graphs.WARM - 1
+
+
+def _complex() -> torch.Tensor:
+    return torch.ones(2, dtype=torch.complex64)
+
+
+@pytest.mark.parametrize(
+    ("function", "argument", "why"),
+    [
+        (lambda x: (x.item(),), lambda: torch.ones(()), "not permitted"),
+        (lambda x: (x.conj(),), _complex, "input as another dtype"),
+        (lambda x: ((x + 1).conj(),), _complex, "conjugated"),
+        (lambda x: (x + 1,), lambda: torch.ones(4).as_strided((3, 2), (1, 1)), "overlaps"),
+        (lambda x: (x,), lambda: 3, "no tensor"),
+    ],
+)
+def test_what_cannot_be_recorded_runs_as_it_is(
+    function: Callable[..., Any], argument: Callable[[], Any], why: str
+) -> None:
+    made = Recorded("f", function, Fake())
+    arguments = [argument(), argument()]
+    for k in range(6):
+        wanted = function(arguments[k % 2])
+        found = called(made, arguments[k % 2])
+        assert torch.equal(torch.as_tensor(found[0]), torch.as_tensor(wanted[0]))
+    assert made.why is not None and why in made.why
+
+
+def test_inputs_of_another_layout_are_not_copied() -> None:
+    fake = Fake()
+    function = Recorded("f", lambda x: (x + 1,), fake)
+    for k in range(4):
+        called(function, torch.full((3,), float(k)))
+    wide = torch.arange(6.0)[::2]
+    assert called(function, wide)[0].tolist() == [1, 3, 5]
+    assert called(function, torch.zeros(1))[0].tolist() == [1]
+
+
+def test_expanded_and_empty_inputs() -> None:
+    fake = Fake()
+    function = Recorded("f", lambda x, y, z: (x + y, z.sum()), fake)
+    for k in range(6):
+        x = torch.full((3, 1), float(k)).expand(3, 4)
+        y = torch.arange(8.0)[::2] + k
+        made, nothing = called(function, x, y, torch.zeros(0, 2))
+        assert torch.equal(made, x + y) and nothing.item() == 0
+    assert fake.replayed == 3
+
+
+def test_constants_are_the_same_objects() -> None:
+    table = torch.arange(3)
+    function = Recorded("f", lambda x: (x + 1, table, None), Fake())
+    for _ in range(5):
+        _, constant, nothing = called(function, torch.ones(2))
+        assert constant is table and nothing is None
+
+
+def test_in_inference_mode() -> None:
+    function = Recorded("f", lambda x: (x + 1, x.view(-1)), Fake())
+    for k in range(6):
+        with torch.inference_mode(k % 2 == 0):
+            x = torch.full((2,), float(k))
+            y, _ = function(x)
+            assert y.tolist() == [k + 1.0] * 2
+
+
+def recorder(device: str) -> Fake | CudaRecorder:
+    return Fake() if device == "cpu" else CudaRecorder(torch.device("cuda", 0))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@given(data=st.data())
+@examples(60)
+def test_random_calls(device: str, data: st.DataObject) -> None:
+    """Inputs that rest or move, results that are kept, changed, or dropped."""
+    sizes = (2, 3)
+
+    def body(x: torch.Tensor, w: torch.Tensor, s: torch.Tensor) -> tuple[Any, ...]:
+        y = x @ w
+        z = torch.tanh(y) * s
+        return y, z.t(), x, z[0], y.relu(), (z * 2)[:, 1:]
+
+    shown = data.draw(st.sampled_from([None, 0, 2, 4]))
+    function = Recorded("f", body, recorder(device), shown=shown)
+    draw = torch.Generator(device).manual_seed(data.draw(st.integers(0, 9)))
+
+    def drawn(*size: int) -> torch.Tensor:
+        return torch.randn(size, generator=draw, device=device)
+
+    x, s = drawn(*sizes), drawn()
+    w = torch.nn.Parameter(drawn(3, 3))
+    kept: list[tuple[torch.Tensor, torch.Tensor]] = []
+    for _ in range(data.draw(st.integers(3, 12))):
+        match data.draw(st.sampled_from(["x", "w in place", "w", "s", "nothing", "drop", "drop"])):
+            case "x":
+                x = drawn(*sizes)
+            case "w in place":
+                w.data.add_(1)
+            case "w":
+                w.data = drawn(3, 3)
+            case "s":
+                s = drawn()
+            case "drop":
+                kept = [each for each in kept if data.draw(st.booleans())]
+        wanted = called(body, x, w, s)
+        made = called(function, x, w, s)
+        assert made[2] is x
+        for k, (was, now) in enumerate(zip(wanted, made, strict=True)):
+            assert torch.equal(was, now) and was.stride() == now.stride()
+            if k != 2 and data.draw(st.booleans()):
+                kept.append((now, now.clone()))
+        del made, now
+        for now, then in kept:
+            assert torch.equal(now, then)
+
+
+# What a graph says of itself
+
+
+def graph_of(function: Callable[..., Any], *fakes: torch.Tensor) -> fx.Graph:
+    """The ATen graph, with facts as of tensors on a GPU."""
+    made = make_fx(function)(*fakes)
+    graph = with_facts(made)
+    for node in graph.nodes:
+        facts = node.meta.get("facts")
+        if isinstance(facts, TensorFacts):
+            node.meta["facts"] = replace(facts, device=torch.device("cuda", 0))
+    return graph
+
+
+def test_a_graph_on_a_gpu_may_be_recorded() -> None:
+    assert graphs.obstacle(graph_of(lambda x: x.softmax(0) + 1, torch.ones(3))) is None
+
+
+@pytest.mark.parametrize(
+    ("function", "why"),
+    [
+        (lambda x: torch.nn.functional.dropout(x), "draws random numbers"),
+        (lambda x: torch.nonzero(x), "makes a size out of data"),
+        (lambda x: x.clone().mul_(2), "writes to what it is given"),
+    ],
+)
+def test_why_a_graph_is_not_recorded(function: Callable[..., Any], why: str) -> None:
+    found = graphs.obstacle(graph_of(function, torch.ones(3)))
+    assert found is not None and why in found
+    assert found.startswith("aten") is False
+
+
+def test_a_graph_on_the_cpu_is_not_recorded() -> None:
+    graph = with_facts(make_fx(lambda x: x + 1)(torch.ones(3)))
+
+    def body(x: torch.Tensor) -> tuple[torch.Tensor]:
+        return (x + 1,)
+
+    explanation = Explanation()
+    with events.STREAM.listening(explanation.note):
+        assert graphs.replayed("body", graph, body) is body
+    assert explanation.not_recorded == ["x_1 is on the CPU"]
+    explanation.kernels.append(events.Kernel("add", ("add",), 24))
+    assert "No CUDA graph: x_1 is on the CPU" in str(explanation)
