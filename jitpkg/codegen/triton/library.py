@@ -209,6 +209,54 @@ def fold_argmin(x, at, axis: tl.constexpr):
     return place
 
 
+# Folds of which one goes on with the other: see `jitpkg.codegen.fusion.online`
+
+
+@jit
+def _finite(most):
+    return tl.where(tl.abs(most) == float("inf"), 0.0, most)
+
+
+@jit
+def powers(most, total, x):
+    """The largest so far, and the sum of powers less that, with one value more."""
+    now = maximum(most, x)
+    shift = _finite(now)
+    return now, total * tl.exp(most - shift) + tl.exp(x - shift)
+
+
+@jit
+def powers64(most, total, x):
+    """Of float64."""
+    now = maximum64(most, x)
+    shift = _finite(now)
+    return now, total * tl.exp(most - shift) + tl.exp(x - shift)
+
+
+@jit
+def sum_of_powers(most, total, shift):
+    """The part of a sum of powers less `shift` that is in each position."""
+    return total * tl.exp(most - shift)
+
+
+@jit
+def distances(mean, squares, count, x, inside):
+    """The mean so far, the sum of squared distances from it, and of how many values, with one more
+    where there is one."""
+    count = count + tl.where(inside, 1.0, 0.0)
+    far = tl.where(inside, x - mean, 0.0)
+    mean = mean + far / tl.maximum(count, 1.0)
+    near = tl.where(inside, x - mean, 0.0)
+    return mean, squares + far * near, count
+
+
+@jit
+def sum_of_distances(mean, squares, count, middle):
+    """The part of a sum of squared distances from `middle` that is in each position."""
+    far = tl.where(count > 0, mean - middle, 0.0)
+    return squares + count * far * far
+
+
 # Running folds along a dim of a tile
 
 
@@ -307,15 +355,18 @@ def _value(array: Any, kind: Any, is_tile: bool) -> Any:
 
 
 def _array(value: Any) -> torch.Tensor:
+    if not isinstance(value, tl.tensor):  # a number of the text
+        return torch.tensor([getattr(value, "value", value)])
     return torch.from_numpy(np.ascontiguousarray(value.handle.data))
 
 
 def _elementwise(function: Callable[..., torch.Tensor]) -> Callable[..., Any]:
     def stand_in(*args: Any) -> Any:
-        shape = np.broadcast_shapes(*(arg.handle.data.shape for arg in args))
-        found = function(*(_array(arg).double() for arg in args)).to(_array(args[0]).dtype)
-        is_tile = any(arg.type.is_block() for arg in args)
-        return _value(found.numpy().reshape(shape), args[0].dtype, is_tile)
+        tensors = [arg for arg in args if isinstance(arg, tl.tensor)]
+        found = function(*(_array(arg).double() for arg in args)).to(_array(tensors[0]).dtype)
+        shape = np.broadcast_shapes(*(arg.handle.data.shape for arg in tensors))
+        is_tile = any(arg.type.is_block() for arg in tensors)
+        return _value(found.numpy().reshape(shape), tensors[0].dtype, is_tile)
 
     return stand_in
 
