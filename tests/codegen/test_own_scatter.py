@@ -22,6 +22,15 @@ def one_number_often(x: Tensor) -> Tensor:
     return x.index_put((at,), torch.tensor(1.0), accumulate=True)
 
 
+AT, ONES = torch.tensor([2]).expand(4), torch.ones(1, 3).expand(4, 3)
+
+
+def expanded(x: Tensor) -> Tensor:
+    """One number in memory stands for all of its positions, of which each counts."""
+    x = x.index_put((AT, AT), torch.tensor(1.0), accumulate=True)
+    return x.bfloat16().index_add(0, AT, ONES.bfloat16()).float().index_add(0, AT, ONES)
+
+
 def computed(x: Tensor) -> Tensor:
     at = torch.arange(12) % 4
     return x.exp().index_add(0, at, (x * 2).repeat(3, 1)) + 1
@@ -32,9 +41,9 @@ def masked(x: Tensor) -> Tensor:
 
 
 @pytest.mark.usefixtures("by_each_printer")
-@pytest.mark.parametrize("f", [all_at_one_place, one_number_often, computed, masked])
+@pytest.mark.parametrize("f", [all_at_one_place, one_number_often, expanded, computed, masked])
 def test_like_eager(f: Callable[[Tensor], Tensor]) -> None:
-    x = torch.randn(4, 3)
+    x = torch.randint(-4, 5, (4, 3)).float()
     expected = f(x)
     torch.testing.assert_close(jitpkg.jit(f, backend="jitpkg")(x), expected)
 
@@ -57,3 +66,35 @@ def test_position_outside_raises_as_eager_does() -> None:
     compiled(torch.zeros(5), torch.tensor([0, 4]))
     with pytest.raises((IndexError, RuntimeError), match="out of"):
         compiled(torch.zeros(5), torch.tensor([0, 5]))
+
+
+def added_rows(x: Tensor, at: Tensor, rows: Tensor) -> Tensor:
+    return x.index_add(0, at, rows)
+
+
+@pytest.mark.parametrize("columns", [1, 3, 16, 67, 256])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int64])
+def test_rows_are_added_in_their_order(dtype: torch.dtype, columns: int) -> None:
+    """Bit for bit as eager code adds them, though the columns run side by side."""
+    at = torch.tensor([2, 0, 2, 2, 4, 0, 2])
+    x, rows = ((torch.randn(n, columns) * 100).to(dtype) for n in (5, 7))
+    expected = added_rows(x, at, rows)
+    assert torch.equal(jitpkg.jit(added_rows, backend="jitpkg")(x, at, rows), expected)
+
+
+def test_gradient_of_an_embedding() -> None:
+    table = torch.randn(50, 33, requires_grad=True)
+    index = torch.randint(0, 50, (4, 100))
+
+    def gradient(f: Callable[..., Tensor]) -> Tensor | None:
+        table.grad = None
+        f(index, table).square().sum().backward()
+        return table.grad
+
+    embed = torch.nn.functional.embedding
+
+    def looked_up(index: Tensor, table: Tensor) -> Tensor:
+        return embed(index, table, padding_idx=3)
+
+    got, want = gradient(jitpkg.jit(looked_up, backend="jitpkg")), gradient(looked_up)
+    torch.testing.assert_close(got, want)
