@@ -36,6 +36,9 @@ FLAT = 512
 ROW = 1024
 """Elements from which on a row has programs of its own."""
 
+LOOPED = 4096
+"""Elements of a block of a row that is too long for registers."""
+
 NARROW = (1 << 31) - (1 << 17)
 """What indices of 32 bits may count: a tile may reach a little beyond the end."""
 
@@ -425,4 +428,4 @@ def _with_rows(
 
 def _row(tile: Tile) -> int:
     """How wide a dim is where nothing else is."""
-    return 4096 if tile.looped else _power(example(tile.extent))
+    return LOOPED if tile.looped else _power(example(tile.extent))
