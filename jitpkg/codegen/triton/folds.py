@@ -58,3 +58,8 @@ def _kind(op: str, dtype: torch.dtype) -> str:
 
 def typed(op: str, dtype: torch.dtype) -> str:
     return TYPES[held(op, dtype)]
+
+
+def sized(name: str, dtype: torch.dtype) -> str:
+    """The name of a function that float64 has one of its own of."""
+    return f"{name}64" if dtype is torch.float64 else name

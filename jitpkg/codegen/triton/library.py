@@ -209,6 +209,54 @@ def fold_argmin(x, at, axis: tl.constexpr):
     return place
 
 
+# Folds of which one goes on with the other: see `jitpkg.codegen.fusion.online`
+
+
+@jit
+def _finite(most):
+    return tl.where(tl.abs(most) == float("inf"), 0.0, most)
+
+
+@jit
+def powers(most, total, x):
+    """The largest so far, and the sum of powers less that, with one value more."""
+    now = maximum(most, x)
+    shift = _finite(now)
+    return now, total * tl.exp(most - shift) + tl.exp(x - shift)
+
+
+@jit
+def powers64(most, total, x):
+    """Of float64."""
+    now = maximum64(most, x)
+    shift = _finite(now)
+    return now, total * tl.exp(most - shift) + tl.exp(x - shift)
+
+
+@jit
+def sum_of_powers(most, total, shift):
+    """The part of a sum of powers less `shift` that is in each position."""
+    return total * tl.exp(most - shift)
+
+
+@jit
+def distances(mean, squares, count, x, inside):
+    """The mean so far, the sum of squared distances from it, and of how many values, with one more
+    where there is one."""
+    count = count + tl.where(inside, 1.0, 0.0)
+    far = tl.where(inside, x - mean, 0.0)
+    mean = mean + far / tl.maximum(count, 1.0)
+    near = tl.where(inside, x - mean, 0.0)
+    return mean, squares + far * near, count
+
+
+@jit
+def sum_of_distances(mean, squares, count, middle):
+    """The part of a sum of squared distances from `middle` that is in each position."""
+    far = tl.where(count > 0, mean - middle, 0.0)
+    return squares + count * far * far
+
+
 # Running folds along a dim of a tile
 
 

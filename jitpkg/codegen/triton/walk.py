@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
 from jitpkg.codegen.cpu.plan import needed
 from jitpkg.codegen.fusion.kernel import Compute, Loop, Schedule, Statement, Write
+from jitpkg.codegen.fusion.online import Distances, Pair, Powers, pairs
 from jitpkg.codegen.ir import ops
 from jitpkg.codegen.ir.extents import same
 from jitpkg.codegen.ir.nodes import (
@@ -46,6 +47,10 @@ class _Carried:
     """The dim that is folded at last."""
     begun: bool
     """Whether the names have values."""
+    pair: Pair | None = None
+    """A second fold that goes on with it."""
+    state: list[str] = field(default_factory=list)
+    """Names of what that needs besides."""
 
 
 class Walk:
@@ -53,6 +58,10 @@ class Walk:
         self.frame = frame
         self.needed = needed(schedule.body)
         self.folds: dict[Reduce, _Carried] = {}
+        self.firsts: dict[Reduce, Pair] = {}
+        """Folds that another one is to go on with."""
+        self.states: dict[Reduce, _Carried] = {}
+        """Those that are done."""
         self.carries: dict[Scan, str] = {}
         self.around: list[str] = []
         """The loops and dims that what is printed is inside of."""
@@ -68,6 +77,7 @@ class Walk:
     # Statements
 
     def block(self, body: Sequence[Statement]) -> None:
+        done = self.in_one_pass(body)
         for statement in body:
             match statement:
                 case Compute(nodes=nodes):
@@ -77,8 +87,29 @@ class Walk:
                             self.compute(node, here)
                 case Write(store=store):
                     memory.store(self.frame, store, self.around)
+                case Loop() if statement in done:
+                    for pair in done[statement]:
+                        self.second(pair)
                 case Loop():
                     self.loop(statement)
+
+    def in_one_pass(self, body: Sequence[Statement]) -> dict[Loop, list[Pair]]:
+        """Loops that are not there, since earlier ones go over the same data, and their folds."""
+        inside = [each for each in body if isinstance(each, Loop)]
+        begins = {fold: loop for loop in inside for fold in loop.folds if fold not in self.folds}
+        found = {pair.second: pair for pair in pairs(begins) if pair.first in begins}
+        done: dict[Loop, list[Pair]] = {}
+        for loop in inside:
+            own = [found[fold] for fold in loop.folds if fold in found]
+            firsts = [(begins[pair.first], pair.first) for pair in own]
+            if (
+                own
+                and len(own) == len(loop.folds)
+                and not any(self.is_at_once(_chain(*first)) for first in firsts)
+            ):
+                done[loop] = own
+                self.firsts.update((pair.first, pair) for pair in own)
+        return done
 
     def compute(self, node: Node, here: frozenset[Node]) -> None:
         frame = self.frame
@@ -211,16 +242,11 @@ class Walk:
     def begin(self, fold: Reduce, loop: Loop) -> None:
         """The fold's first loop begins."""
         frame = self.frame
-        chain = [loop]
-        while (inside := _inner(chain[-1], fold)) is not None:
-            chain.append(inside)
+        chain = _chain(loop, fold)
         tiles = [tile for each in chain if (tile := frame.plan.tiles.get(each)) is not None]
         tile = tiles[0] if tiles else None
         dims = self.dims_of(fold.axes)
-        at_once = all(each in frame.plan.tiles for each in chain) and not any(
-            each.looped for each in tiles
-        )
-        at_once = at_once and not any(same(each.axis.extent, 0) for each in chain)
+        at_once = self.is_at_once(chain)
         if tile is not None:
             dims |= {tile.dim}
         carried = _Carried([frame.fresh(f"{fold.op}_so_far")], dims, tile, not at_once)
@@ -236,6 +262,25 @@ class Walk:
         frame.line(f"{carried.names[0]} = tl.full({shape}, {first}, {kind})")
         for name in carried.names[1:]:
             frame.line(f"{name} = tl.full({shape}, {folds.LAST[frame.index]}, {frame.index})")
+        carried.pair = self.firsts.get(fold)
+        match carried.pair:
+            case Powers():
+                carried.state = [frame.fresh("powers")]
+            case Distances():
+                carried.state = [frame.fresh(name) for name in ("mean", "squares", "count")]
+        for name in carried.state[:2]:
+            frame.line(f"{name} = tl.full({shape}, 0.0, {kind})")
+        for name in carried.state[2:]:
+            shape = frame.shape({tile.dim}, active) if tile is not None else "[]"
+            frame.line(f"{name} = tl.full({shape}, 0.0, {kind})")
+
+    def is_at_once(self, chain: Sequence[Loop]) -> bool:
+        """Whether a fold's loops are dims of the tile, and no loops."""
+        tiles = self.frame.plan.tiles
+        return all(
+            each in tiles and not tiles[each].looped and not same(each.axis.extent, 0)
+            for each in chain
+        )
 
     def dims_of(self, axes: frozenset[Axis]) -> frozenset[str]:
         return frozenset[str]().union(*(self.frame.of(axis).dims for axis in axes))
@@ -260,11 +305,39 @@ class Walk:
             else:
                 frame.line(f"{name} = {value}")
                 frame.line(f"{carried.names[1]} = {place}")
+        elif isinstance(carried.pair, Powers):
+            both = ", ".join([name, *carried.state])
+            frame.line(f"{both} = jl.{folds.sized('powers', dtype)}({both}, {value})")
         elif carried.begun:
+            value = self.with_distances(carried, fold, value)
             frame.line(f"{name} = {folds.step(op, dtype, name, value)}")
         else:
             frame.line(f"{name} = {value}")
         carried.begun = True
+
+    def with_distances(self, carried: _Carried, fold: Reduce, value: str) -> str:
+        """The value, where a sum of squared distances has gone on with it."""
+        if not isinstance(carried.pair, Distances):
+            return value
+        frame = self.frame
+        value = frame.named("t", value)
+        inside = frame.masked.get(carried.tile, "True") if carried.tile is not None else "True"
+        state = ", ".join(carried.state)
+        frame.line(f"{state} = jl.distances({state}, {value}, {inside})")
+        return value
+
+    def second(self, pair: Pair) -> None:
+        """A fold that has gone on with another one: its result."""
+        frame, carried = self.frame, self.states[pair.first]
+        match pair:
+            case Powers():
+                given = [*carried.names, *carried.state, frame.of(pair.shift).text]
+                text = f"jl.sum_of_powers({', '.join(given)})"
+            case Distances():
+                given = [*carried.state, frame.of(pair.mean).text]
+                text = f"jl.sum_of_distances({', '.join(given)})"
+        name = frame.named("parts", text)
+        frame.define(pair.second, self.whole(pair.second, [name], carried))
 
     def held(self, node: Node, op: str, dims: frozenset[str]) -> str:
         """A value as folds hold it, as a tile of these dims."""
@@ -279,11 +352,17 @@ class Walk:
 
     def finish(self, fold: Reduce) -> None:
         """Behind the fold's last iteration."""
-        frame, carried = self.frame, self.folds.pop(fold)
-        tile, dims, op = carried.tile, carried.dims, fold.op
-        name = carried.names[-1]
+        carried = self.folds.pop(fold)
+        if carried.pair is not None:
+            self.states[fold] = carried
+        self.frame.define(fold, self.whole(fold, carried.names, carried))
+
+    def whole(self, fold: Reduce, names: Sequence[str], carried: _Carried) -> Value:
+        """What all of the tile is together."""
+        frame, tile, dims, op = self.frame, carried.tile, carried.dims, fold.op
+        name = names[-1]
         if tile is not None:
-            texts = carried.names
+            texts = list(names)
             axis = frame.axis(tile.dim)
             if dims == {tile.dim} and len(frame.dims) > 1:
                 texts = [f"tl.reshape({each}, [{tile.block}])" for each in texts]
@@ -297,7 +376,7 @@ class Walk:
             frame.line(f"{name} = {text}")
         if fold.dtype is torch.bool and folds.held(op, torch.bool) is not torch.bool:
             name = f"({name} != 0)"
-        frame.define(fold, Value(name, dims))
+        return Value(name, dims)
 
     # Running folds
 
@@ -351,6 +430,14 @@ class Walk:
         if dtype is torch.bool:
             name = f"({name} != 0)"
         frame.define(scan, Value(name, dims))
+
+
+def _chain(loop: Loop, fold: Reduce) -> list[Loop]:
+    """The loops that carry a fold, from its first one inwards."""
+    chain = [loop]
+    while (inside := _inner(chain[-1], fold)) is not None:
+        chain.append(inside)
+    return chain
 
 
 def _inner(loop: Loop, fold: Reduce) -> Loop | None:
