@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -52,6 +53,7 @@ def through_kernels(
             fakes,
             fw_compiler=forward,
             bw_compiler=backward,
+            decompositions=dict(_DECOMPOSITIONS),
             partition_fn=_partitioned,
             keep_inference_input_mutations=False,
         )
@@ -63,11 +65,40 @@ def through_kernels(
     return made
 
 
+def _native_dropout(x: torch.Tensor, p: float, train: bool | None) -> Any:
+    """On a CPU: the mask is drawn, and kernels do the rest, rounded as eager code's `dropout` is.
+
+    ATen's own call multiplies bfloat16 by bool slowly, and nothing can be fused with it.
+    """
+    if x.device.type != "cpu" or not x.is_floating_point() or not (train is None or train):
+        return NotImplemented
+    if p in (0, 1):
+        return NotImplemented
+    mask = _drawn_as_it_lies(x, 1 - p)
+    return x * (mask.to(x.dtype) / (1 - p)), mask
+
+
+def _drawn_as_it_lies(x: torch.Tensor, p: float) -> torch.Tensor:
+    """A mask whose elements are drawn in the order in which a tensor like `x` lies in memory."""
+    strides = torch.empty_like(x).stride()
+    order = sorted(range(x.dim()), key=lambda dim: -strides[dim])
+    back = [order.index(dim) for dim in range(x.dim())]
+    shape = [x.shape[dim] for dim in order]
+    nothing = torch.zeros((), dtype=torch.bool, device=x.device).expand(shape)  # no memory
+    return torch.bernoulli(nothing, p).permute(back)
+
+
+_DECOMPOSITIONS: Mapping[Any, Callable[..., Any]] = MappingProxyType(
+    {torch.ops.aten.native_dropout.default: _native_dropout}
+)
+
+
 def _partitioned(joint: fx.GraphModule, *given: Any, **named: Any) -> Any:
     """Torch's own partition, with our search for common subexpressions before it.
 
     Torch's imports all of Inductor: 0.3 s.
     """
+    _drop_detached(joint.graph)
     try:
         with_facts(joint)
     except NotLowered:  # sizes that vary
@@ -79,6 +110,16 @@ def _partitioned(joint: fx.GraphModule, *given: Any, **named: Any) -> Any:
         return min_cut_rematerialization_partition(joint, *given, **named)
     finally:
         functorch_config.cse = before
+
+
+def _drop_detached(graph: fx.Graph) -> None:
+    """Autograd saves results detached, and the partitioner takes that for something that cannot be
+    fused: it would keep each of them (82 tensors of a chain of 200 ops, instead of 4)."""
+    (output,) = graph.find_nodes(op="output")
+    for node in graph.find_nodes(op="call_function", target=torch.ops.aten.detach.default):
+        if output not in node.users:
+            node.replace_all_uses_with(node.args[0])
+            graph.erase_node(node)
 
 
 def _of_outputs(graph: fx.Graph) -> set[fx.Node]:

@@ -193,6 +193,27 @@ def test_random_numbers_are_eager_s() -> None:
         torch.testing.assert_close(compiled(x), want)
 
 
+@pytest.mark.parametrize("layout", ["plain", "turned", "sliced"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+def test_dropout_is_eager_s_bit_for_bit(dtype: torch.dtype, layout: str) -> None:
+    def noisy(x: Tensor, p: float) -> Tensor:
+        return F.dropout(x, p) * 2
+
+    compiled = jitpkg.compile(noisy, backend="jitpkg")
+    made = {"plain": (8, 12), "turned": (12, 8), "sliced": (8, 24)}[layout]
+    x = torch.randn(made, dtype=dtype)
+    x = {"plain": x, "turned": x.t(), "sliced": x[:, ::2]}[layout].requires_grad_()
+    weights = torch.randn_like(x)
+    for p in (0.0, 0.1, 0.5, 1.0):
+        found = []
+        for function in (noisy, compiled):
+            torch.manual_seed(1)
+            y = function(x, p)
+            found.append((y, *torch.autograd.grad(y, x, weights), torch.rand(2)))
+        for ours, eager in zip(*found, strict=True):
+            assert torch.equal(ours, eager)
+
+
 @pytest.mark.usefixtures("by_each_printer")
 @pytest.mark.parametrize("part", [False, True])
 def test_index_out_of_range_in_what_is_not_used_is_an_error_too(part: bool) -> None:
@@ -229,3 +250,31 @@ def test_a_sum_of_one_negative_zero_is_positive(
     for one, other in zip(compiled(x), folds(x), strict=True):
         assert torch.equal(one.signbit(), other.signbit())
         assert torch.equal(one, other)
+
+
+def test_a_long_chain_computes_its_values_again_for_the_backward_graph() -> None:
+    """Instead of keeping them all: memory, and the time to write and read it."""
+
+    def chain(x: Tensor, y: Tensor) -> Tensor:
+        for _ in range(20):
+            x = torch.sigmoid(torch.exp(torch.tanh(x * 1.25 + y) - 0.125) * y)
+        return x
+
+    seen: dict[str, events.Fused] = {}
+
+    def listen(event: events.Event) -> None:
+        if isinstance(event, events.Fused):
+            seen[event.graph.rpartition(".")[-1]] = event
+
+    x, y = (torch.randn(64, 64, requires_grad=True) for _ in range(2))
+    with events.STREAM.listening(listen):
+        found = jitpkg.compile(chain, backend="jitpkg")(x, y)
+        gradients = torch.autograd.grad(found.sum(), (x, y))
+    wanted = chain(x, y)
+    torch.testing.assert_close(found, wanted)
+    torch.testing.assert_close(gradients, torch.autograd.grad(wanted.sum(), (x, y)))
+    moved = {half: sum(k.bytes for k in seen[half].kernels) // x.nbytes for half in seen}
+    assert len(seen["forward"].kernels) == 1
+    assert moved["forward"] <= 8
+    assert len(seen["backward"].kernels) <= 3
+    assert moved["backward"] <= 30

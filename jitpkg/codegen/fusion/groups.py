@@ -70,9 +70,17 @@ class Limits:
 
     nodes: int = 400
     """Values in one kernel."""
+    most: int = 2000
+    """The same where several would have to be stored for what comes later: backward graphs compute
+    forward values first, and read them in the opposite order. A chain of 200 ops at 1024 x 1024
+    takes half of the time that it takes in 13 kernels, and no longer to compile."""
     twice: int = 6
     """Cost (see `ops.cost`) up to which a value with several readers is computed again for each."""
+    reads: int = 8
+    """Tensors that a value is made of, and is computed where it is read all the same: a gradient is
+    a sum of many, and all of them would have to be kept until its end."""
     stores: int = 8
+    """Tensors that a kernel is sure to store."""
 
 
 @dataclass(eq=False, slots=True)
@@ -117,9 +125,21 @@ class _Fusion:
         self.groups: list[_Group] = []
         self.maker: dict[Buffer, _Group] = {}
         self.last_in_order: _Group | None = None
-        for item in items:
+        self.places: dict[Buffer, int] = {}
+        """Where a tensor's item stands among all."""
+        self.last_read: dict[Buffer, int] = {}
+        """And the last one that reads it, or what is made of it on the way."""
+        for place, item in enumerate(items):
+            if isinstance(item, Definition):
+                self.places[item.buffer] = place
             for buffer in _reads(item):
                 self.readers.setdefault(buffer, []).append(item)
+                self.last_read[buffer] = place
+        for item in reversed(items):
+            if isinstance(item, Definition) and len(self.readers.get(item.buffer, ())) == 1:
+                last = self.last_read[item.buffer]
+                for buffer in _reads(item):
+                    self.last_read[buffer] = max(self.last_read[buffer], last)
             if isinstance(item, Opaque):
                 self.needed.update(item.reads)
 
@@ -185,7 +205,8 @@ class _Fusion:
         if _has(nodes, Reduce):
             return False
         if len(self.readers[item.buffer]) == 1:
-            return True
+            read = {n.buffer for n in nodes if isinstance(n, Load) and n.mask is None}
+            return len(read) <= self.limits.reads
         return _cost(nodes) <= self.limits.twice
 
     # 2. Which roots share a kernel
@@ -329,12 +350,26 @@ class _Fusion:
         value = self.builder.substitute(item.value, renamed)
         return Definition(item.buffer, axes, value)
 
+    def _is_live(self, group: _Group, item: Definition) -> bool:
+        """Whether several of a group's tensors are read here or later, and not kept anyway."""
+        here = self.places.get(item.buffer, 0)
+        later = (
+            each.buffer not in self.needed and self.last_read.get(each.buffer, -1) >= here
+            for each in group.members
+        )
+        return sum(later) > 1
+
     def _may_join(
         self, item: Definition, group: _Group, reads: set[Buffer], size: int, *, vertical: bool
     ) -> bool:
         if not group.members:
             return False
-        if group.size + size > self.limits.nodes or len(group.members) >= self.limits.stores:
+        if group.size + size > self.limits.nodes and not (
+            vertical and group.size + size <= self.limits.most and self._is_live(group, item)
+        ):
+            return False
+        stores = sum(each.buffer in self.needed for each in (*group.members, item))
+        if stores > self.limits.stores:
             return False
         bit = 1 << group.number
         for buffer in reads:

@@ -65,7 +65,7 @@ class Interprets:
 class TritonKernels:
     """Makes kernels for a GPU."""
 
-    limits = Limits()
+    limits = Limits(most=Limits().nodes)  # registers are few
 
     def __init__(self, device: torch.device, target: Target, runs: Runs) -> None:
         self.device = device

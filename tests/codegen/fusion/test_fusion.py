@@ -128,7 +128,8 @@ def test_fused_is_the_same(
     for item in program.items:
         whole[item.buffer] = interpreter.evaluate(item, whole)
 
-    steps_made = fuse(items, kept, program.b, Limits(nodes=nodes))
+    most, reads = nodes * draw.draw(st.sampled_from([1, 3])), draw.draw(st.integers(1, 8))
+    steps_made = fuse(items, kept, program.b, Limits(nodes=nodes, most=most, reads=reads))
     for step in steps_made:
         if isinstance(step, Opaque):
             for buffer in step.reads:
