@@ -22,6 +22,15 @@ def one_number_often(x: Tensor) -> Tensor:
     return x.index_put((at,), torch.tensor(1.0), accumulate=True)
 
 
+AT, ONES = torch.tensor([2]).expand(4), torch.ones(1, 3).expand(4, 3)
+
+
+def expanded(x: Tensor) -> Tensor:
+    """One number in memory stands for all of its positions, of which each counts."""
+    x = x.index_put((AT, AT), torch.tensor(1.0), accumulate=True)
+    return x.bfloat16().index_add(0, AT, ONES.bfloat16()).float().index_add(0, AT, ONES)
+
+
 def computed(x: Tensor) -> Tensor:
     at = torch.arange(12) % 4
     return x.exp().index_add(0, at, (x * 2).repeat(3, 1)) + 1
@@ -32,9 +41,9 @@ def masked(x: Tensor) -> Tensor:
 
 
 @pytest.mark.usefixtures("by_each_printer")
-@pytest.mark.parametrize("f", [all_at_one_place, one_number_often, computed, masked])
+@pytest.mark.parametrize("f", [all_at_one_place, one_number_often, expanded, computed, masked])
 def test_like_eager(f: Callable[[Tensor], Tensor]) -> None:
-    x = torch.randn(4, 3)
+    x = torch.randint(-4, 5, (4, 3)).float()
     expected = f(x)
     torch.testing.assert_close(jitpkg.jit(f, backend="jitpkg")(x), expected)
 

@@ -29,6 +29,7 @@ from jitpkg.codegen.ir.nodes import (
     operands,
     written,
 )
+from jitpkg.codegen.ir.ops import NARROW
 from jitpkg.codegen.ir.ranges import Linear
 
 
@@ -97,8 +98,13 @@ class Normaliser:
         stores = []
         for store in kernel.stores:
             index = [next(new) for _ in store.index]
-            at = self._offset(index, store.buffer)
-            stores.append(Store(flat[store.buffer], (at,), next(new), store.combine))
+            at, value = self._offset(index, store.buffer), next(new)
+            idle = _axes_of(store) - at.axes - value.axes
+            if store.combine is not None and idle:  # of memory that is expanded
+                wide = torch.float32 if value.dtype in NARROW else value.dtype
+                over = [axis for axis in kernel.axes if axis in idle]
+                value = k.cast(k.reduce(store.combine, k.cast(value, wide), over), value.dtype)
+            stores.append(Store(flat[store.buffer], (at,), value, store.combine))
         return tuple(stores)
 
     def _offset(self, index: Sequence[Node], buffer: Buffer) -> Node:
@@ -199,6 +205,10 @@ class Normaliser:
         return tuple(
             Store(s.buffer, tuple(next(new) for _ in s.index), next(new), s.combine) for s in stores
         )
+
+
+def _axes_of(store: Store) -> frozenset[Axis]:
+    return store.value.axes.union(*(at.axes for at in store.index))
 
 
 def _nodes(stores: Iterable[Store]) -> list[Node]:

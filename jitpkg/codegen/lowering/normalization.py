@@ -95,7 +95,7 @@ def _layer_norm(
     eps: float,
 ) -> tuple[Tensor, ...]:
     dims = _last(x, shape)
-    kept = _kept_dtype(x, weight, bias)
+    kept = _statistics_dtype(k, x, weight, bias)
     variance, center = moments(k, x, dims, 0)
     scale = k.pointwise(lambda v: 1 / (v + eps).sqrt(), [variance])
     made = k.pointwise(lambda v, m, r: (v - m) * r, [k.wide(x), center, scale])
@@ -108,6 +108,13 @@ def _last(x: Tensor, shape: Sequence[int]) -> tuple[int, ...]:
     require(first >= 0 and x.sizes[first:] == tuple(shape), "another shape")
     require(x.numel > 0 and x.dtype.is_floating_point, "a norm of nothing")
     return tuple(range(first, x.rank))
+
+
+def _statistics_dtype(
+    k: Lowering, x: Tensor, weight: Tensor | None, bias: Tensor | None
+) -> torch.dtype:
+    """The same of layer and batch norm, of which CUDA's kernels keep what they compute with."""
+    return k.wide(x).dtype if k.device.type == "cuda" else _kept_dtype(x, weight, bias)
 
 
 def _kept_dtype(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> torch.dtype:
@@ -277,8 +284,11 @@ def _batch_norm_eval(
     eps: float,
 ) -> tuple[Tensor, ...]:
     _but_channels(x)
-    made = _normalised(k, x, weight, bias, running_mean, _scale_of(k, running_var, eps))
-    kept = _kept_dtype(x, weight, bias)
+    scale = _scale_of(k, running_var, eps)
+    made = _normalised(k, x, weight, bias, running_mean, scale)
+    kept = _statistics_dtype(k, x, weight, bias)
+    if k.device.type == "cuda":
+        return made, k.cast(running_mean, kept), k.cast(scale, kept)
     return made, k.nothing([0], kept), k.nothing([0], kept)
 
 
@@ -303,13 +313,14 @@ def _batch_norm_functional(
     momentum: float,
     eps: float,
 ) -> tuple[Tensor, ...]:
+    narrow = {running_mean.dtype, running_var.dtype} & ops.NARROW
+    unsure = narrow and (training or k.device.type == "cuda")
+    require(not unsure, "narrow statistics, of which torch is of two minds")
     if not training:
         found = _batch_norm_eval(k, x, weight, bias, running_mean, running_var, momentum, eps)
         return (*found, running_mean, running_var)
     made, center, scale, variance = _batch_norm_train(k, x, weight, bias, eps)
-    kept = _kept_dtype(x, weight, bias)
-    narrow = {running_mean.dtype, running_var.dtype} & ops.NARROW
-    require(not narrow, "narrow statistics, of which torch is of two minds")
+    kept = _statistics_dtype(k, x, weight, bias)
     count = x.numel // x.sizes[1]
     unbiased = count / (count - 1) if count > 1 else float("nan")
 
@@ -359,7 +370,7 @@ def _batch_norm_no_stats(
 ) -> tuple[Tensor, ...]:
     require(training, "no statistics")
     made, center, scale, _ = _batch_norm_train(k, x, weight, bias, eps)
-    kept = _kept_dtype(x, weight, bias)
+    kept = _statistics_dtype(k, x, weight, bias)
     return made, k.cast(center, kept), k.cast(scale, kept)
 
 

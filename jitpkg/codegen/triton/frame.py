@@ -75,8 +75,10 @@ class Frame:
         self.numbers: dict[Extent, int] = {}
         self._counters: dict[str, str] = {}
         self._fixed: set[str] = set()
-        self._positions: dict[Tile, str] = {}
-        self._of_tile: dict[Axis, str] = {}
+        self._names: dict[Tile, tuple[str, ...]] = {}
+        """Of the positions of a tile's axes."""
+        self._tiles: dict[Axis, Tile] = {}
+        """In which tile values that depend on an axis are known."""
         self._depth = 1
         self._used = {*_TAKEN, *names.values()}
         self._narrow: dict[Node, bool] = {}
@@ -109,20 +111,22 @@ class Frame:
         """What is printed inside is in a loop over these axes: what depends on them is another
         value there, and what becomes known there is unknown behind."""
         hidden = frozenset(axes)
-        before = dict(self.values)
+        before, tiles = dict(self.values), dict(self._tiles)
         self.values = {n: v for n, v in before.items() if not n.axes & hidden}
         self.line(head)
         self._depth += 1
         yield
         self._depth -= 1
-        self.values = before
+        self.values, self._tiles = before, tiles
 
     # Positions
 
     def fixed(self, axis: Axis) -> str:
         """The name of a position that holds for the whole kernel."""
-        self._fixed.add(self.names[axis])
-        return self.names[axis]
+        letter = self.names[axis]
+        name = self.fresh(letter) if letter in self._fixed else letter
+        self._fixed.add(name)
+        return name
 
     def loop_name(self, axis: Axis | None) -> str:
         """The name of a position that a loop changes."""
@@ -144,37 +148,34 @@ class Frame:
         self.line(f"{name} = {text}")
         return name
 
-    def define_tile(self, tile: Tile, name: str, axes: tuple[Axis, ...] | None = None) -> None:
+    def define_tile(self, tile: Tile, name: str) -> None:
         """A dim's positions are known: so is where each of its axes stands."""
-        axes = tile.axes if axes is None else axes
         if not self.plan.is_whole(tile):
             mask = self.masked.get(tile) or self.fresh(f"{name}_mask")
             self.line(f"{mask} = {name} < {self.number(tile.extent)}")
             self.masked[tile] = mask
-        self._positions[tile] = name
-        if len(axes) > 1:
-            rest = name
-            for axis in reversed(axes):
+        names = [name]
+        if len(tile.axes) > 1:
+            names, rest = [], name
+            for k in reversed(range(len(tile.axes))):
+                axis = tile.axes[k]
                 size = self.number(axis.extent)
-                own = self.fixed(axis) if not tile.looped else self.loop_name(axis)
-                if axis is axes[0]:
-                    self.line(f"{own} = {rest}")
-                else:
-                    self.line(f"{own} = {rest} % {size}")
-                    rest = (
-                        self.named("rest", f"{rest} // {size}")
-                        if axis is not axes[1]
-                        else (f"{rest} // {size}")
-                    )
-                self._of_tile[axis] = own
-        else:
-            self._of_tile[axes[0]] = name
-        self.define_axes(tile, axes)
+                own = self.loop_name(axis) if tile.looped else self.fixed(axis)
+                self.line(f"{own} = {rest} % {size}" if k else f"{own} = {rest}")
+                if k:
+                    rest = f"{rest} // {size}"
+                    rest = self.named("rest", rest) if k > 1 else rest
+                names.insert(0, own)
+        self._names[tile] = tuple(names)
+        self.define_axes(tile, tile.axes)
 
     def define_axes(self, tile: Tile, axes: tuple[Axis, ...]) -> None:
         """These axes stand where the dim's positions are."""
-        for axis in axes:
-            name = self._positions[tile] if len(axes) == 1 else self._of_tile[axis]
+        other = {axis for axis in axes if self._tiles.get(axis, tile) is not tile}
+        if other:
+            self.values = {n: v for n, v in self.values.items() if not n.axes & other}
+        for axis, name in zip(axes, self._names[tile], strict=True):
+            self._tiles[axis] = tile
             self.define(axis, Value(name, frozenset({tile.dim})))
 
     # Numbers

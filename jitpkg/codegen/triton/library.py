@@ -355,15 +355,18 @@ def _value(array: Any, kind: Any, is_tile: bool) -> Any:
 
 
 def _array(value: Any) -> torch.Tensor:
+    if not isinstance(value, tl.tensor):  # a number of the text
+        return torch.tensor([getattr(value, "value", value)])
     return torch.from_numpy(np.ascontiguousarray(value.handle.data))
 
 
 def _elementwise(function: Callable[..., torch.Tensor]) -> Callable[..., Any]:
     def stand_in(*args: Any) -> Any:
-        shape = np.broadcast_shapes(*(arg.handle.data.shape for arg in args))
-        found = function(*(_array(arg).double() for arg in args)).to(_array(args[0]).dtype)
-        is_tile = any(arg.type.is_block() for arg in args)
-        return _value(found.numpy().reshape(shape), args[0].dtype, is_tile)
+        tensors = [arg for arg in args if isinstance(arg, tl.tensor)]
+        found = function(*(_array(arg).double() for arg in args)).to(_array(tensors[0]).dtype)
+        shape = np.broadcast_shapes(*(arg.handle.data.shape for arg in tensors))
+        is_tile = any(arg.type.is_block() for arg in tensors)
+        return _value(found.numpy().reshape(shape), tensors[0].dtype, is_tile)
 
     return stand_in
 

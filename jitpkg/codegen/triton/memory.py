@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from jitpkg.codegen.ir.extents import same
 from jitpkg.codegen.ir.nodes import Buffer, Load, Node, Store
@@ -56,22 +56,20 @@ def place(frame: Frame, buffer: Buffer, index: Sequence[Node]) -> tuple[str, fro
     return (text if len(terms) == 1 and text.isidentifier() else f"({text})"), dims
 
 
-def store(frame: Frame, write: Store, around: Iterable[str]) -> None:
-    """`around`: the dims of all loops that the write is inside of."""
+def store(frame: Frame, write: Store, along: frozenset[str]) -> None:
+    """`along`: the dims of the axes that the write depends on, if only by name."""
     buffer = write.buffer
     if _is_empty(buffer):
         return
     far, dims = place(frame, buffer, write.index)
     value = frame.of(write.value)
-    every = dims | value.dims
+    every = dims | value.dims if write.combine is None else dims | value.dims | along
     pointer = f"{frame.pointers[buffer]} + {far}" if far else frame.pointers[buffer]
     if every - dims:
         pointer = f"{pointer} + {frame.zeros(every)}"
     mask = " & ".join(frame.masks(every))
     text = value.text
     if write.combine is not None:
-        if set(around) - every:
-            raise NotPrinted("a scatter of what does not depend on all loops")
         _combine(frame, write, pointer, frame.wide(write.value, every), mask)
         return
     rest = f", {mask}" if mask else ""

@@ -68,10 +68,10 @@ class _Printer:
     def source(self) -> Source:
         frame = self.frame
         grid = self._grid()
+        walk = Walk(frame, self.schedule)
         for tile in dict.fromkeys(self.plan.tiles.values()):
             if not tile.looped:
                 positions(frame, tile, f"tl.arange(0, {tile.block})")
-        walk = Walk(frame, self.schedule)
         walk.block(self.plan.outer)
         walk.block(self.plan.body)
         body = frame.lines or ["    pass"]

@@ -52,6 +52,8 @@ def literal(value: bool | int | float, dtype: torch.dtype) -> str:
 
 def constant(value: bool | int | float, dtype: torch.dtype) -> str:
     """A number that has its dtype by itself."""
+    if dtype is torch.bfloat16:
+        return f"jl.bfloat16({constant(value, torch.float32)})"
     return f"tl.full([], {literal(value, dtype)}, {TYPES[dtype]})"
 
 
@@ -158,8 +160,14 @@ BOOL: Mapping[str, Emit] = MappingProxyType(
 BITS: Mapping[str, Emit] = MappingProxyType({"where": _call("tl.where")})
 """For bfloat16 and float16, which nothing is computed in."""
 
-TAKE_LITERALS = frozenset({"add", "sub", "mul", *_TESTS})
-"""Ops in which a number may stand as Python writes it."""
+_INFIX = frozenset({"add", "sub", "mul", *_TESTS})
+_USUAL = (torch.float32, torch.int32, torch.int64)
+
+
+def takes_literals(op: str, dtype: torch.dtype) -> bool:
+    """Whether a number may stand as Python writes it: between operators it becomes what the other
+    side is, else a float32, an int32, or an int64 where it is large."""
+    return op in _INFIX or dtype in _USUAL
 
 
 def rows(dtype: torch.dtype) -> Mapping[str, Emit]:

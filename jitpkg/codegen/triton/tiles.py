@@ -73,6 +73,8 @@ class Plan:
     """What is computed before."""
     tiles: Mapping[Loop, Tile]
     """The loops inside that are dims; several where one dim is for several loops in each other."""
+    along: Mapping[Loop, tuple[Axis, ...]]
+    """The axes that the dim is for in the outermost one of these: of the tile's own extents."""
     configs: tuple[Config, ...]
     wide: bool
 
@@ -88,7 +90,9 @@ def plan(schedule: Schedule, target: Target) -> Plan:
     reach = _Reach(schedule.body)
     grid, rows = _blocked(axes, inner, reach)
     configs = _configs(axes, grid, inner, reach, target)
-    return Plan(rows, grid, body, outer, inner.tiles, configs, _is_wide(schedule, axes, inner))
+    return Plan(
+        rows, grid, body, outer, inner.tiles, inner.along, configs, _is_wide(schedule, axes, inner)
+    )
 
 
 def _is_wide(schedule: Schedule, axes: Sequence[Axis], inner: _Inner) -> bool:
@@ -236,6 +240,7 @@ class _Inner:
     axes: tuple[Axis, ...]
     """The grid's."""
     tiles: dict[Loop, Tile] = field(default_factory=dict)
+    along: dict[Loop, tuple[Axis, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._reach = _Reach(self.body)
@@ -270,6 +275,7 @@ class _Inner:
             return
         axes = tuple(each.axis for each in (chain if together else [picked]))
         tile = self._tile(axes)
+        self.along[chain[0] if together else picked] = axes
         for each in chain if together else [picked]:
             self.tiles[each] = tile
 
@@ -282,7 +288,7 @@ class _Inner:
         axes = tuple(each.axis for each in chain)
         if len(chain) < 2 or any(varies(axis.extent) for axis in axes):
             return False
-        if any(each.scans for each in chain) or not chain[0].folds:
+        if any(each.scans or set(each.folds) != set(chain[0].folds) for each in chain):
             return False
         if any(fold.over != axes for fold in chain[0].folds):
             return False

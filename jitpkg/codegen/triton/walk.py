@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -21,6 +22,7 @@ from jitpkg.codegen.ir.nodes import (
     Node,
     Reduce,
     Scan,
+    Store,
     operands,
 )
 from jitpkg.codegen.triton import folds, memory, scalar_ops
@@ -63,8 +65,8 @@ class Walk:
         self.states: dict[Reduce, _Carried] = {}
         """Those that are done."""
         self.carries: dict[Scan, str] = {}
-        self.around: list[str] = []
-        """The loops and dims that what is printed is inside of."""
+        self.around = frozenset(frame.values)  # the grid's axes
+        """The axes that what is printed is inside of."""
         self.users = self._users()
 
     def _users(self) -> dict[Node, list[Node]]:
@@ -86,7 +88,7 @@ class Walk:
                         if node in self.needed and node not in self.frame.values:
                             self.compute(node, here)
                 case Write(store=store):
-                    memory.store(self.frame, store, self.around)
+                    self.write(store)
                 case Loop() if statement in done:
                     for pair in done[statement]:
                         self.second(pair)
@@ -110,6 +112,12 @@ class Walk:
                 done[loop] = own
                 self.firsts.update((pair.first, pair) for pair in own)
         return done
+
+    def write(self, store: Store) -> None:
+        axes = store.value.axes.union(*(at.axes for at in store.index))
+        if store.combine is not None and not axes >= self.around:
+            raise NotPrinted("a scatter inside of loops that it does not depend on")
+        memory.store(self.frame, store, self.dims_of(axes))
 
     def compute(self, node: Node, here: frozenset[Node]) -> None:
         frame = self.frame
@@ -158,12 +166,14 @@ class Walk:
             narrow = False
         texts = []
         for arg in args:
-            plain = node.op in scalar_ops.TAKE_LITERALS or (narrow and arg.dtype is torch.int64)
+            plain = scalar_ops.takes_literals(node.op, arg.dtype)
             if isinstance(arg, Const) and plain:
                 texts.append(_signed(literal(arg.value, arg.dtype)))
             else:
                 texts.append(frame.of(arg).operand if narrow else self.full(arg))
         op = node.op
+        if op == "div" and isinstance(args[1], Const) and (inverse := _inverse(args[1])):
+            return Value(f"{texts[0]} * {literal(inverse, kind)}", dims)
         if narrow and op in ("floordiv", "mod") and frame.is_positive(args[0]):
             return Value(f"{texts[0]} {'//' if op == 'floordiv' else '%'} {texts[1]}", dims)
         return Value(rows[op](*texts), dims)
@@ -205,22 +215,20 @@ class Walk:
         self.carry(loop, None)
         at = frame.loop_name(loop.axis)
         count = frame.counter(at)
-        self.around.append(at)
+        around, self.around = self.around, self.around | {loop.axis}
         with frame.loop(f"for {count} in range({frame.number(loop.axis.extent)}):", [loop.axis]):
             frame.line(f"{at} = tl.cast({count}, {frame.index})")
             frame.define(loop.axis, Value(at, frozenset()))
             self.body(loop)
-        self.around.pop()
+        self.around = around
         self.done(loop)
 
     def in_tile(self, loop: Loop, tile: Tile) -> None:
         frame = self.frame
-        axes = tile.axes
-        if loop.axis not in axes:
-            axes = (loop.axis,)  # another one of the same extent
+        axes = frame.plan.along[loop]
         self.carry(loop, tile)
         frame.active[tile.dim] = tile
-        self.around.append(tile.dim)
+        around, self.around = self.around, self.around | set(axes)
         if tile.looped:
             at = frame.loop_name(axes[-1] if len(axes) == 1 else None)
             start = frame.counter(at)
@@ -228,12 +236,13 @@ class Walk:
             with frame.loop(head, axes):
                 line = f"tl.cast({start}, {frame.index}) + tl.arange(0, {tile.block})"
                 frame.line(f"{at} = {frame.across(tile.dim, line)}")
-                frame.define_tile(tile, at, axes)
+                frame.define_tile(tile, at)
+                frame.define_axes(tile, axes)
                 self.body(loop)
         else:
             frame.define_axes(tile, axes)
             self.body(loop)
-        self.around.pop()
+        self.around = around
         del frame.active[tile.dim]
         self.done(loop)
 
@@ -443,6 +452,12 @@ def _chain(loop: Loop, fold: Reduce) -> list[Loop]:
 def _inner(loop: Loop, fold: Reduce) -> Loop | None:
     """The loop inside of another one that carries the same fold."""
     return next((s for s in loop.body if isinstance(s, Loop) and fold in s.folds), None)
+
+
+def _inverse(divisor: Const) -> float | None:
+    """What to multiply by instead: exact for powers of two."""
+    share, exponent = math.frexp(abs(float(divisor.value)))
+    return 1.0 / float(divisor.value) if share == 0.5 and abs(exponent) < 100 else None
 
 
 def _signed(text: str) -> str:

@@ -12,9 +12,8 @@ from jitpkg.codegen.cpu.math import SLEEF
 from jitpkg.codegen.ir import ops
 from jitpkg.codegen.ir.builder import Builder
 from jitpkg.codegen.ir.nodes import Definition
-from tests.codegen.cpu.support import buffer, computed, host, needs_llvm
-
-pytestmark = needs_llvm
+from tests.codegen.cpu.support import buffer, host, needs_llvm
+from tests.codegen.printers import CPU, Printer, each_printer
 
 COUNT = 333
 ODD = (0.0, -0.0, float("inf"), float("-inf"), float("nan"), 1.0, -1.0, 0.5, -0.5, 2.0)
@@ -63,7 +62,11 @@ def signatures(op: str) -> list[tuple[torch.dtype, ...]]:
 
 
 def by_kernel(
-    op: str, given: list[torch.Tensor], to: torch.dtype | None = None, on: Host | None = None
+    op: str,
+    given: list[torch.Tensor],
+    to: torch.dtype | None = None,
+    on: Host | None = None,
+    printer: Printer = CPU,
 ) -> torch.Tensor:
     builder = Builder()
     (axis,) = builder.axes([given[0].numel()])
@@ -72,7 +75,8 @@ def by_kernel(
     value = builder.apply(op, *loads) if to is None else builder.cast(loads[0], to)
     out = buffer("out", axis.extent, dtype=value.dtype)
     memory = dict(zip(buffers, given, strict=True))
-    return computed(builder, [Definition(out, (axis,), value)], memory, on)[0]
+    definition = Definition(out, (axis,), value)
+    return printer.computed(builder, [definition], memory, on)[0]
 
 
 def ordered(values: torch.Tensor) -> torch.Tensor:
@@ -95,11 +99,12 @@ def assert_near(found: torch.Tensor, exact: torch.Tensor, given: list[torch.Tens
     assert not shown, f"operands, found, wanted: {shown}"
 
 
+@each_printer
 @pytest.mark.parametrize("op", ops.OPS)
-def test_op_is_what_the_table_says(op: str) -> None:
+def test_op_is_what_the_table_says(printer: Printer, op: str) -> None:
     for dtypes in signatures(op):
         given = operands(op, dtypes)
-        found = by_kernel(op, given)
+        found = by_kernel(op, given, printer=printer)
         if dtypes[-1] in ops.FLOATS and found.dtype in ops.FLOATS and op != "where":
             wide = [t.double() for t in given]
             assert_near(found, ops.OPS[op].reference(*wide), given)
@@ -108,18 +113,20 @@ def test_op_is_what_the_table_says(op: str) -> None:
             assert torch.equal(torch.nan_to_num(found), torch.nan_to_num(wanted)), dtypes
 
 
+@each_printer
 @pytest.mark.parametrize("dtype", sorted(ops.EVERY, key=str), ids=str)
-def test_casts(dtype: torch.dtype) -> None:
+def test_casts(printer: Printer, dtype: torch.dtype) -> None:
     for to in sorted(ops.EVERY - {dtype}, key=str):
         given = numbers(dtype, 3)
         if dtype.is_floating_point and not to.is_floating_point and to is not torch.bool:
             low = 0 if to is torch.uint8 else -100
             given = torch.nan_to_num(given.double(), 0, 0, 0).clamp(low, 100).to(dtype)
-        found, wanted = by_kernel("cast", [given], to), given.to(to)
+        found, wanted = by_kernel("cast", [given], to, printer=printer), given.to(to)
         assert torch.equal(found.isnan(), wanted.isnan()), to
         assert torch.equal(torch.nan_to_num(found.double()), torch.nan_to_num(wanted.double())), to
 
 
+@needs_llvm
 @pytest.mark.parametrize("op", SLEEF)
 def test_function_on_random_bits(op: str) -> None:
     draw = torch.Generator().manual_seed(1)
@@ -131,6 +138,7 @@ def test_function_on_random_bits(op: str) -> None:
     assert_near(by_kernel(op, given), exact, given)
 
 
+@needs_llvm
 @pytest.mark.parametrize("op", ["exp", "tanh", "erf", "log", "sinh", "cosh"])
 @pytest.mark.parametrize("bits", [256, 512])
 def test_function_at_all_scales(op: str, bits: int) -> None:
@@ -145,6 +153,7 @@ def test_function_at_all_scales(op: str, bits: int) -> None:
     assert_near(by_kernel(op, given, on=Host(bits)), exact, given)
 
 
+@needs_llvm
 @pytest.mark.parametrize("op", ["erf", "tanh"])
 def test_functions_of_large_numbers_are_one(op: str) -> None:
     """What gelu multiplies by the difference from 1 may be large."""
@@ -152,6 +161,7 @@ def test_functions_of_large_numbers_are_one(op: str) -> None:
     assert torch.equal(by_kernel(op, [x]), torch.ones_like(x))
 
 
+@needs_llvm
 @pytest.mark.parametrize("op", ["log", "add", "maximum", "round"])
 def test_narrower_vectors(op: str) -> None:
     if host().bits < 512:
@@ -162,12 +172,13 @@ def test_narrower_vectors(op: str) -> None:
     assert torch.equal(torch.nan_to_num(found), torch.nan_to_num(narrow))
 
 
+@each_printer
 @pytest.mark.parametrize("dtype", sorted(ops.INTEGERS, key=str), ids=str)
 @pytest.mark.parametrize("op", ["truncdiv", "floordiv", "mod", "fmod"])
-def test_division_by_zero_does_not_trap(op: str, dtype: torch.dtype) -> None:
+def test_division_by_zero_does_not_trap(printer: Printer, op: str, dtype: torch.dtype) -> None:
     least = torch.iinfo(dtype).min
     for count in (1, 40):
         x = torch.tensor([least, 5], dtype=dtype).repeat(count)[: 2 * count - 1]
         y = torch.tensor([-1, 0], dtype=torch.int64).to(dtype).repeat(count)[: 2 * count - 1]
-        by_kernel(op, [x, y])
-        by_kernel(op, [y, x])
+        by_kernel(op, [x, y], printer=printer)
+        by_kernel(op, [y, x], printer=printer)

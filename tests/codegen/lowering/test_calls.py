@@ -1,5 +1,6 @@
 """Sample calls of every row that is not elementwise, against ATen, over dtypes and layouts."""
 
+import contextlib
 import random
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -8,17 +9,25 @@ import pytest
 import torch
 
 from jitpkg import config
+from jitpkg.codegen.fusion.groups import kernel_of
 from jitpkg.codegen.ir.builder import Builder
-from jitpkg.codegen.ir.nodes import Buffer
+from jitpkg.codegen.ir.nodes import Buffer, Definition
 from jitpkg.codegen.lowering.calls import ROWS, lower
-from jitpkg.codegen.lowering.table import Lowering, NotLowered
+from jitpkg.codegen.lowering.table import Lowering, NotLowered, Scattered, Tensor
+from jitpkg.codegen.triton.frame import NotPrinted
 from jitpkg.errors import InternalError
+from jitpkg.facts.tensor import contiguous_stride
 from tests.codegen.lowering import calls, values
-from tests.codegen.lowering.oracle import Facts, compare, lowered, same
+from tests.codegen.lowering.oracle import Call, Facts, compare, compare_by, lowered, same
+from tests.codegen.triton import support as triton
+from tests.codegen.triton.support import needs_triton
 
 ATEN = torch.ops.aten
 
 DTYPES = (torch.float32, torch.bfloat16, torch.int64, torch.uint8, torch.bool)
+
+ONLY_ATOMIC: set[str] = set()
+"""Calls that are left to ATen in most dtypes."""
 
 
 class Samples:
@@ -76,6 +85,39 @@ def test_calls(name: str, turn: int) -> None:
             except NotLowered:
                 pass
     assert count
+
+
+@needs_triton
+@pytest.mark.parametrize("name", calls.CALLS)
+def test_calls_by_triton(name: str) -> None:
+    """In float32, and in another dtype."""
+    others = (torch.bfloat16, torch.float16, torch.int64, torch.uint8, torch.bool)
+    k = sum(map(ord, name))
+    count = 0
+    for n, dtype in enumerate((torch.float32, others[k % len(others)])):
+        for target, args, kwargs in sampled(name, dtype, values.LAYOUTS[(k + n) % 4]):
+            try:
+                target(*args, **kwargs)
+            except (RuntimeError, NotImplementedError, IndexError):
+                continue
+            with contextlib.suppress(NotLowered, NotPrinted):
+                compare_by(by_triton, target, *args, **kwargs)
+                count += 1
+    assert count or name in ONLY_ATOMIC
+
+
+def by_triton(call: Call, made: Tensor | Scattered) -> torch.Tensor:
+    buffer = Buffer("out", made.dtype, made.sizes, contiguous_stride(made.sizes))
+    if isinstance(made, Tensor):
+        definition = Definition(buffer, made.axes, made.value)
+        return triton.computed(call.k.builder, [definition], call.memory)[0]
+    result = torch.full(made.sizes, 7).to(made.dtype)
+    for store in made.stores(buffer):
+        kernel = kernel_of("scatter", [store])
+        given = [call.memory[each] for each in kernel.inputs]
+        if triton.run(kernel, call.k.builder, [*given, result]):
+            raise IndexError
+    return result
 
 
 def test_a_divisor_of_0_makes_the_kernel_fail() -> None:

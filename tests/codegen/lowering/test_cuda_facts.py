@@ -1,0 +1,63 @@
+"""What lowerings return on a GPU is what FakeTensor says that ATen returns there."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import pytest
+import torch
+from torch.utils import _pytree as pytree
+
+from jitpkg import config
+from jitpkg.codegen.ir.builder import Builder
+from jitpkg.codegen.ir.nodes import Buffer
+from jitpkg.codegen.lowering.calls import lower
+from jitpkg.codegen.lowering.table import Lowering, NotLowered
+from jitpkg.facts.corrected import CorrectedMode
+from jitpkg.facts.tensor import facts_of
+from tests.codegen.fake_cuda import CUDA
+from tests.codegen.lowering import calls
+from tests.codegen.lowering.test_calls import sampled
+
+
+def on_gpu(value: Any) -> Any:
+    def there(x: torch.Tensor) -> torch.Tensor:
+        return torch.empty_strided(x.size(), x.stride(), dtype=x.dtype, device=CUDA)
+
+    return pytree.tree_map_only(torch.Tensor, there, value)
+
+
+@pytest.mark.parametrize("name", sorted(calls.CALLS))
+def test_dtypes_and_sizes(name: str) -> None:
+    try:
+        samples = list(sampled(name, torch.bfloat16, "contiguous"))
+    except RuntimeError:
+        pytest.skip("no such samples")
+    for op, args, kwargs in samples:
+        facts = facts_on_gpu(op, args, kwargs)
+        if facts is None:
+            continue
+        k = Lowering(Builder(), CUDA)
+        with config.patch(strict=True), contextlib.suppress(NotLowered):
+            lower(k, op, *buffers(k, (args, kwargs)), facts)
+
+
+def facts_on_gpu(op: Any, args: Any, kwargs: Any) -> Any:
+    """None where nobody knows."""
+    with CorrectedMode():
+        args, kwargs = on_gpu((args, kwargs))
+        if "device" in kwargs:
+            kwargs["device"] = CUDA
+        try:
+            found = op(*args, **kwargs)
+        except Exception:  # of whatever kind
+            return None
+        return pytree.tree_map_only(torch.Tensor, facts_of, found)
+
+
+def buffers(k: Lowering, value: Any) -> Any:
+    def buffer(x: torch.Tensor) -> Any:
+        return k.of_buffer(Buffer("x", x.dtype, tuple(x.shape), tuple(x.stride())))
+
+    return pytree.tree_map_only(torch.Tensor, buffer, value)
