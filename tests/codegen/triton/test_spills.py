@@ -19,6 +19,8 @@ from torch.nn import functional
 triton = pytest.importorskip("triton")
 
 import jitpkg  # noqa: E402
+from jitpkg.codegen.aten.prepare import prepare  # noqa: E402
+from jitpkg.codegen.aten.prepared import Prepared  # noqa: E402
 from jitpkg.codegen.compiler import compile_graph  # noqa: E402
 from jitpkg.codegen.triton.collected import Collected  # noqa: E402
 from jitpkg.codegen.triton.elsewhere import compiled_elsewhere  # noqa: E402
@@ -31,6 +33,7 @@ from tests.codegen.triton.collecting import job_of_source  # noqa: E402
 sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
 NETWORKS = {each.title: each for each in importlib.import_module("networks").NETWORKS}
 
+aten = torch.ops.aten
 Make = Callable[[], Tensor]
 
 
@@ -87,24 +90,40 @@ def network(title: str) -> fx.Graph:
     pytest.importorskip(of.needs)
     torch.manual_seed(0)
     module, inputs = of.tiny().eval(), of.tiny_inputs()
-    found: list[tuple[fx.GraphModule, list[Tensor]]] = []
+    found: list[tuple[Prepared, list[Tensor]]] = []
 
     def noting(gm: fx.GraphModule, given: list[Any]) -> Callable[..., Any]:
-        found.append((gm, given))
+        prepared = prepare(gm, given)
+        assert isinstance(prepared, Prepared)
+        found.append((prepared, given))
         return gm.forward
 
     with torch.no_grad():
         jitpkg.compile(module, backend=noting, fullgraph=True)(**inputs)
-    ((gm, given),) = found
-    for node in gm.graph.nodes:
-        if "device" in node.kwargs:
-            node.kwargs = {**node.kwargs, "device": CUDA}
-    gm.recompile()
+    ((prepared, given),) = found
     makes = [
         lambda x=x: torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=CUDA)
         for x in given
     ]
-    return graph_of(gm, *makes)
+    return graph_of(OnCuda(fx.GraphModule({}, prepared.graph)).run, *makes)
+
+
+class OnCuda(fx.Interpreter):
+    """Runs a graph of ATen ops; what it makes on the CPU is on a GPU instead, and attention is
+    what eager code would call there."""
+
+    def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
+        if target is functional.scaled_dot_product_attention:
+            target = aten._scaled_dot_product_efficient_attention.default
+            result, *_ = target(*args[:3], kwargs.get("attn_mask"), False)
+            return result
+        if "device" in kwargs:
+            kwargs = {**kwargs, "device": CUDA}
+        return super().call_function(target, args, kwargs)
+
+    def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
+        x = super().get_attr(target, args, kwargs)
+        return torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=CUDA)
 
 
 def kernels(graph: fx.Graph, target: Target) -> list[Job]:
