@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from typing import Protocol
 
@@ -81,7 +82,8 @@ class TritonKernels:
         steps: list[Step] = []
         for part in split(normal.kernel, builder, _WAVES * self.target.processors):
             try:
-                source = printed(schedule(part, builder), self.target, part.name)
+                loops = schedule(replace(part, ops=normal.kernel.ops), builder)
+                source = printed(loops, self.target, part.name)
             except NotPrinted as error:
                 raise Refused(str(error)) from error
             made.append((source, part))
