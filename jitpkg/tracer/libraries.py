@@ -19,7 +19,7 @@ SKIPPED = frozenset(
     multiprocessing numpy optparse pandas pdb pickle pkgutil platform pprint py_compile pytest queue
     random re runpy scipy select selectors shelve shutil signal site sklearn socket sqlite3
     ssl subprocess sympy sysconfig tempfile threading time timeit tokenize traceback tracemalloc
-    unittest urllib uuid warnings weakref xml zipfile
+    triton unittest urllib uuid warnings weakref xml zipfile
     """.split()
 )
 """Top-level packages that are called for real."""

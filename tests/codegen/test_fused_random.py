@@ -12,6 +12,7 @@ from torch.utils.checkpoint import checkpoint
 
 import jitpkg
 from jitpkg import events
+from tests.codegen.triton.support import needs_triton
 from tests.native.support import needs_llvm
 
 pytestmark = needs_llvm
@@ -191,11 +192,16 @@ def test_numbers_depend_on_positions_only() -> None:
     assert torch.equal(seeded(varying, x), want[0])
 
 
-def test_the_reference_interpreter_draws_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("other", ["interpret", pytest.param("triton", marks=needs_triton)])
+def test_all_kinds_of_kernels_draw_the_same(monkeypatch: pytest.MonkeyPatch, other: str) -> None:
+    def drawn(x: Tensor) -> tuple[Tensor, ...]:
+        return *noisy(x), torch.rand(5, dtype=torch.float64), torch.empty(9).exponential_()
+
     x = torch.rand(3, 4)
-    want = seeded(fused(noisy), x)
-    monkeypatch.setenv("JITPKG_DEBUG", "interpret")
-    torch.testing.assert_close(seeded(fused(noisy), x), want)
+    want = seeded(fused(drawn), x)
+    monkeypatch.setenv("JITPKG_DEBUG", other)
+    others = fused(lambda x: drawn(x))  # the function itself is compiled
+    torch.testing.assert_close(seeded(others, x), want)
 
 
 # Training

@@ -66,3 +66,35 @@ def test_position_outside_raises_as_eager_does() -> None:
     compiled(torch.zeros(5), torch.tensor([0, 4]))
     with pytest.raises((IndexError, RuntimeError), match="out of"):
         compiled(torch.zeros(5), torch.tensor([0, 5]))
+
+
+def added_rows(x: Tensor, at: Tensor, rows: Tensor) -> Tensor:
+    return x.index_add(0, at, rows)
+
+
+@pytest.mark.parametrize("columns", [1, 3, 16, 67, 256])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int64])
+def test_rows_are_added_in_their_order(dtype: torch.dtype, columns: int) -> None:
+    """Bit for bit as eager code adds them, though the columns run side by side."""
+    at = torch.tensor([2, 0, 2, 2, 4, 0, 2])
+    x, rows = ((torch.randn(n, columns) * 100).to(dtype) for n in (5, 7))
+    expected = added_rows(x, at, rows)
+    assert torch.equal(jitpkg.jit(added_rows, backend="jitpkg")(x, at, rows), expected)
+
+
+def test_gradient_of_an_embedding() -> None:
+    table = torch.randn(50, 33, requires_grad=True)
+    index = torch.randint(0, 50, (4, 100))
+
+    def gradient(f: Callable[..., Tensor]) -> Tensor | None:
+        table.grad = None
+        f(index, table).square().sum().backward()
+        return table.grad
+
+    embed = torch.nn.functional.embedding
+
+    def looked_up(index: Tensor, table: Tensor) -> Tensor:
+        return embed(index, table, padding_idx=3)
+
+    got, want = gradient(jitpkg.jit(looked_up, backend="jitpkg")), gradient(looked_up)
+    torch.testing.assert_close(got, want)

@@ -264,8 +264,12 @@ def store(frame: Frame, write: Store) -> None:
         _put(frame, write, at.base, value)
         return
     value = to_memory(frame, frame.wide(write.value, frame.width), buffer.dtype, frame.width)
-    if write.combine is None and at.apart is None and same(at.step, 1):
-        if frame.mask is None and _is_whole_lines(frame, write):
+    if at.apart is None and same(at.step, 1):
+        if write.combine is not None:  # each lane has an element of its own
+            old = row(frame, at.base, buffer.dtype, frame.mask)
+            value = _combined(frame, write, old, value, frame.width)
+            _put_row(frame, at.base, value, buffer.dtype, frame.mask)
+        elif frame.mask is None and _is_whole_lines(frame, write):
             kind = vector(memory(buffer.dtype), frame.width)
             frame.w.do(f"store {kind} {value}, ptr {at.base}, align {LINE}, !nontemporal !0")
         else:
@@ -331,15 +335,25 @@ def _put(frame: Frame, write: Store, pointer: str, value: str) -> None:
     dtype = write.buffer.dtype
     element, size = memory(dtype), dtype.itemsize
     if write.combine is not None:
-        combine = ops.REDUCTIONS[write.combine].combine
-        assert combine is not None
-        wide = torch.float32 if dtype in ops.NARROW else dtype
-        a, own = frame.arithmetic(wide, 1), frame.arithmetic(dtype, 1)
-        old = of_memory(frame, frame.w.op(f"load {element}, ptr {pointer}, align {size}"), dtype, 1)
-        new = of_memory(frame, value, dtype, 1)
-        both = rows(wide)[combine](a, cast(own, old, wide), cast(own, new, wide))
-        value = to_memory(frame, cast(a, both, dtype), dtype, 1)
+        old = frame.w.op(f"load {element}, ptr {pointer}, align {size}")
+        value = _combined(frame, write, old, value, 1)
     frame.w.do(f"store {element} {value}, ptr {pointer}, align {size}")
+
+
+def _combined(frame: Frame, write: Store, old: str, new: str, lanes: int) -> str:
+    """What is in memory and what is added to it, as it goes to memory."""
+    assert write.combine is not None
+    combine = ops.REDUCTIONS[write.combine].combine
+    assert combine is not None
+    dtype = write.buffer.dtype
+    wide = torch.float32 if dtype in ops.NARROW else dtype
+    a, own = frame.arithmetic(wide, lanes), frame.arithmetic(dtype, lanes)
+    both = rows(wide)[combine](
+        a,
+        cast(own, of_memory(frame, old, dtype, lanes), wide),
+        cast(own, of_memory(frame, new, dtype, lanes), wide),
+    )
+    return to_memory(frame, cast(a, both, dtype), dtype, lanes)
 
 
 def _one_by_one(frame: Frame, write: Store, at: Place, value: str) -> None:

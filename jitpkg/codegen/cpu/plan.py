@@ -313,10 +313,10 @@ def _is_scattered(node: Node | Store, axis: Axis) -> bool:
     if not isinstance(node, Load | Store):
         return False
     whole = offset(node.buffer, node.index)
-    if isinstance(node, Store) and node.combine is not None:
-        return True
     inside = any(axis in atom.axes and atom is not axis for atom, _ in whole.terms)
     factor = whole.factor(axis)
+    if isinstance(node, Store) and node.combine is not None:
+        return inside or not same(factor, 1)
     return inside or not (same(factor, 0) or same(factor, 1))
 
 

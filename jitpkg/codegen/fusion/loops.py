@@ -8,6 +8,7 @@ loop over columns: nothing here knows what a softmax is.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from jitpkg.codegen.fusion.kernel import Compute, Kernel, Loop, Schedule, Statement, Write
 from jitpkg.codegen.ir.builder import Builder
@@ -38,7 +39,7 @@ def _with_scans_inside(kernel: Kernel) -> Kernel:
     """The axes of running folds innermost: a loop then carries one number, not a row of them."""
     along = {node.along for node in below(*written(kernel.stores)) if isinstance(node, Scan)}
     axes = tuple(sorted(kernel.axes, key=lambda axis: axis in along))
-    return Kernel(kernel.name, axes, kernel.stores, kernel.inputs, kernel.outputs)
+    return replace(kernel, axes=axes)
 
 
 def _own_axes(kernel: Kernel) -> dict[Axis, Node]:
@@ -108,7 +109,7 @@ def _renamed(kernel: Kernel, names: Mapping[Axis, Node], builder: Builder) -> Ke
         Store(s.buffer, tuple(next(new) for _ in s.index), next(new), s.combine)
         for s in kernel.stores
     )
-    return Kernel(kernel.name, kernel.axes, stores, kernel.inputs, kernel.outputs)
+    return replace(kernel, stores=stores)
 
 
 class _Nest:

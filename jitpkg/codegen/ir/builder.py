@@ -191,6 +191,9 @@ class Builder:
             return self._compared(op, args)
         if op == "mul" and isinstance(args[1], Const) and args[1].value == 1:
             return args[0]
+        if op == "xor":
+            zeros = [isinstance(arg, Const) and not arg.value for arg in args]
+            return args[0] if zeros[1] else args[1] if zeros[0] else None
         return None
 
     # Indices: sums of multiples in one order, so that equal ones are one node
