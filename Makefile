@@ -8,6 +8,7 @@
 #   make auto    whole programs, and the standard library's tests, with the import hook
 #   make opinfo  PyTorch's op database, compiled and eager   make opinfo ARGS="--ops '^nn'"
 #   make bench   run the benchmarks                     make bench ARGS="kernels --quick"
+#   make ahead   compile all Triton kernels of tests and benchmarks, without a GPU; none may spill
 #   make gpu     tests and benchmarks that need a GPU, on one   make bench-gpu   only the benchmarks
 #   make clean   remove the environments and caches
 #
@@ -24,7 +25,7 @@ STDLIB_VENV := .venv-stdlib-$(VERSION)
 VENV_PYTHON := $(VENV)/bin/python
 PIP_INSTALL := -m pip install -qq --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test fuzz check lint types layers rules stdlib opinfo bench bench-gpu gpu clean setup python
+.PHONY: demo test fuzz check lint types layers rules stdlib opinfo bench ahead bench-gpu gpu clean setup python
 
 demo: setup
 	$(VENV_PYTHON) examples/digits.py $(ARGS)
@@ -63,6 +64,9 @@ opinfo: setup
 
 bench: setup
 	$(VENV_PYTHON) benchmarks/run.py $(ARGS)
+
+ahead: setup-gpu
+	$(VENV_PYTHON) -m tests.codegen.triton.everything $(ARGS)
 
 bench-gpu: setup-gpu
 	$(VENV_PYTHON) benchmarks/run.py gpu $(ARGS)

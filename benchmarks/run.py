@@ -5,6 +5,7 @@
     python benchmarks/run.py coldstart     the first result in a new process, with empty caches
     python benchmarks/run.py models        models in their steady state, and the cost of a launch
     python benchmarks/run.py compile-time  how compiling grows with the program
+    python benchmarks/run.py ahead         Triton kernels: how many, and what compiling takes
     python benchmarks/run.py gpu           kernels and models on a GPU; needs one
 
 Each takes --help, and --quick to see that it works.
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import sys
 
+import ahead
 import calls
 import coldstart
 import compile_time
@@ -29,6 +31,7 @@ COMMANDS = {
     "coldstart": coldstart.main,
     "models": steady_state.main,
     "compile-time": compile_time.main,
+    "ahead": ahead.main,
     "gpu": gpu.main,
 }
 

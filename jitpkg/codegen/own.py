@@ -32,7 +32,6 @@ from jitpkg.codegen.kept.training import again
 from jitpkg.codegen.launch import CpuKernels
 from jitpkg.codegen.lowering.table import NotLowered
 from jitpkg.codegen.options import Options, WithOptions
-from jitpkg.codegen.triton import graphs
 from jitpkg.marks import VARIES
 from jitpkg.messages import warn
 
@@ -84,9 +83,7 @@ def _of_one_size(gm: fx.GraphModule, inputs: list[Any], maker: Maker, options: O
             f" ({type(error).__name__}: {error}). Please report it; JITPKG_STRICT=1 raises."
         )
         return op_by_op(prepared)
-    run = compiled.function
-    if options.cudagraphs:
-        run = graphs.replayed(prepared.name, prepared.graph, run, maker.device)
+    run = maker.replayed(prepared.name, prepared.graph, compiled.function)
     function = runtime(prepared, run)
     if isinstance(maker, CpuKernels):
         if key is not None and not compiled.report.left:
@@ -173,7 +170,7 @@ def _for_gpu(device: torch.device, options: Options) -> tuple[Maker | None, str]
     why = gpu.obstacle(device)
     if why is not None:
         return None, why
-    return maker.for_gpu(device, tunes=options.max_autotune), ""
+    return maker.for_gpu(device, options), ""
 
 
 @cache

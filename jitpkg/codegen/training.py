@@ -42,7 +42,8 @@ def through_kernels(
 
         def forward(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Run:
             compiled.note(gm)
-            function = of.forward(gm, TracingContext.get().fw_metadata)
+            metadata: Any = TracingContext.get().fw_metadata
+            function = of.forward(gm, getattr(metadata, "num_forward_returns", None))
             compiled.halves.runs_forward(gm, function)
             return boxed(function)
 

@@ -530,13 +530,13 @@ def replayed(
     *,
     shown: int | None = None,
     memory: Memory | None = None,
-    warm: int = WARM,
 ) -> Function:
     """The function of a graph as a CUDA graph, or itself, and then an event says why.
 
     Args:
         device: that its kernels are for.
         shown: how many of its results others may keep; see `Recorded`.
+        memory: what the halves of a graph share.
     """
     recorder = recorder_for(device)
     if recorder is None:
@@ -545,4 +545,6 @@ def replayed(
     if why is not None:
         events.STREAM.emit(events.CudaGraph(name, why))
         return function
+    reads = memory is not None and shown is None  # what the other half, recorded before, hands out
+    warm = WARM + reads
     return Recorded(name, function, recorder, shown=shown, memory=memory, warm=warm)
