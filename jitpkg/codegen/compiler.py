@@ -36,6 +36,7 @@ from jitpkg.codegen.made import Made, Refused
 from jitpkg.codegen.options import Options
 from jitpkg.codegen.progress import Progress
 from jitpkg.codegen.straight_line import straight_line
+from jitpkg.codegen.triton.graphs import Memory
 from jitpkg.facts.tensor import TensorFacts
 from jitpkg.messages import warn
 
@@ -64,6 +65,23 @@ class Maker(Protocol):
 
         Raises:
             Refused: such a kernel is left to ATen.
+        """
+        ...
+
+    def replayed(
+        self,
+        name: str,
+        graph: fx.Graph,
+        function: Function,
+        *,
+        shown: int | None = None,
+        memory: Memory | None = None,
+    ) -> Function:
+        """The function of a compiled graph, launched as a whole where that was asked for.
+
+        Args:
+            shown: how many of its results others may keep, the first ones; None for all.
+            memory: what the halves of a graph share.
         """
         ...
 

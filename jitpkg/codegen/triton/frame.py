@@ -200,6 +200,10 @@ class Frame:
         assert isinstance(node, Given), f"{node} is used before it is known"
         return Value(self.number(node.value), frozenset())
 
+    def dims_of(self, axes: Iterable[Axis]) -> frozenset[str]:
+        """The dims that these axes stand along, here."""
+        return frozenset[str]().union(*(self.of(axis).dims for axis in axes))
+
     def is_index(self, node: Node) -> bool:
         """Whether an int64 is held in the type of indices."""
         if node not in self._narrow:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from jitpkg.codegen.ir.extents import same
 from jitpkg.codegen.ir.nodes import Buffer, Load, Node, Store
 from jitpkg.codegen.triton.frame import Frame, NotPrinted, Value
-from jitpkg.codegen.triton.scalar_ops import literal
+from jitpkg.codegen.triton.scalar_ops import constant, literal
 from jitpkg.codegen.triton.tiles import offset
 
 ATOMIC_SUMS = ("float32", "float64", "int32", "int64", "float16")
@@ -15,22 +15,23 @@ ATOMIC_EXTREMES = ("int32", "int64")
 """Triton's atomic extremes of floats lose NaNs."""
 
 
-def load(frame: Frame, node: Load) -> Value:
+def load(frame: Frame, node: Load, policy: str = "") -> Value:
+    """`policy`: what the cache should do with it, if that is known."""
     if _is_empty(node.buffer):
-        return Value(literal(0, node.dtype), frozenset())
+        return Value(constant(0, node.dtype), frozenset())
     far, dims = place(frame, node.buffer, node.index)
     pointer = f"{frame.pointers[node.buffer]} + {far}" if far else frame.pointers[node.buffer]
     if node.mask is None:
         conditions, other = frame.masks(dims), ""
     else:
-        mask = frame.of(node.mask)
-        if mask.dims - dims:
-            dims |= mask.dims
+        asked = frame.of(node.mask)
+        if asked.dims - dims:
+            dims |= asked.dims
             pointer = f"{pointer} + {frame.zeros(dims)}"
-        conditions, other = [*frame.masks(dims), mask.operand], f", other={literal(0, node.dtype)}"
-    if conditions:
-        return Value(f"tl.load({pointer}, {' & '.join(conditions)}{other})", dims)
-    return Value(f"tl.load({pointer})", dims)
+        conditions, other = [*frame.masks(dims), asked.operand], f", other={literal(0, node.dtype)}"
+    mask = f", {' & '.join(conditions)}" if conditions else ""
+    rest = f', eviction_policy="{policy}"' if policy else ""
+    return Value(f"tl.load({pointer}{mask}{other}{rest})", dims)
 
 
 def place(frame: Frame, buffer: Buffer, index: Sequence[Node]) -> tuple[str, frozenset[str]]:

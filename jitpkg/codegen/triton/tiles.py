@@ -14,7 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from jitpkg.codegen.fusion.kernel import Compute, Loop, Schedule, Statement, Write
-from jitpkg.codegen.ir.extents import example, less, same, varies
+from jitpkg.codegen.ir import extents
+from jitpkg.codegen.ir.extents import less, same, varies
 from jitpkg.codegen.ir.nodes import Apply, Axis, Buffer, Extent, Load, Node, Store
 from jitpkg.codegen.ir.ranges import Linear
 from jitpkg.codegen.triton.source import Config
@@ -30,11 +31,17 @@ ACROSS = 128
 SHORT = 8
 """Loops that are no longer run one by one where there is something else to run side by side."""
 
+FEW = 64
+"""And so are nests of those, where they have no more positions."""
+
 FLAT = 512
 """Where the inner one of two loops of a fold is shorter, both become one dim."""
 
 ROW = 1024
 """Elements from which on a row has programs of its own."""
+
+LOOPED = 4096
+"""Elements of a block of a row that is too long for registers."""
 
 NARROW = (1 << 31) - (1 << 17)
 """What indices of 32 bits may count: a tile may reach a little beyond the end."""
@@ -82,6 +89,16 @@ class Plan:
         """Whether no block reaches beyond the end, whatever the config."""
         widest = max(dict(config.blocks)[tile.block] for config in self.configs)
         return same(tile.extent % widest, 0)
+
+
+USUAL = 512
+"""What is expected of an extent that varies and is less in the example."""
+
+
+def example(extent: Extent) -> int:
+    """About how long something is, where that decides on speed only."""
+    found = extents.example(extent)
+    return max(found, USUAL) if varies(extent) else found
 
 
 def plan(schedule: Schedule, target: Target) -> Plan:
@@ -187,6 +204,11 @@ class _Reach:
             and (not among or any(not same(at.factor(each), 0) for each in among))
         )
 
+    def kept(self, axes: Sequence[Axis]) -> int:
+        """How many different values of each of these positions are read."""
+        found = {load for load, _ in self.loads if not load.axes.isdisjoint(axes)}
+        return len(found)
+
     def itemsize(self) -> int:
         """The widest."""
         return max((buffer.dtype.itemsize for buffer, _ in self.accesses()), default=4)
@@ -271,7 +293,8 @@ class _Inner:
             length = 1
             for each in chain:
                 length *= each.axis.extent
-        if length <= SHORT and self.axes and not picked.scans:
+        few = length <= FEW and all(example(each.axis.extent) <= SHORT for each in chain)
+        if few and self.axes and not picked.scans:
             return
         axes = tuple(each.axis for each in (chain if together else [picked]))
         tile = self._tile(axes)
@@ -307,7 +330,7 @@ class _Inner:
             whole = 1
             for axis in axes:
                 whole = whole * axis.extent
-            most = PERSISTENT
+            most = PERSISTENT // max(1, self._reach.kept(axes) - 1)
             inside = self._reach.along(axes[-1])
             if any(self._reach.along(axis, axes) > inside for axis in self.axes):
                 most = ACROSS
@@ -425,4 +448,4 @@ def _with_rows(
 
 def _row(tile: Tile) -> int:
     """How wide a dim is where nothing else is."""
-    return 4096 if tile.looped else _power(example(tile.extent))
+    return LOOPED if tile.looped else _power(example(tile.extent))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -15,7 +16,6 @@ from jitpkg.codegen.ir import ops
 from jitpkg.codegen.ir.extents import same
 from jitpkg.codegen.ir.nodes import (
     Apply,
-    Axis,
     Checked,
     Const,
     Load,
@@ -68,6 +68,18 @@ class Walk:
         self.around = frozenset(frame.values)  # the grid's axes
         """The axes that what is printed is inside of."""
         self.users = self._users()
+        self.again = self._again(schedule.body)
+        """How many more times a load stands in loops."""
+
+    def _again(self, body: Sequence[Statement]) -> Counter[Load]:
+        found: Counter[Load] = Counter()
+        for statement in body:
+            match statement:
+                case Compute(nodes=nodes):
+                    found.update(node for node in nodes if isinstance(node, Load))
+                case Loop(body=inside):
+                    found.update(self._again(inside))
+        return found
 
     def _users(self) -> dict[Node, list[Node]]:
         users: dict[Node, list[Node]] = {}
@@ -117,13 +129,14 @@ class Walk:
         axes = store.value.axes.union(*(at.axes for at in store.index))
         if store.combine is not None and not axes >= self.around:
             raise NotPrinted("a scatter inside of loops that it does not depend on")
-        memory.store(self.frame, store, self.dims_of(axes))
+        memory.store(self.frame, store, self.frame.dims_of(axes))
 
     def compute(self, node: Node, here: frozenset[Node]) -> None:
         frame = self.frame
         match node:
             case Load():
-                self.name(node, memory.load(frame, node), node.buffer.name)
+                value = memory.load(frame, node, self.policy(node))
+                self.name(node, value, node.buffer.name)
             case Apply():
                 value = self.applied(node)
                 users = self.users.get(node, [])
@@ -143,6 +156,15 @@ class Walk:
                 self.scan(node)
             case _:
                 raise AssertionError(node)
+
+    def policy(self, load: Load) -> str:
+        """What the cache should do: rows that are read in blocks may be read again."""
+        tile = self.frame.active.get("r")
+        if tile is None or not tile.looped or "r" not in self.frame.dims_of(load.axes):
+            return ""
+        times = self.again[load]
+        self.again[load] = times - 1
+        return "evict_last" if times > 1 else "evict_first"
 
     def name(self, node: Node, value: Value, base: str) -> None:
         self.frame.define(node, Value(self.frame.named(base, value.text), value.dims))
@@ -254,7 +276,7 @@ class Walk:
         chain = _chain(loop, fold)
         tiles = [tile for each in chain if (tile := frame.plan.tiles.get(each)) is not None]
         tile = tiles[0] if tiles else None
-        dims = self.dims_of(fold.axes)
+        dims = frame.dims_of(fold.axes)
         at_once = self.is_at_once(chain)
         if tile is not None:
             dims |= {tile.dim}
@@ -290,9 +312,6 @@ class Walk:
             each in tiles and not tiles[each].looped and not same(each.axis.extent, 0)
             for each in chain
         )
-
-    def dims_of(self, axes: frozenset[Axis]) -> frozenset[str]:
-        return frozenset[str]().union(*(self.frame.of(axis).dims for axis in axes))
 
     def step(self, fold: Reduce) -> None:
         frame, carried = self.frame, self.folds[fold]
@@ -399,7 +418,7 @@ class Walk:
                 raise NotPrinted(f"a running {scan.op} that another loop stands inside of")
             if tile is not None and not tile.looped:
                 continue
-            dims = self.dims_of(scan.axes - {loop.axis})
+            dims = frame.dims_of(scan.axes - {loop.axis})
             shape = frame.shape(dims) if dims else "[]"
             first = folds.start(scan.op, scan.dtype)
             name = frame.fresh("carry")
@@ -413,7 +432,7 @@ class Walk:
     def scan(self, scan: Scan) -> None:
         frame, op, dtype = self.frame, scan.op, scan.dtype
         carry = self.carries.get(scan)
-        dims = self.dims_of(scan.axes)
+        dims = frame.dims_of(scan.axes)
         tile = frame.active.get("r") if "r" in frame.of(scan.along).dims else None
         value = self.held(scan.value, op, dims)
         if tile is None:

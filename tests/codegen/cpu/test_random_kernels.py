@@ -172,8 +172,8 @@ def test_kernel_means_what_its_definitions_mean(printer: Printer, data: st.DataO
             draw.b, definitions, draw.memory, tolerance=0, on=data.draw(st.sampled_from(hosts))
         )
     else:
-        config = data.draw(st.integers(0, 2))
-        printer.check(draw.b, definitions, draw.memory, tolerance=0, config=config)
+        way = {"config": data.draw(st.integers(0, 2)), "short_rows": data.draw(st.booleans())}
+        printer.check(draw.b, definitions, draw.memory, tolerance=0, **way)
 
 
 @each_printer

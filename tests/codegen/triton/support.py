@@ -6,6 +6,7 @@ import importlib.util
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from jitpkg.codegen.ir import interpreter
 from jitpkg.codegen.ir.builder import Builder
 from jitpkg.codegen.ir.extents import value_of
 from jitpkg.codegen.ir.nodes import Buffer, Definition, Store
+from jitpkg.codegen.triton import tiles
 from jitpkg.codegen.triton.interpreted import interpreted
 from jitpkg.codegen.triton.printer import printed
 from jitpkg.codegen.triton.source import Source
@@ -26,6 +28,10 @@ from jitpkg.codegen.triton.target import H200, Target
 
 SMALL = replace(H200, processors=2)
 """A GPU that few programs fill: the interpreter takes a millisecond for a line of each of them."""
+
+SHORT_ROWS = {"PERSISTENT": 20, "ACROSS": 4, "SHORT": 2, "ROW": 64, "LOOPED": 32}
+"""Numbers of `tiles`: as if hardly anything fitted into registers. Loops go round more than once
+then in kernels that are small enough for the interpreter."""
 
 needs_triton = pytest.mark.skipif(
     importlib.util.find_spec("triton") is None or os.environ.get("TRITON_INTERPRET") != "1",
@@ -56,9 +62,11 @@ def run(
     tensors: Sequence[torch.Tensor],
     on: Target | None = None,
     config: int = 0,
+    short_rows: bool = False,
 ) -> int:
     """The status of a call with tensors for the kernel's inputs and outputs."""
-    source = printed(schedule(kernel, builder), on or SMALL)
+    with mock.patch.multiple(tiles, **(SHORT_ROWS if short_rows else {"SHORT": tiles.SHORT})):
+        source = printed(schedule(kernel, builder), on or SMALL)
     try:
         launch(source, tensors, config=config)
     except IndexError:
@@ -72,13 +80,14 @@ def computed(
     memory: Mapping[Buffer, torch.Tensor],
     on: Target | None = None,
     config: int = 0,
+    short_rows: bool = False,
 ) -> list[torch.Tensor]:
     """What one kernel makes of the definitions."""
     stores = [Store(each.buffer, each.axes, each.value) for each in definitions]
     normal = Normaliser(builder).normal(kernel_of("tested", stores))
     made = {each.buffer: torch.full(each.buffer.sizes, 7).to(each.dtype) for each in definitions}
     given = [memory[each] for each in normal.inputs] + [made[each] for each in normal.outputs]
-    assert run(normal.kernel, builder, given, on, config) == 0
+    assert run(normal.kernel, builder, given, on, config, short_rows) == 0
     return [made[each.buffer] for each in definitions]
 
 
@@ -90,9 +99,10 @@ def check(
     tolerance: float = 1e-5,
     on: Target | None = None,
     config: int = 0,
+    short_rows: bool = False,
 ) -> None:
     """The kernel makes what the reference interpreter does."""
-    found = computed(builder, definitions, memory, on, config)
+    found = computed(builder, definitions, memory, on, config, short_rows)
     for definition, each in zip(definitions, found, strict=True):
         wanted = interpreter.evaluate(definition, memory)
         exact = not each.dtype.is_floating_point
