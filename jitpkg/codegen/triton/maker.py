@@ -96,7 +96,7 @@ class TritonKernels:
     ) -> Callable[..., Any]:
         if not self._replays:
             return function
-        return graphs.replayed(name, graph, function, shown=shown, memory=memory)
+        return graphs.replayed(name, graph, function, self.device, shown=shown, memory=memory)
 
     def make(self, normal: Normal, builder: Builder, given: int) -> Made:
         name = normal.kernel.name

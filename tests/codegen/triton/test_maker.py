@@ -145,8 +145,10 @@ def test_graphs_are_replayed_in_inference_and_training(monkeypatch: pytest.Monke
     seen: list[tuple[str, int | None, Memory | None]] = []
     fake = Again()
 
-    def replayed(name: str, graph: Any, function: Any, *, shown: Any, memory: Any) -> Any:
-        assert graphs.obstacle(graph) is not None  # it is on the CPU
+    def replayed(
+        name: str, graph: Any, function: Any, device: Any, *, shown: Any, memory: Any
+    ) -> Any:
+        assert graphs.obstacle(graph, device) is None
         seen.append((name.rpartition(".")[2], shown, memory))
         return Recorded(name, function, fake, shown=shown, memory=memory)
 
