@@ -6,20 +6,23 @@
 Among them are the README, with what its programs print, and CONTRIBUTING.md, which quotes code.
 
 Everything that they show of the package (disassembly, graphs, generated code, messages) is what
-running it gives, on Python 3.11 and the torch of constraints.txt.
+running it gives, on Python 3.11 and the torch of constraints.txt. The page that shows Triton is
+left as it is where the Triton that it shows is not installed.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import sys
 from collections.abc import Callable, Mapping
+from importlib.metadata import version
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
 sys.path[:0] = [str(FOLDER), str(FOLDER.parent)]
 
-from pages import breaks, hooks, one_call, options, picture, quoted, readme  # noqa: E402
+from pages import breaks, hooks, one_call, options, picture, quoted, readme, triton  # noqa: E402
 
 PAGES: Mapping[str, Callable[[], str]] = {
     "architecture.svg": picture.picture,
@@ -28,9 +31,20 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "hooks.md": hooks.page,
     "one-call.md": one_call.page,
     "options.md": options.page,
+    "triton.md": triton.page,
     "../README.md": readme.page,
     "../CONTRIBUTING.md": quoted.page,
 }
+
+NEEDS = {"triton.md": ("triton", "3.7.1")}
+"""Libraries that pages cannot be made without, in the version that they show."""
+
+
+def can_be_made(name: str) -> bool:
+    if name not in NEEDS:
+        return True
+    library, wanted = NEEDS[name]
+    return importlib.util.find_spec(library) is not None and version(library) == wanted
 
 
 def outdated() -> list[str]:
@@ -38,7 +52,8 @@ def outdated() -> list[str]:
     return [
         name
         for name, make in PAGES.items()
-        if not (FOLDER / name).exists() or (FOLDER / name).read_text(encoding="utf-8") != make()
+        if can_be_made(name)
+        and not ((FOLDER / name).exists() and (FOLDER / name).read_text(encoding="utf-8") == make())
     ]
 
 
@@ -50,6 +65,9 @@ def main() -> None:
             sys.exit(f"not up to date: {', '.join(names)}; run python docs/build.py")
         return
     for name, make in PAGES.items():
+        if not can_be_made(name):
+            print(f"{name} is left as it is: {' '.join(NEEDS[name])} is not installed")
+            continue
         (FOLDER / name).write_text(make(), encoding="utf-8")
         print((FOLDER / name).resolve().relative_to(FOLDER.parent))
 

@@ -92,6 +92,8 @@ def test_every_setting_and_topic_is_described() -> None:
 @pytest.mark.skipif(not IS_MADE_HERE, reason="the pages show Python 3.11 and the pinned torch")
 @pytest.mark.parametrize("name", BUILD.PAGES)
 def test_a_page_is_up_to_date(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    if not BUILD.can_be_made(name):
+        pytest.skip(f"{' '.join(BUILD.NEEDS[name])} is not installed")
     assert (DOCS / name).read_text(encoding="utf-8") == BUILD.PAGES[name](), (
         f"docs/{name} is not up to date; run python docs/build.py"
     )

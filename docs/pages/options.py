@@ -53,6 +53,15 @@ What cannot be is refused at once, with the list of what can.
 `jitpkg.list_options()` and `jitpkg.list_mode_options(mode)` list them. On a CPU `cudagraphs` is
 taken, and changes nothing. Those of `inductor` are torch's.
 
+With `cudagraphs`, on a GPU, a graph's first two calls run as they are; then what it launches is
+recorded into memory of its own, and later calls replay that: forward and backward are graphs of
+their own. Parameters and other inputs that do not move are read where they are, and other inputs
+are copied. Results and gradients are copied out of the graph's memory, so that what a program
+keeps never changes; what is only saved for the backward pass is not copied, and while any of it is
+alive (several forward passes before one backward pass) the others run kernel by kernel. A graph
+that draws random numbers, makes sizes out of data, has sizes that vary, or uses several devices is
+not recorded: `explain` says why (`No CUDA graph: ...`). Not yet run on a GPU.
+
 With `fused_random`, dropout, `rand`, `randn`, `randint`, `bernoulli` of a number, `uniform_`,
 `normal_` and `exponential_` are parts of kernels: dropout of a large tensor takes a twentieth of
 eager code's time, on one thread. The numbers are not those that eager code draws. One number of

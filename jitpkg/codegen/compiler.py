@@ -36,6 +36,7 @@ from jitpkg.codegen.made import Made, Refused
 from jitpkg.codegen.options import Options
 from jitpkg.codegen.progress import Progress
 from jitpkg.codegen.straight_line import straight_line
+from jitpkg.codegen.triton.graphs import Memory
 from jitpkg.facts.tensor import TensorFacts
 from jitpkg.messages import warn
 
@@ -64,6 +65,23 @@ class Maker(Protocol):
 
         Raises:
             Refused: such a kernel is left to ATen.
+        """
+        ...
+
+    def replayed(
+        self,
+        name: str,
+        graph: fx.Graph,
+        function: Function,
+        *,
+        shown: int | None = None,
+        memory: Memory | None = None,
+    ) -> Function:
+        """The function of a compiled graph, launched as a whole where that was asked for.
+
+        Args:
+            shown: how many of its results others may keep, the first ones; None for all.
+            memory: what the halves of a graph share.
         """
         ...
 
@@ -466,7 +484,7 @@ class _Wrapper:
             self._nodes[call.results[None]] = made
         else:
             self._take(made, {k: b for k, b in call.results.items() if k is not None})
-        if is_sure(call.node.target):
+        if self._lowered.device.type == "cpu" and is_sure(call.node.target):
             return
         for buffer in filter(self._relied_on.__contains__, call.results.values()):
             check = as_expected(str(call.node.target), buffer)

@@ -82,13 +82,20 @@ class Plan:
     """Whether deterministic algorithms were asked for."""
 
 
+# Each call asks them all: they are looked up once.
+_is_grad_enabled = torch.is_grad_enabled
+_is_inference_mode_enabled = torch.is_inference_mode_enabled
+_functorch_level = torch._C._functorch.peek_interpreter_stack
+_is_any_autocast_enabled = torch._C._is_any_autocast_enabled
+
+
 def is_plain() -> bool:
     """Whether this call is like most: nothing but the tensors is at stake."""
     return (
-        torch.is_grad_enabled()
-        and not torch.is_inference_mode_enabled()
-        and torch._C._functorch.peek_interpreter_stack() is None
-        and not torch._C._is_any_autocast_enabled()
+        _is_grad_enabled()
+        and not _is_inference_mode_enabled()
+        and _functorch_level() is None
+        and not _is_any_autocast_enabled()
         and forward_ad._current_level < 0
     )
 
@@ -127,6 +134,7 @@ def _autograd_function(
         *(plan.layouts, plan.views),
     )
     constant = [k for k in range(results) if k not in differentiable]
+    none = frozenset[int]()
     unsafe_view = torch.ops.aten._unsafe_view.default
 
     class Kernels(torch.autograd.Function):
@@ -136,7 +144,9 @@ def _autograd_function(
         def forward(ctx: Any, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
             made = forward_half(*inputs)
             # A view would keep what it is a view of, which may be the result of this function.
-            ctx.save_for_backward(*(x.detach() if x._is_view() else x for x in made[results:]))
+            saved = [x.detach() if x._is_view() else x for x in made[results:]]
+            if saved:
+                ctx.save_for_backward(*saved)
             ctx.set_materialize_grads(False)
             returned = list(made[:results])
             for k in views:
@@ -148,7 +158,11 @@ def _autograd_function(
         @staticmethod
         def backward(ctx: Any, *given: torch.Tensor | None) -> Any:
             gradients = [given[k] for k in differentiable]
-            undefined = frozenset(k for k, each in enumerate(gradients) if each is None)
+            undefined = none
+            for gradient in gradients:
+                if gradient is None:
+                    undefined = frozenset(k for k, each in enumerate(gradients) if each is None)
+                    break
             if len(undefined) == len(gradients):
                 return (None,) * len(ctx.needs_input_grad)
             if not plan.deterministic and torch.are_deterministic_algorithms_enabled():

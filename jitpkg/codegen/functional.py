@@ -352,8 +352,9 @@ class Conditions:
     def hold(self, inputs: Sequence[torch.Tensor]) -> bool:
         if forward_ad._current_level != _NO_LEVEL:
             return False
-        if any(inputs[i].is_leaf is not is_leaf for i, is_leaf in self.written):
-            return False
+        for i, is_leaf in self.written:
+            if inputs[i].is_leaf is not is_leaf:
+                return False
         for i, offset, is_base in self.viewed:
             if inputs[i].storage_offset() != offset or (inputs[i]._base is None) is not is_base:
                 return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -26,6 +26,12 @@ class Interpreted:
 
     def choose_calls(self, graph: fx.Graph) -> None:
         """All stay as they are."""
+
+    def replayed(
+        self, name: str, graph: fx.Graph, function: Callable[..., Any], **how: Any
+    ) -> Callable[..., Any]:
+        """As it is."""
+        return function
 
     def make(self, normal: Normal, builder: Builder, given: int) -> Made:
         kernel = normal.kernel

@@ -24,7 +24,8 @@ class Options:
 
     max_autotune: bool = False
     """Compile each kernel in several ways, measure them, and keep the fastest; on a CPU they differ
-    in how many registers are worked on at once, and in how much is worth a thread."""
+    in how many registers are worked on at once, and in how much is worth a thread, on a GPU in how
+    large the blocks are. There the first call measures."""
 
     cudagraphs: bool = False
     """Launch a graph's kernels together, as a CUDA graph; it changes nothing on a CPU."""

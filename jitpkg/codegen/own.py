@@ -83,7 +83,8 @@ def _of_one_size(gm: fx.GraphModule, inputs: list[Any], maker: Maker, options: O
             f" ({type(error).__name__}: {error}). Please report it; JITPKG_STRICT=1 raises."
         )
         return op_by_op(prepared)
-    function = runtime(prepared, compiled.function)
+    run = maker.replayed(prepared.name, prepared.graph, compiled.function)
+    function = runtime(prepared, run)
     if isinstance(maker, CpuKernels):
         if key is not None and not compiled.report.left:
             keep(key, name, gm, [function], maker.made, [compiled.report.event])
@@ -169,7 +170,7 @@ def _for_gpu(device: torch.device, options: Options) -> tuple[Maker | None, str]
     why = gpu.obstacle(device)
     if why is not None:
         return None, why
-    return maker.for_gpu(device, tunes=options.max_autotune), ""
+    return maker.for_gpu(device, options), ""
 
 
 @cache

@@ -14,8 +14,10 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._ops import OpOverload
 
 from jitpkg import listing
+from jitpkg.codegen.bindings import BINDINGS
 from jitpkg.codegen.ir.extents import Symbolic, text_of
 
 _OPERATORS: Mapping[object, str] = MappingProxyType(
@@ -91,8 +93,10 @@ class _Printer:
         template = _OPERATORS.get(node.target)
         if template is not None and not node.kwargs:
             return template.format(*(self._operand(arg) for arg in node.args))
-        name = getattr(node.target, "__name__", "op")
-        return f"{self._hold(node.target, name)}({self._arguments(node.args, node.kwargs)})"
+        name, target = getattr(node.target, "__name__", "op"), node.target
+        if isinstance(target, OpOverload) and not node.kwargs:
+            target = BINDINGS.get(target, target)
+        return f"{self._hold(target, name)}({self._arguments(node.args, node.kwargs)})"
 
     def _arguments(self, args: Any, kwargs: Mapping[str, Any]) -> str:
         pieces = [self._text(arg) for arg in args]

@@ -11,6 +11,7 @@ from torch import fx
 from torch._functorch import config as functorch_config
 from torch._functorch.aot_autograd import aot_module_simplified
 from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch._guards import TracingContext
 
 from jitpkg.codegen.aten.passes.common import share_common
 from jitpkg.codegen.compiler import Maker
@@ -41,7 +42,8 @@ def through_kernels(
 
         def forward(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Run:
             compiled.note(gm)
-            function = of.forward(gm)
+            metadata: Any = TracingContext.get().fw_metadata
+            function = of.forward(gm, getattr(metadata, "num_forward_returns", None))
             compiled.halves.runs_forward(gm, function)
             return boxed(function)
 

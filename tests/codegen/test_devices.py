@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
+from functools import partial
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor, fx
 
@@ -27,6 +30,9 @@ class Recorded:
 
     def choose_calls(self, graph: fx.Graph) -> None:
         pass
+
+    def replayed(self, name: str, graph: fx.Graph, function: Any, **_: Any) -> Any:
+        return function
 
     def make(self, normal: Normal, builder: Builder, given: int) -> Made:
         if self.refuses and self.refuses in normal.kernel.ops:
@@ -94,3 +100,12 @@ def test_kernels_that_are_refused_are_calls() -> None:
     assert all("cumsum" not in kernel for kernel in ops(report))
     assert [why for _, why in report.refused] == ["too hard"]
     assert report.left
+
+
+@pytest.mark.parametrize("device", [CUDA, torch.device("cpu")])
+def test_where_results_lie_is_compared_with_a_row_on_cpus_only(device: torch.device) -> None:
+    """So it is tested at the first call on a GPU."""
+    x = partial(torch.empty, 4, 4, device=device)
+    graph = graph_of(lambda a, b: [torch.mm(a, b).sin()], x, x)
+    function = compile_graph("graph", graph, Recorded(device)).function
+    assert ("checked" in inspect.getsource(function)) is (device == CUDA)

@@ -20,6 +20,7 @@ from jitpkg.codegen.launch import CpuKernels
 from jitpkg.codegen.lowering.table import NotLowered
 from jitpkg.codegen.options import Options
 from jitpkg.codegen.partial_backward import Halves
+from jitpkg.codegen.triton.graphs import Memory
 
 Half = tuple[Function, Report | None]
 
@@ -41,9 +42,14 @@ class Compilation:
         self._backward: Half | None = None
         self._text: Plain = None
         """The backward graph, where parts of it may be asked for in another process."""
+        self._memory = Memory()
 
-    def forward(self, aten: fx.GraphModule) -> Function:
-        self._forward = self._compiled("forward", aten)
+    def forward(self, aten: fx.GraphModule, shown: int | None = None) -> Function:
+        """
+        Args:
+            shown: how many of its results are not only for the other half, the first ones.
+        """
+        self._forward = self._compiled("forward", aten, shown)
         return self._forward[0]
 
     def backward(self, aten: fx.GraphModule) -> Run:
@@ -89,8 +95,13 @@ class Compilation:
         about = asdict(replace(plan, layouts=()))
         self._keep(self._key, [self._forward, self._backward], [about, layouts, random, text])
 
-    def _compiled(self, half: str, aten: fx.GraphModule) -> Half:
-        return compiled_half(f"{self._name}.{half}", aten, self._maker, self._options)
+    def _compiled(self, half: str, aten: fx.GraphModule, shown: int | None = None) -> Half:
+        name = f"{self._name}.{half}"
+        function, report = compiled_half(name, aten, self._maker, self._options)
+        if report is None:
+            return function, report
+        graph, memory = aten.graph, self._memory
+        return self._maker.replayed(name, graph, function, shown=shown, memory=memory), report
 
     def _keep(self, key: str, halves: Sequence[Half], rest: Plain = None) -> None:
         reports = [report for _, report in halves if report is not None and not report.left]

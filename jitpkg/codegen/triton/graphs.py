@@ -154,7 +154,7 @@ class Recorded:
         self._lock = Lock()
 
     def __call__(self, *given: Any) -> Any:
-        if self.why is not None or self._recorder.is_capturing():
+        if self.why is not None or self._recorder.is_capturing() or self._is_seen():
             return self._function(*given)
         if not self._lock.acquire(blocking=False):  # another thread's call uses the memory
             return self._function(*given)
@@ -162,6 +162,11 @@ class Recorded:
             return self._called(given)
         finally:
             self._lock.release()
+
+    def _is_seen(self) -> bool:
+        """Whether somebody looks at what is saved: it may be read on other streams."""
+        hooks = torch._C._autograd._top_saved_tensors_default_hooks
+        return self._shown is not None and hooks(True) is not None
 
     def _called(self, given: tuple[Any, ...]) -> Any:
         if self._warm > 0:
@@ -283,6 +288,9 @@ class _Recording:
             if k not in still:
                 held, arguments[k] = _room_for(x)
                 self._copied.append((k, held, x.shape, x.stride()))
+        if self._copied:
+            self._copy(given)
+            function(*arguments)  # what depends on where its inputs are is loaded now
         self._replay, found = recorder.record(lambda: function(*arguments))
         self._stream = recorder.stream()
         self._results = _results(found, made, given, arguments, recorder.device, shown)
@@ -322,11 +330,14 @@ class _Recording:
             self._stream = stream
         with torch.no_grad():
             if self._copied:
-                held = [each for _, each, _, _ in self._copied]
-                torch._foreach_copy_(held, [_once(given[k]) for k, _, _, _ in self._copied])
+                self._copy(given)
             self._replay()
             copies = self._copies()
             return tuple(_result(each, given, copies) for each in self._results)
+
+    def _copy(self, given: Sequence[Any]) -> None:
+        held = [each for _, each, _, _ in self._copied]
+        torch._foreach_copy_(held, [_once(given[k]) for k, _, _, _ in self._copied])
 
     def _copies(self) -> dict[int, torch.Tensor]:
         """Of the results that others may keep, by the identity of what is copied."""
@@ -466,24 +477,18 @@ def _is_dense(t: torch.Tensor) -> bool:
 # What a graph says of itself
 
 
-def obstacle(graph: fx.Graph) -> str | None:
+def obstacle(graph: fx.Graph, device: torch.device) -> str | None:
     """Why the functional ATen graph of a function cannot be replayed; None where it may be."""
-    devices: dict[torch.device, None] = {}
     for node in graph.nodes:
         if node.op == "placeholder" and not isinstance(node.meta.get("facts"), TensorFacts):
             return "sizes that vary"
         for facts in _facts(node):
-            if facts.device.type != "cuda":
-                return f"{_title(node)} is on the {facts.device.type.upper()}"
-            devices[facts.device] = None
-        if node.op != "call_function":
-            continue
-        why = _obstacle_of_call(node)
+            if facts.device != device:
+                return f"{_title(node)} is on {facts.device}, and not on {device}"
+        why = _obstacle_of_call(node) if node.op == "call_function" else None
         if why is not None:
             return why
-    if len(devices) > 1:
-        return "several devices"
-    return None if devices else "no tensor on a GPU"
+    return None
 
 
 def _obstacle_of_call(node: fx.Node) -> str | None:
@@ -512,20 +517,34 @@ def _title(node: fx.Node) -> str:
     return node.name if node.op != "call_function" else getattr(node.target, "__name__", node.name)
 
 
+def recorder_for(device: torch.device) -> Recorder | None:
+    """None where there is nothing to record: on a CPU."""
+    return CudaRecorder(device) if device.type == "cuda" else None
+
+
 def replayed(
     name: str,
     graph: fx.Graph,
     function: Function,
+    device: torch.device,
     *,
     shown: int | None = None,
     memory: Memory | None = None,
-    warm: int = WARM,
 ) -> Function:
-    """The function of a graph as a CUDA graph, or itself with the reason why not."""
-    why = obstacle(graph)
+    """The function of a graph as a CUDA graph, or itself, and then an event says why.
+
+    Args:
+        device: that its kernels are for.
+        shown: how many of its results others may keep; see `Recorded`.
+        memory: what the halves of a graph share.
+    """
+    recorder = recorder_for(device)
+    if recorder is None:
+        return function
+    why = obstacle(graph, device)
     if why is not None:
         events.STREAM.emit(events.CudaGraph(name, why))
         return function
-    device = next(facts.device for node in graph.nodes for facts in _facts(node))
-    recorder = CudaRecorder(device)
+    reads = memory is not None and shown is None  # what the other half, recorded before, hands out
+    warm = WARM + reads
     return Recorded(name, function, recorder, shown=shown, memory=memory, warm=warm)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import fx
@@ -19,6 +19,8 @@ from jitpkg.codegen.fusion.split import split
 from jitpkg.codegen.ir.builder import Builder
 from jitpkg.codegen.ir.extents import example
 from jitpkg.codegen.made import Made, Refused
+from jitpkg.codegen.options import Options
+from jitpkg.codegen.triton import graphs
 from jitpkg.codegen.triton.frame import NotPrinted
 from jitpkg.codegen.triton.gpu import gpu_of
 from jitpkg.codegen.triton.interpreted import interpreted
@@ -68,13 +70,33 @@ class TritonKernels:
 
     limits = Limits(most=Limits().nodes)  # registers are few
 
-    def __init__(self, device: torch.device, target: Target, runs: Runs) -> None:
+    def __init__(
+        self, device: torch.device, target: Target, runs: Runs, *, replays: bool = False
+    ) -> None:
+        """
+        Args:
+            replays: whether graphs are recorded as CUDA graphs.
+        """
         self.device = device
         self.target = target
         self._runs = runs
+        self._replays = replays
 
     def choose_calls(self, graph: fx.Graph) -> None:
         """All stay as they are."""
+
+    def replayed(
+        self,
+        name: str,
+        graph: fx.Graph,
+        function: Callable[..., Any],
+        *,
+        shown: int | None = None,
+        memory: graphs.Memory | None = None,
+    ) -> Callable[..., Any]:
+        if not self._replays:
+            return function
+        return graphs.replayed(name, graph, function, self.device, shown=shown, memory=memory)
 
     def make(self, normal: Normal, builder: Builder, given: int) -> Made:
         name = normal.kernel.name
@@ -120,10 +142,10 @@ _WAVES = 4
 """Programs on one processor that keep it busy while some of them wait for memory."""
 
 
-def for_gpu(device: torch.device, *, tunes: bool = False) -> TritonKernels:
+def for_gpu(device: torch.device, options: Options) -> TritonKernels:
     """What runs on a GPU; `gpu.obstacle` must be None."""
-    gpu = gpu_of(device)
-    return TritonKernels(device, gpu.target, launches_on(device, tunes=tunes))
+    launches = launches_on(device, tunes=options.max_autotune)
+    return TritonKernels(device, gpu_of(device).target, launches, replays=options.cudagraphs)
 
 
 @cache

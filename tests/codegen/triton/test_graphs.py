@@ -6,6 +6,8 @@ does the same operations on the same memory.
 
 from __future__ import annotations
 
+import copy
+import ctypes
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -17,9 +19,12 @@ from hypothesis import given
 from torch import fx
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map
 
+import jitpkg
 from jitpkg import events
 from jitpkg.codegen.halves import with_facts
+from jitpkg.codegen.interpreted import Interpreted
 from jitpkg.codegen.triton import graphs
 from jitpkg.codegen.triton.graphs import CudaRecorder, Memory, Recorded
 from jitpkg.explanation import Explanation
@@ -27,6 +32,7 @@ from jitpkg.facts.tensor import TensorFacts
 from tests.codegen.examples import examples
 
 CPU = torch.device("cpu")
+CUDA = torch.device("cuda", 0)
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 DEVICES = ("cpu", pytest.param("cuda", marks=needs_cuda))
 
@@ -45,18 +51,47 @@ class _Log(TorchDispatchMode):
 
     def again(self) -> None:
         for func, args, kwargs, made in self.done:
-            if any(result.alias_info for result in func._schema.returns):
-                continue
-            new = func(*args, **kwargs)
-            for old, each in zip(_listed(made), _listed(new), strict=True):
-                old.copy_(each)
+            if func._schema.is_mutable:
+                func(*args, **kwargs)
+            elif not _is_view(func):
+                new = func(*args, **kwargs)
+                for old, each in zip(_listed(made), _listed(new), strict=True):
+                    old.copy_(each)
+
+    def forget_inputs(self) -> None:
+        """Of memory that is not the recording's own there are addresses only, as in CUDA."""
+        own = {
+            each.untyped_storage()._cdata
+            for func, _, _, made in self.done
+            for each in _listed(made)
+            if not _is_view(func) or func is torch.ops.aten.lift_fresh.default
+        }
+
+        def address(x: Any) -> Any:
+            if not isinstance(x, torch.Tensor) or x.untyped_storage()._cdata in own:
+                return x
+            size = x.untyped_storage().nbytes()
+            if size == 0:
+                return torch.empty_strided(x.shape, x.stride(), dtype=x.dtype)
+            memory = (ctypes.c_char * size).from_address(x.untyped_storage().data_ptr())
+            line = torch.frombuffer(memory, dtype=x.dtype)
+            return line.as_strided(x.shape, x.stride(), x.storage_offset())
+
+        self.done = [
+            (func, *tree_map(address, (args, kwargs, made)))
+            for func, args, kwargs, made in self.done
+        ]
 
     def spoil(self) -> None:
         """Nothing has been computed yet."""
         for func, _, _, made in self.done:
-            if not any(result.alias_info for result in func._schema.returns):
+            if not _is_view(func):
                 for each in _listed(made):
                     each.fill_(-77)
+
+
+def _is_view(func: Any) -> bool:
+    return any(result.alias_info for result in func._schema.returns)
 
 
 def _listed(made: Any) -> list[torch.Tensor]:
@@ -88,6 +123,7 @@ class Fake:
         with _Log() as log:
             made = run()
         log.spoil()
+        log.forget_inputs()
 
         def replay() -> None:
             self.replayed += 1
@@ -113,7 +149,7 @@ def test_after_two_calls_a_function_is_recorded_and_then_replayed() -> None:
     for k in range(6):
         (y,) = called(function, torch.full((3,), float(k)))
         assert y.tolist() == [2.0 * k] * 3
-    assert (len(runs), fake.recorded, fake.replayed) == (4, 1, 3)  # once more while it is recorded
+    assert (len(runs), fake.recorded, fake.replayed) == (5, 1, 3)  # the third time, it is recorded
 
 
 def test_results_stay_what_they_are() -> None:
@@ -146,14 +182,15 @@ def test_parameters_are_read_where_they_are_until_they_move() -> None:
     fake = Fake()
     weight = torch.nn.Parameter(torch.ones(3))
     function = Recorded("f", lambda x, w: (x * w,), fake)
+    inputs = [torch.ones(3) for _ in range(8)]
     for k in range(5):
         weight.data.fill_(k)  # as an optimizer does
-        (y,) = called(function, torch.ones(3), weight)
+        (y,) = called(function, inputs[k], weight)
         assert y.tolist() == [k] * 3
     assert fake.recorded == 1
     weight.data = torch.full((3,), 9.0)
-    for _ in range(3):
-        (y,) = called(function, torch.ones(3), weight)
+    for x in inputs[5:]:
+        (y,) = called(function, x, weight)
         assert y.tolist() == [9] * 3
     assert fake.recorded == 2
 
@@ -178,8 +215,7 @@ def test_what_is_saved_for_backward_is_handed_out_and_read_there() -> None:
     first = Recorded("forward", lambda x: (x.sin(), x.cos()), fake, shown=1, memory=memory)
     second = Recorded("backward", lambda c, g: (c * g,), fake, memory=memory, warm=3)
     ones = torch.ones(4)
-    for k in range(7):
-        x = torch.randn(4, generator=torch.Generator().manual_seed(k))
+    for x in list(torch.randn(7, 4)):
         y, saved = called(first, x)
         (gradient,) = called(second, saved, ones)
         del saved  # as autograd does behind a backward pass
@@ -217,15 +253,15 @@ def test_a_backward_half_runs_as_it_is_where_the_forward_half_did() -> None:
     fake, memory = Fake(), Memory()
     first = Recorded("forward", lambda x: (x.sin(), x.cos()), fake, shown=1, memory=memory)
     second = Recorded("backward", lambda c, g: (c * g,), fake, memory=memory, warm=3)
-    x, ones = torch.arange(4.0), torch.ones(4)
-    for _ in range(6):
+    inputs, ones = torch.randn(9, 4), torch.ones(4)
+    for x in list(inputs[:6]):
         _, saved = called(first, x)
         called(second, saved, ones)
         del saved
     recorded = fake.recorded
-    saved = [called(first, x + k)[1] for k in range(3)]
+    saved = [called(first, x)[1] for x in inputs[6:]]
     for k in (2, 0, 1):
-        torch.testing.assert_close(called(second, saved[k], ones)[0], (x + k).cos())
+        torch.testing.assert_close(called(second, saved[k], ones)[0], inputs[6 + k].cos())
     assert fake.recorded == recorded
 
 
@@ -302,11 +338,12 @@ def test_inputs_of_another_layout_are_not_copied() -> None:
 
 
 def test_expanded_and_empty_inputs() -> None:
-    fake = Fake()
+    fake, kept = Fake(), []
     function = Recorded("f", lambda x, y, z: (x + y, z.sum()), fake)
     for k in range(6):
-        x = torch.full((3, 1), float(k)).expand(3, 4)
-        y = torch.arange(8.0)[::2] + k
+        x = torch.arange(18.0).view(6, 3, 1)[k].expand(3, 4)
+        y = torch.arange(48.0).view(6, 8)[k, ::2]
+        kept.append((x, y))
         made, nothing = called(function, x, y, torch.zeros(0, 2))
         assert torch.equal(made, x + y) and nothing.item() == 0
     assert fake.replayed == 3
@@ -330,7 +367,7 @@ def test_in_inference_mode() -> None:
 
 
 def recorder(device: str) -> Fake | CudaRecorder:
-    return Fake() if device == "cpu" else CudaRecorder(torch.device("cuda", 0))
+    return Fake() if device == "cpu" else CudaRecorder(CUDA)
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -389,12 +426,13 @@ def graph_of(function: Callable[..., Any], *fakes: torch.Tensor) -> fx.Graph:
     for node in graph.nodes:
         facts = node.meta.get("facts")
         if isinstance(facts, TensorFacts):
-            node.meta["facts"] = replace(facts, device=torch.device("cuda", 0))
+            node.meta["facts"] = replace(facts, device=CUDA)
     return graph
 
 
 def test_a_graph_on_a_gpu_may_be_recorded() -> None:
-    assert graphs.obstacle(graph_of(lambda x: x.softmax(0) + 1, torch.ones(3))) is None
+    graph = graph_of(lambda x: x.softmax(0) + 1, torch.ones(3))
+    assert graphs.obstacle(graph, CUDA) is None
 
 
 @pytest.mark.parametrize(
@@ -406,7 +444,7 @@ def test_a_graph_on_a_gpu_may_be_recorded() -> None:
     ],
 )
 def test_why_a_graph_is_not_recorded(function: Callable[..., Any], why: str) -> None:
-    found = graphs.obstacle(graph_of(function, torch.ones(3)))
+    found = graphs.obstacle(graph_of(function, torch.ones(3)), CUDA)
     assert found is not None and why in found
     assert found.startswith("aten") is False
 
@@ -419,7 +457,94 @@ def test_a_graph_on_the_cpu_is_not_recorded() -> None:
 
     explanation = Explanation()
     with events.STREAM.listening(explanation.note):
-        assert graphs.replayed("body", graph, body) is body
-    assert explanation.not_recorded == ["x_1 is on the CPU"]
+        assert graphs.replayed("body", graph, body, CUDA) is body
+    assert explanation.not_recorded == ["x_1 is on cpu, and not on cuda:0"]
     explanation.kernels.append(events.Kernel("add", ("add",), 24))
-    assert "No CUDA graph: x_1 is on the CPU" in str(explanation)
+    assert "No CUDA graph: x_1 is on cpu, and not on cuda:0" in str(explanation)
+
+
+# Compiled functions, whose kernels the reference interpreter runs
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> Fake:
+    recorder = Fake()
+    monkeypatch.setenv("JITPKG_DEBUG", "interpret")
+    monkeypatch.setattr(graphs, "recorder_for", lambda _: recorder)
+
+    def replayed(maker: Interpreted, name: str, graph: Any, function: Any, **how: Any) -> Any:
+        return graphs.replayed(name, graph, function, maker.device, **how)
+
+    monkeypatch.setattr(Interpreted, "replayed", replayed)
+    return recorder
+
+
+def test_a_compiled_function(fake: Fake) -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.GELU(), torch.nn.LayerNorm(8))
+    twin = copy.deepcopy(model)
+    compiled = jitpkg.jit(model, backend="jitpkg")
+    kept = []
+    with torch.no_grad():
+        for k in range(6):
+            x = torch.randn(3, 4, generator=torch.Generator().manual_seed(k))
+            kept.append((compiled(x), twin(x)))
+            model[0].weight.mul_(0.5)
+            twin[0].weight.mul_(0.5)
+    for found, right in kept:
+        torch.testing.assert_close(found, right)
+    assert (fake.recorded, fake.replayed) == (1, 3)
+
+
+def test_writes_to_inputs_are_behind_the_graph(fake: Fake) -> None:
+    model = torch.nn.BatchNorm1d(3)
+    model.num_batches_tracked = None  # the interpreter asks for the value of a lone index
+    twin = copy.deepcopy(model)
+    compiled = jitpkg.jit(model, backend="jitpkg")
+    with torch.no_grad():
+        for k in range(6):
+            x = torch.randn(5, 3, generator=torch.Generator().manual_seed(k))
+            torch.testing.assert_close(compiled(x), twin(x))
+            torch.testing.assert_close(model.running_var, twin.running_var)
+    assert fake.replayed > 0
+
+
+@pytest.mark.parametrize(("batches", "replayed"), [(1, 9), (2, 13)])
+def test_training(fake: Fake, batches: int, replayed: int) -> None:
+    """With `batches` forward passes before the backward ones."""
+
+    def model_of() -> torch.nn.Module:
+        torch.manual_seed(0)
+        return torch.nn.Sequential(
+            torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.LayerNorm(8), torch.nn.Linear(8, 2)
+        )
+
+    model, twin = model_of(), model_of()
+    compiled = jitpkg.jit(model, backend="jitpkg")
+    trained = [
+        (module, torch.optim.SGD(of.parameters(), lr=0.1))
+        for module, of in ((compiled, model), (twin, twin))
+    ]
+    draw = torch.Generator().manual_seed(0)
+    for batch in torch.randn(8, batches, 3, 4, generator=draw):
+        losses = []
+        for module, optimizer in trained:
+            made = [module(x).square().mean() for x in batch]
+            optimizer.zero_grad()
+            for loss in made:
+                loss.backward()
+            optimizer.step()
+            losses.append(torch.stack([loss.detach() for loss in made]))
+        torch.testing.assert_close(*losses)
+    for one, other in zip(model.parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(one, other)
+    # From the fourth call on, and the backward half from the fifth. Of two batches that are on
+    # their way at once, one is.
+    assert fake.recorded == 2 and fake.replayed == replayed
+
+
+def test_dropout_is_not_recorded(fake: Fake) -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Dropout())
+    explained = jitpkg.explain(model, backend="jitpkg")
+    explanation = explained(torch.randn(2, 4))
+    assert fake.recorded == 0
+    assert any("random" in why for why in explanation.not_recorded)

@@ -17,10 +17,12 @@ from jitpkg.codegen import own
 from jitpkg.codegen.aten.prepare import prepare
 from jitpkg.codegen.aten.prepared import Prepared
 from jitpkg.codegen.compiler import Compiled, compile_graph
-from jitpkg.codegen.triton import maker
+from jitpkg.codegen.triton import graphs, maker
 from jitpkg.codegen.triton.frame import NotPrinted
+from jitpkg.codegen.triton.graphs import Memory, Recorded
 from jitpkg.codegen.triton.maker import Interprets, TritonKernels
 from jitpkg.codegen.triton.target import H200
+from tests.codegen.triton.test_graphs import Fake
 
 pytestmark = pytest.mark.usefixtures("by_triton")
 
@@ -121,3 +123,61 @@ def test_kernels_are_cpu_s_unless_triton_is_asked_for(monkeypatch: pytest.Monkey
     monkeypatch.setenv("JITPKG_DEBUG", "")
     made, _ = own._maker(own.Options(), torch.device("cpu"))
     assert not isinstance(made, TritonKernels)
+
+
+class Again(Fake):
+    """Replays by running the function again, into the memory of its first results."""
+
+    def record(self, run: Callable[[], Any]) -> tuple[Callable[[], None], Any]:
+        made = run()
+
+        def replay() -> None:
+            self.replayed += 1
+            for old, new in zip(made, run(), strict=True):
+                if old is not None:  # what needs no gradient
+                    old.copy_(new)
+
+        return replay, made
+
+
+def test_graphs_are_replayed_in_inference_and_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What forward halves keep for backward ones is handed over where it is."""
+    seen: list[tuple[str, int | None, Memory | None]] = []
+    fake = Again()
+
+    def replayed(
+        name: str, graph: Any, function: Any, device: Any, *, shown: Any, memory: Any
+    ) -> Any:
+        assert graphs.obstacle(graph, device) is None
+        seen.append((name.rpartition(".")[2], shown, memory))
+        return Recorded(name, function, fake, shown=shown, memory=memory)
+
+    monkeypatch.setattr(graphs, "replayed", replayed)
+    kernels = TritonKernels(torch.device("cpu"), H200, Interprets(), replays=True)
+    monkeypatch.setattr(own, "_maker", lambda options, device: (kernels, ""))
+
+    def f(x: Tensor, w: Tensor) -> Tensor:
+        return (x @ w).tanh().softmax(-1).square()
+
+    w = torch.randn(4, 4)
+    fast = jitpkg.compile(f, backend="jitpkg")
+    for _ in range(6):
+        x = torch.randn(3, 4)
+        torch.testing.assert_close(fast(x, w), f(x, w))
+    assert fake.replayed
+    assert [shown for _, shown, _ in seen] == [None]
+    seen.clear()
+    before = fake.replayed
+    ours, wanted = w.clone().requires_grad_(), w.clone().requires_grad_()
+    for _ in range(6):
+        x = torch.randn(3, 4)
+        losses = fast(x, ours).sum(), f(x, wanted).sum()
+        for loss in losses:
+            loss.backward()
+        torch.testing.assert_close(losses[0], losses[1])
+        torch.testing.assert_close(ours.grad, wanted.grad)
+    assert fake.replayed > before
+    names = {name: (shown, memory) for name, shown, memory in seen}
+    assert names["forward"][0] == 1
+    assert names["backward"][0] is None
+    assert names["forward"][1] is names["backward"][1] is not None

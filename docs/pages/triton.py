@@ -1,0 +1,182 @@
+"""docs/triton.md: one softmax from Python to Triton. The prose is in triton.in.md."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import fx
+
+import jitpkg
+from jitpkg.codegen.aten.prepare import prepare
+from jitpkg.codegen.aten.prepared import Prepared
+from jitpkg.codegen.aten.simplify import simplify
+from jitpkg.codegen.compiler import compile_graph
+from jitpkg.codegen.fusion.groups import Limits
+from jitpkg.codegen.fusion.kernel import Compute, Loop, Schedule, Statement, Write
+from jitpkg.codegen.fusion.loops import schedule
+from jitpkg.codegen.fusion.normal import Normal
+from jitpkg.codegen.ir.builder import Builder
+from jitpkg.codegen.ir.nodes import Apply, Axis, Const, Load, Node, Reduce, written
+from jitpkg.codegen.ir.text import all_axes, axis_names, lines_of, text_of_store
+from jitpkg.codegen.made import Made
+from jitpkg.codegen.triton.elsewhere import compiled_elsewhere
+from jitpkg.codegen.triton.jobs import Job
+from jitpkg.codegen.triton.printer import printed
+from jitpkg.codegen.triton.target import A100, H200
+from pages import softmax
+
+TEMPLATE = Path(__file__).parent / "triton.in.md"
+ROOT = Path(__file__).parents[2]
+
+
+def page() -> str:
+    text = TEMPLATE.read_text(encoding="utf-8")
+    artefacts = _artefacts()
+    wanted = set(re.findall(r"\{\{(\w+)\}\}", text))
+    assert wanted == artefacts.keys(), wanted ^ artefacts.keys()
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: artefacts[found[1]], text)
+
+
+class _Noted:
+    """Notes the one kernel that is to be made."""
+
+    device = torch.device("cpu")
+    limits = Limits()
+
+    def __init__(self) -> None:
+        self.schedules: list[Schedule] = []
+
+    def choose_calls(self, graph: fx.Graph) -> None:
+        """All stay as they are."""
+
+    def make(self, normal: Normal, builder: Builder, given: int) -> Made:
+        self.schedules.append(schedule(normal.kernel, builder))
+        return Made(lambda *_: None)
+
+
+def _artefacts() -> dict[str, str]:
+    """Everything that the page shows, by name."""
+    graphs: list[tuple[fx.GraphModule, Prepared]] = []
+
+    def backend(gm: fx.GraphModule, inputs: list[Any]) -> Any:
+        prepared = prepare(gm, inputs)
+        assert isinstance(prepared, Prepared)
+        graphs.append((gm, prepared))
+        return gm.forward
+
+    with torch.no_grad():
+        jitpkg.compile(softmax.attention_weights, backend=backend)(torch.ones(4096, 1000))
+    ((gm, prepared),) = graphs
+    simplify(prepared)
+    found = {
+        "program": inspect.getsource(softmax.attention_weights).rstrip(),
+        "graph": gm.code.strip(),
+        "aten": _aten(prepared.graph),
+    }
+    noted = _Noted()
+    compile_graph("graph", prepared.graph, noted)
+    (loops,) = noted.schedules
+    kernel = loops.kernel
+    names = axis_names(all_axes(kernel.axes, written(kernel.stores)))
+    source = printed(loops, H200, kernel.name)
+    every = [Job(source, source.configs[0], target, (True, True)) for target in (A100, H200)]
+    done = [outcome.resources for outcome in compiled_elsewhere(every)]
+    return found | {
+        "kernel": "\n".join(line for s in kernel.stores for line in text_of_store(s, names)),
+        "schedule": "\n".join(_statements(loops.body, {**names})),
+        "triton": source.text.strip(),
+        "grid": f"({', '.join(source.grid)},)",
+        "configs": "\n".join(map(str, source.configs)),
+        "version": version("triton"),
+        "resources": "\n".join(
+            f"sm_{job.target.architecture}: {each}" for job, each in zip(every, done, strict=True)
+        ),
+        "interpreted": _interpreted(),
+    }
+
+
+def _aten(graph: fx.Graph) -> str:
+    lines = []
+    for node in graph.nodes:
+        facts = node.meta.get("facts")
+        if node.op == "call_function" and facts is not None:
+            args = ", ".join(map(str, node.args))
+            dtype = str(facts.dtype).removeprefix("torch.")
+            lines.append(f"{node.name} = {node.target}({args})  # {dtype}{list(facts.size)}")
+        elif node.op == "output":
+            lines.append(f"return {node.args[0]}")
+    return "\n".join(lines)
+
+
+def _statements(body: Sequence[Statement], names: dict[Node, str], depth: int = 0) -> Iterator[str]:
+    """A schedule as a program: what is computed where. Positions in memory are written out."""
+    space = "    " * depth
+    for statement in body:
+        match statement:
+            case Loop(axis=axis, body=inside, folds=folds):
+                for fold in folds:
+                    names[fold] = f"the_{fold.op}"
+                yield f"{space}for {names[axis]} in range({axis.extent}):"
+                yield from _statements(inside, names, depth + 1)
+                for fold in folds:
+                    both = f"{names[fold]}, {names[fold.value]}"
+                    yield f"{space}    {names[fold]} = {fold.op}({both})"
+            case Compute(nodes=nodes):
+                for node in nodes:
+                    if node.dtype is not torch.int64:
+                        count = sum(not isinstance(n, Axis | Reduce) for n in names)
+                        names.setdefault(node, f"v{count}")
+                        yield f"{space}{names[node]} = {_shown(node, names)}"
+            case Write(store=store):
+                at = _position(store.index, names)
+                yield f"{space}{store.buffer}[{at}] = {names[store.value]}"
+
+
+def _shown(node: Node, names: Mapping[Node, str]) -> str:
+    """What computes a value, of values that have names."""
+    match node:
+        case Load(buffer=buffer, index=index):
+            return f"{buffer}[{_position(index, names)}]"
+        case Apply(op=op, args=args):
+            return f"{op}({', '.join(names.get(arg) or _shown(arg, names) for arg in args)})"
+        case Const(value=value):
+            return str(value)
+        case _:
+            raise AssertionError(node)
+
+
+def _position(index: Sequence[Node], names: Mapping[Node, str]) -> str:
+    axes = {node: name for node, name in names.items() if isinstance(node, Axis)}
+    return ", ".join(lines_of(at, axes)[1].removeprefix("(").removesuffix(")") for at in index)
+
+
+def _interpreted() -> str:
+    """What a program prints that runs the function by Triton's interpreter."""
+    code = (
+        "import torch, jitpkg; from pages.softmax import attention_weights as f;"
+        "x = torch.linspace(-1, 1, 12).reshape(3, 4);"
+        'y = jitpkg.compile(f, backend="jitpkg")(x);'
+        "print('as eager code, to 1e-6:', torch.allclose(y, f(x), rtol=0, atol=1e-6))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ
+        | {
+            "JITPKG_DEBUG": "triton",
+            "TRITON_INTERPRET": "1",
+            "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "docs")]),
+        },
+    )
+    return done.stdout.strip()
