@@ -72,6 +72,11 @@ class _Driver:
         return 0
 
 
+def _inverted(x: Tensor) -> Tensor:
+    """`~x`, of which the operator's binding asks for the GPU, and the op does not."""
+    return torch.ops.aten.bitwise_not.default(x)  # type: ignore[no-any-return]
+
+
 @contextmanager
 def pretended_gpu() -> Iterator[None]:
     """Torch and Triton say meanwhile that an H200 is there; nothing can run on it."""
@@ -106,6 +111,7 @@ def pretended_gpu() -> Iterator[None]:
             (DeviceProperties, "create", properties),
         ):
             stack.enter_context(mock.patch.object(of, name, return_value=answer))
+        stack.enter_context(mock.patch.object(Tensor, "__invert__", _inverted))
         before = triton.runtime.driver._active
         triton.runtime.driver.set_active(_Driver())
         try:

@@ -149,6 +149,16 @@ def test_one_compilation_is_right_for_many_sizes(
 @pytest.mark.parametrize("f", PROGRAMS)
 def test_the_interpreter_agrees(f: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JITPKG_DEBUG", "interpret")
+    compared_at_some_sizes(f, monkeypatch)
+
+
+@pytest.mark.usefixtures("by_triton")
+@pytest.mark.parametrize("f", PROGRAMS)
+def test_triton_agrees(f: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    compared_at_some_sizes(f, monkeypatch)
+
+
+def compared_at_some_sizes(f: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     with compilations(monkeypatch) as made:
         compared(f, [(R(n, 64),) for n in (7, 9, 5, 20)])
     assert made == [False, True]

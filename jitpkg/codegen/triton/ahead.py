@@ -26,7 +26,7 @@ from triton.compiler import ASTSource
 from jitpkg.codegen.triton.folder import kept_in_own_folder
 from jitpkg.codegen.triton.jobs import Job, Outcome, job_of, outcome_text
 from jitpkg.codegen.triton.module import kernel_of
-from jitpkg.codegen.triton.resources import Resources, resources
+from jitpkg.codegen.triton.resources import Resources, resources, spilled_bytes
 from jitpkg.codegen.triton.source import Config, Source
 from jitpkg.codegen.triton.target import Target
 from jitpkg.errors import BackendError
@@ -92,7 +92,14 @@ def compiled(source: Source, config: Config, target: Target, aligned: Sequence[b
                 options=options(source, config),
             )
         cubin = next(Path(file) for file in kernel.metadata_group.values() if _is_cubin(file))
-        found = resources(triton.knobs.nvidia.cuobjdump.path, cubin, kernel.metadata.shared)
+        tools = triton.knobs.nvidia
+        assembler = tools.ptxas if target.architecture < 100 else tools.ptxas_blackwell
+        found = resources(
+            tools.cuobjdump.path,
+            cubin,
+            kernel.metadata.shared,
+            lambda: spilled_bytes(assembler.path, target.architecture, kernel.asm["ptx"]),
+        )
     except Exception as error:  # of any kind: Python's, MLIR's, LLVM's, ptxas'
         raise CannotCompile(f"Triton cannot compile {source.name}: {error}") from error
     return Binary(kernel, found, time.perf_counter() - began)

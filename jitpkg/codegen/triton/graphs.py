@@ -54,8 +54,12 @@ class Recorder(Protocol):
         """The current stream."""
         ...
 
-    def follow(self, stream: Any) -> None:
-        """Let the current stream wait for what another one has been given."""
+    def follow(self, stream: Any, used: Sequence[torch.Tensor]) -> None:
+        """Let the current stream wait for what another one has been given.
+
+        Args:
+            used: memory that may not be given to others before the current stream is done with it.
+        """
         ...
 
     def record(self, run: Callable[[], Any]) -> tuple[Callable[[], None], Any]:
@@ -76,8 +80,11 @@ class CudaRecorder:
     def stream(self) -> Any:
         return torch.cuda.current_stream(self.device)
 
-    def follow(self, stream: Any) -> None:
-        torch.cuda.current_stream(self.device).wait_stream(stream)
+    def follow(self, stream: Any, used: Sequence[torch.Tensor]) -> None:
+        current = torch.cuda.current_stream(self.device)
+        current.wait_stream(stream)
+        for each in used:
+            each.record_stream(current)
 
     def record(self, run: Callable[[], Any]) -> tuple[Callable[[], None], Any]:
         graph = torch.cuda.CUDAGraph()
@@ -326,7 +333,7 @@ class _Recording:
     def replayed(self, given: Sequence[Any]) -> tuple[Any, ...]:
         stream = self._recorder.stream()
         if stream != self._stream:  # else two replays might run at once
-            self._recorder.follow(self._stream)
+            self._recorder.follow(self._stream, [held for _, held, _, _ in self._copied])
             self._stream = stream
         with torch.no_grad():
             if self._copied:

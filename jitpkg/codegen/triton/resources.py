@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import subprocess
+import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,12 +26,13 @@ class Resources:
         return f"{said}, {self.spilled} bytes spilled" if self.spilled else said
 
 
-def resources(cuobjdump: str, cubin: Path, shared: int) -> Resources:
+def resources(cuobjdump: str, cubin: Path, shared: int, spills: Callable[[], int]) -> Resources:
     """The resources of the one kernel in a file.
 
     Args:
         cuobjdump: the path of NVIDIA's tool, which comes with Triton.
         shared: the shared memory that a launch asks for, which a binary does not say.
+        spills: says how many bytes are spilled; asked where the kernel has memory of its own.
 
     Raises:
         OSError: the tool cannot be run.
@@ -40,6 +43,26 @@ def resources(cuobjdump: str, cubin: Path, shared: int) -> Resources:
     found = dict(re.findall(r"\b(REG|STACK|LOCAL):(\d+)", said))
     if found.keys() != {"REG", "STACK", "LOCAL"}:
         raise ValueError(f"{cuobjdump} says of a kernel: {said!r}")
-    # Triton's kernels have no arrays and call nothing that needs a frame: a stack holds spills.
-    spilled = int(found["STACK"]) + int(found["LOCAL"])
-    return Resources(int(found["REG"]), spilled, shared)
+    # Of spills, or of arrays: those that sin, cos and tan of libdevice need for large arguments.
+    frame = int(found["STACK"]) + int(found["LOCAL"])
+    return Resources(int(found["REG"]), frame and spills(), shared)
+
+
+def spilled_bytes(ptxas: str, architecture: int, ptx: str) -> int:
+    """Bytes that a thread stores since it has too few registers, as the assembler says.
+
+    Raises:
+        OSError: it cannot be run.
+        ValueError: what it says cannot be read.
+    """
+    name = f"sm_{architecture}{'a' if architecture >= 90 else ''}"
+    with tempfile.TemporaryDirectory(prefix="jitpkg-ptxas-") as folder:
+        file = Path(folder, "kernel.ptx")
+        file.write_text(ptx, encoding="utf-8")
+        flags = ["-v", "-lineinfo", "--fmad=false", f"--gpu-name={name}"]
+        command = [ptxas, *flags, str(file), "-o", str(file.with_suffix(".cubin"))]
+        said = subprocess.run(command, capture_output=True, text=True, check=False).stderr
+    found = re.findall(r"(\d+) bytes spill stores", said)
+    if not found:
+        raise ValueError(f"{ptxas} says of a kernel: {said!r}")
+    return sum(map(int, found))

@@ -384,7 +384,7 @@ def _pointwise(
             first = widest // 2
             while first > 256 and positions < 2 * target.processors * first:
                 first //= 2
-            if reach.nodes > 150:
+            if reach.nodes > 150 or len(reach.loads) > 6:  # or few warps have room for it all
                 first = min(first, 512)
             found = []
             for elements in (first, widest, 512, 256, 4096):

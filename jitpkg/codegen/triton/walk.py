@@ -122,6 +122,7 @@ class Walk:
                 and not any(self.is_at_once(_chain(*first)) for first in firsts)
             ):
                 done[loop] = own
+                self.again.subtract(self._again(loop.body))
                 self.firsts.update((pair.first, pair) for pair in own)
         return done
 

@@ -26,9 +26,6 @@ ATEN = torch.ops.aten
 
 DTYPES = (torch.float32, torch.bfloat16, torch.int64, torch.uint8, torch.bool)
 
-ONLY_ATOMIC: set[str] = set()
-"""Calls that are left to ATen in most dtypes."""
-
 
 class Samples:
     """Makes the tensors of a sample call."""
@@ -103,7 +100,7 @@ def test_calls_by_triton(name: str) -> None:
             with contextlib.suppress(NotLowered, NotPrinted):
                 compare_by(by_triton, target, *args, **kwargs)
                 count += 1
-    assert count or name in ONLY_ATOMIC
+    assert count
 
 
 def by_triton(call: Call, made: Tensor | Scattered) -> torch.Tensor:

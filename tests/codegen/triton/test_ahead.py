@@ -71,6 +71,17 @@ SPILLING = replace(
 )
 """A thread holds 256 elements of a row and has 255 registers."""
 
+SINE = replace(
+    POINTWISE,
+    name="add_relu",
+    text=POINTWISE.text.replace("a + b", "tl.sin(a + b)")
+    .replace(
+        "import triton\n", "import triton\nfrom triton.language.extra.cuda import libdevice\n", 1
+    )
+    .replace("tl.sin", "libdevice.sin"),
+)
+"""Has an array on its stack, for large arguments."""
+
 WRONG = replace(SOFTMAX, text=SOFTMAX.text.replace("tl.exp(", "tl.no_such_thing("))
 
 
@@ -88,6 +99,7 @@ def outcomes() -> list:
         job(SOFTMAX, target=A100),
         job(SPILLING),
         job(WRONG),
+        job(SINE),
     ]
     return compiled_elsewhere(jobs)
 
@@ -105,6 +117,11 @@ def test_a_spill_is_seen(outcomes: list) -> None:
     assert spilling.registers == 255
     assert spilling.spilled > 0
     assert "spilled" in str(spilling)
+
+
+def test_an_array_on_the_stack_is_no_spill(outcomes: list) -> None:
+    assert not outcomes[6].error
+    assert outcomes[6].resources.spilled == 0
 
 
 def test_a_kernel_that_triton_refuses_says_why_and_harms_no_other(outcomes: list) -> None:

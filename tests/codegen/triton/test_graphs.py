@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -107,7 +107,7 @@ class Fake:
         self.replayed = 0
         self.captures = False
         self.now = "stream 0"
-        self.followed: list[object] = []
+        self.followed: list[tuple[Any, int]] = []
 
     def is_capturing(self) -> bool:
         return self.captures
@@ -115,8 +115,8 @@ class Fake:
     def stream(self) -> Any:
         return self.now
 
-    def follow(self, stream: Any) -> None:
-        self.followed.append(stream)
+    def follow(self, stream: Any, used: Sequence[torch.Tensor]) -> None:
+        self.followed.append((stream, len(used)))
 
     def record(self, run: Callable[[], Any]) -> tuple[Callable[[], None], Any]:
         self.recorded += 1
@@ -268,13 +268,14 @@ def test_a_backward_half_runs_as_it_is_where_the_forward_half_did() -> None:
 def test_streams_wait_for_each_other() -> None:
     fake = Fake()
     function = Recorded("f", lambda x: (x + 1,), fake)
-    for _ in range(4):
-        called(function, torch.ones(2))
+    inputs = [torch.ones(2) for _ in range(6)]
+    for x in inputs[:4]:
+        called(function, x)
     assert fake.followed == []
     fake.now = "stream 1"
-    called(function, torch.ones(2))
-    called(function, torch.ones(2))
-    assert fake.followed == ["stream 0"]
+    for x in inputs[4:]:
+        called(function, x)
+    assert fake.followed == [("stream 0", 1)]
 
 
 def test_inside_of_somebody_elses_capture_it_runs_as_it_is() -> None:
