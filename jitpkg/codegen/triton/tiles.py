@@ -167,6 +167,10 @@ def _grid(
         body = inside[0].body
 
 
+_CALLING = frozenset({"sin", "cos", "tan"})
+"""Ops that libdevice calls a function for where arguments are large."""
+
+
 class _Reach:
     """Along which axes memory is contiguous."""
 
@@ -174,6 +178,8 @@ class _Reach:
         self.loads: list[tuple[Load, Linear]] = []
         self.stores: list[tuple[Store, Linear]] = []
         self.nodes = 0
+        self.calls = 0
+        """Of functions that are not inlined, each for one element of a thread."""
         self._collect(body)
 
     def _collect(self, body: Sequence[Statement]) -> None:
@@ -182,6 +188,8 @@ class _Reach:
                 case Compute(nodes=nodes):
                     self.nodes += sum(isinstance(node, Apply | Load) for node in nodes)
                     for node in nodes:
+                        if isinstance(node, Apply) and node.op in _CALLING:
+                            self.calls += 1
                         if isinstance(node, Load):
                             self.loads.append((node, offset(node.buffer, node.index)))
                 case Write(store=store):
@@ -386,6 +394,8 @@ def _pointwise(
                 first //= 2
             if reach.nodes > 150 or len(reach.loads) > 6:  # or few warps have room for it all
                 first = min(first, 512)
+            if reach.calls:  # code for each element of a thread; what lives meanwhile is saved
+                first = min(first, 128)
             found = []
             for elements in (first, widest, 512, 256, 4096):
                 block = min(elements, most)

@@ -77,6 +77,19 @@ def test_masks_only_where_a_block_may_reach_beyond_the_end() -> None:
     assert "mask" in source_of(*doubled(4095, 4095)).text
 
 
+@pytest.mark.parametrize(("op", "least", "most"), [("sin", 1, 1), ("exp", 2, 16)])
+def test_ops_that_call_functions_have_a_thread_for_each_element(
+    op: str, least: int, most: int
+) -> None:
+    """With four elements to a thread, the sine of a float64 spilled 16 bytes on sm_90."""
+    b = Builder()
+    axes = b.axes((4096, 4096))
+    x = b.load(buffer("x", 4096, 4096, dtype=torch.float64), axes)
+    out = buffer("out", 4096, 4096, dtype=torch.float64)
+    config = source_of(b, Definition(out, axes, b.apply(op, x))).configs[0]
+    assert least <= dict(config.blocks)["XBLOCK"] // (32 * config.warps) <= most
+
+
 def test_indices_of_64_bits_where_memory_is_large() -> None:
     near = source_of(*doubled(1 << 15, 1 << 15))
     far = source_of(*doubled(1 << 15, 1 << 15, strides=(1 << 17, 1)))
