@@ -149,7 +149,7 @@ def test_numbers_vary() -> None:
         (5, 33, 2, 64),
         (7, 32, 2, 64),
     ]
-    assert {aligned for _, _, aligned in recorder.compiled[1:]} == {
+    assert {aligned for _, _, aligned in recorder.compiled} == {  # the usual one by a thread
         (True, True, False, True),
         (True, True, False, False),
         (True, True, True, True),
