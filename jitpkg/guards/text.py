@@ -46,6 +46,8 @@ class Text:
         self.held: dict[str, object] = {}
         self._variables: dict[Source, str] = dict(parameters)
         self._taken = {*parameters.values(), *reserved}
+        self._last: Counter[str] = Counter()
+        """The last number behind a stem; a model has a thousand weights."""
         self._held_names: dict[int, str] = {}
         self._uses: Counter[Source] = Counter()
 
@@ -56,7 +58,7 @@ class Text:
         """A part of the same function, whose lines are added by `extend`."""
         part = Text({})
         part._variables = self._variables
-        part._taken = self._taken
+        part._taken, part._last = self._taken, self._last
         part.held = self.held
         part._held_names = self._held_names
         part._uses = self._uses
@@ -71,11 +73,12 @@ class Text:
         stem = re.sub(r"\W+", "_", hint).strip("_") or "value"
         if stem[0].isdigit() or keyword.iskeyword(stem) or hasattr(builtins, stem):
             stem = f"the_{stem}"
-        name, k = stem, 1
+        name, k = stem, self._last[stem] or 1
         while name in self._taken:
             k += 1
             name = f"{stem}_{k}"
         self._taken.add(name)
+        self._last[stem] = k
         return name
 
     def hold(self, obj: object, hint: str) -> str:
