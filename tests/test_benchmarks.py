@@ -72,7 +72,7 @@ def test_first_calls_in_new_processes() -> None:
     shown = run("coldstart", "--only", "pointwise")
     row = next(line for line in shown.splitlines() if line.startswith("pointwise chain"))
     eager, *_, ours, warm = row.split()[2:8]
-    assert float(ours) > float(eager) > 0
+    assert float(ours) > float(eager) >= 0  # to hundredths of a second
     assert float(warm) > 0
 
 
