@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 
 from jitpkg.codegen.cpu.folds import Fold
 from jitpkg.codegen.cpu.frame import Frame
-from jitpkg.codegen.cpu.plan import Plan, scans, statements
+from jitpkg.codegen.cpu.plan import Plan, scans
 from jitpkg.codegen.fusion.kernel import Loop, Write
+from jitpkg.codegen.fusion.statements import statements
 from jitpkg.codegen.ir import ops
 from jitpkg.codegen.ir.extents import varies
 

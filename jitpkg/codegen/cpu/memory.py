@@ -17,8 +17,8 @@ from jitpkg.codegen.cpu.arithmetic import (
 )
 from jitpkg.codegen.cpu.casts import cast
 from jitpkg.codegen.cpu.frame import Frame, Turned, Value
-from jitpkg.codegen.cpu.plan import offset
 from jitpkg.codegen.cpu.scalar_ops import rows
+from jitpkg.codegen.fusion.statements import offset
 from jitpkg.codegen.ir import ops
 from jitpkg.codegen.ir.extents import same, varies
 from jitpkg.codegen.ir.nodes import Axis, Buffer, Load, Node, Store

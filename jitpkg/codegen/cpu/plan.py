@@ -10,22 +10,18 @@ import torch
 from jitpkg.codegen.cpu import math
 from jitpkg.codegen.cpu.host import Host
 from jitpkg.codegen.fusion.kernel import Compute, Loop, Schedule, Statement, Write
+from jitpkg.codegen.fusion.statements import needed, offset, statements, typical
 from jitpkg.codegen.ir import ops
-from jitpkg.codegen.ir.extents import example, same, varies
+from jitpkg.codegen.ir.extents import same
 from jitpkg.codegen.ir.nodes import (
     Apply,
     Axis,
-    Buffer,
-    Checked,
-    Const,
-    Given,
     Load,
     Node,
     Scan,
     Store,
     operands,
 )
-from jitpkg.codegen.ir.ranges import Linear
 
 TYPICAL_LANES = 16
 """For choosing what runs in lanes."""
@@ -61,15 +57,6 @@ class Plan:
         return self.extents.get(loop, loop.axis.extent)
 
 
-USUAL = 512
-"""What is expected of an extent that varies and is less in the example."""
-
-
-def typical(extent: int) -> int:
-    """About how long a loop is, where that decides on speed only."""
-    return max(example(extent), USUAL) if varies(extent) else extent
-
-
 def plan(schedule: Schedule, host: Host) -> Plan:
     made = Plan((), needed(schedule.body))
     body = tuple(_merged(statement, made) for statement in schedule.body)
@@ -79,60 +66,6 @@ def plan(schedule: Schedule, host: Host) -> Plan:
             _choose(statement, 1.0, made, host)
     _keep(body, made)
     return made
-
-
-def offset(buffer: Buffer, index: Sequence[Node]) -> Linear:
-    """Where an element lies, in elements."""
-    whole = Linear((), 0)
-    for at, stride in zip(index, buffer.strides, strict=True):
-        if not same(stride, 0):
-            whole = whole.plus(Linear.of(at).times(stride))
-    return whole
-
-
-def statements(body: Sequence[Statement]) -> Iterator[Statement]:
-    """All, those inside of loops too."""
-    stack = list(reversed(body))
-    while stack:
-        statement = stack.pop()
-        yield statement
-        if isinstance(statement, Loop):
-            stack.extend(reversed(statement.body))
-
-
-def needed(body: Sequence[Statement]) -> frozenset[Node]:
-    """The nodes whose values something is computed from, or stored."""
-    stack: list[Node] = []
-    for statement in statements(body):
-        if isinstance(statement, Write):
-            stack.append(statement.store.value)
-            stack.extend(_atoms(statement.store.buffer, statement.store.index))
-        elif isinstance(statement, Loop):
-            stack.extend(fold.value for fold in statement.folds)
-    found: set[Node] = set()
-    while stack:
-        node = stack.pop()
-        if node in found or isinstance(node, Const | Given):
-            continue
-        found.add(node)
-        match node:
-            case Load(buffer=buffer, index=index, mask=mask):
-                stack.extend(_atoms(buffer, index))
-                if mask is not None:
-                    stack.append(mask)
-            case Apply(args=args):
-                stack.extend(args)
-            case Checked(index=at):
-                stack.append(at)
-            case Scan(value=value):
-                stack.append(value)
-            case _:
-                pass
-    return frozenset(found)
-
-
-def _atoms(buffer: Buffer, index: Sequence[Node]) -> list[Node]:
-    return [atom for atom, _ in offset(buffer, index).terms if not isinstance(atom, Axis)]
 
 
 def accesses(body: Sequence[Statement], wanted: frozenset[Node]) -> Iterator[Load | Store]:

@@ -8,9 +8,10 @@ from jitpkg.codegen.cpu import memory
 from jitpkg.codegen.cpu.chunks import Chunks, Cut, chunks, elements, inside, writes
 from jitpkg.codegen.cpu.frame import Frame, Numbers
 from jitpkg.codegen.cpu.host import Host
-from jitpkg.codegen.cpu.plan import offset, plan, scans
+from jitpkg.codegen.cpu.plan import plan, scans
 from jitpkg.codegen.cpu.walk import Walk
 from jitpkg.codegen.fusion.kernel import Compute, Loop, Schedule
+from jitpkg.codegen.fusion.statements import offset, span
 from jitpkg.codegen.ir import legality
 from jitpkg.codegen.ir.extents import example, same, varies
 from jitpkg.codegen.ir.nodes import Axis, Buffer, Store, written
@@ -252,7 +253,7 @@ class _Function:
     def _streamed(self) -> frozenset[Buffer]:
         """Outputs that no cache holds: they are written past it."""
         stores = self.schedule.kernel.stores
-        size = sum(example(_span(store.buffer)) * store.buffer.dtype.itemsize for store in stores)
+        size = sum(example(span(store.buffer)) * store.buffer.dtype.itemsize for store in stores)
         if size < self.host.cache:
             return frozenset()
         return frozenset(store.buffer for store in stores if store.combine is None)
@@ -337,9 +338,3 @@ def _is_apart(store: Store, loop: Loop) -> bool:
     whole = offset(store.buffer, store.index)
     affine = all(isinstance(atom, Axis) for atom, _ in whole.terms)
     return affine and not same(whole.factor(loop.axis), 0)
-
-
-def _span(buffer: Buffer) -> int:
-    """How many elements its memory has."""
-    far = sum((n - 1) * step for n, step in zip(buffer.sizes, buffer.strides, strict=True))
-    return 0 if any(same(n, 0) for n in buffer.sizes) else far + 1

@@ -10,8 +10,9 @@ from __future__ import annotations
 from jitpkg.codegen.cpu.arithmetic import constants, memory, suffix, vector
 from jitpkg.codegen.cpu.frame import Frame, Turned
 from jitpkg.codegen.cpu.memory import LINE, place
-from jitpkg.codegen.cpu.plan import WIDEST, offset, statements, typical
+from jitpkg.codegen.cpu.plan import WIDEST
 from jitpkg.codegen.fusion.kernel import Compute, Loop
+from jitpkg.codegen.fusion.statements import offset, statements, typical
 from jitpkg.codegen.ir.extents import at_least, same, varies
 from jitpkg.codegen.ir.nodes import Load
 

@@ -14,11 +14,12 @@ from jitpkg.codegen.cpu.chunks import Chunks
 from jitpkg.codegen.cpu.folds import Fold, fold
 from jitpkg.codegen.cpu.frame import Frame
 from jitpkg.codegen.cpu.low_half import low_half_of
-from jitpkg.codegen.cpu.plan import bytes_of_columns, scans, statements
+from jitpkg.codegen.cpu.plan import bytes_of_columns, scans
 from jitpkg.codegen.cpu.positions import compared_positions
 from jitpkg.codegen.cpu.scans import Running
 from jitpkg.codegen.cpu.turned import fill, turned_loads
 from jitpkg.codegen.fusion.kernel import Compute, Loop, Statement, Write
+from jitpkg.codegen.fusion.statements import statements
 from jitpkg.codegen.ir import ops
 from jitpkg.codegen.ir.builder import IllegalNode
 from jitpkg.codegen.ir.extents import at_least, example, same, varies

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from jitpkg.codegen.fusion.statements import offset
 from jitpkg.codegen.ir.extents import same
 from jitpkg.codegen.ir.nodes import Buffer, Load, Node, Store
 from jitpkg.codegen.triton.frame import Frame, NotPrinted, Value
 from jitpkg.codegen.triton.scalar_ops import constant, literal
-from jitpkg.codegen.triton.tiles import offset
 
 ATOMIC_SUMS = ("float32", "float64", "int32", "int64", "float16")
 ATOMIC_EXTREMES = ("int32", "int64")

@@ -10,13 +10,13 @@ common is computed once. All other loops run as they are written.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from jitpkg.codegen.fusion.kernel import Compute, Loop, Schedule, Statement, Write
-from jitpkg.codegen.ir import extents
+from jitpkg.codegen.fusion.statements import loops, offset, span, typical
 from jitpkg.codegen.ir.extents import less, same, varies
-from jitpkg.codegen.ir.nodes import Apply, Axis, Buffer, Extent, Load, Node, Store
+from jitpkg.codegen.ir.nodes import Apply, Axis, Buffer, Extent, Load, Store
 from jitpkg.codegen.ir.ranges import Linear
 from jitpkg.codegen.triton.source import Config
 from jitpkg.codegen.triton.target import Target
@@ -91,16 +91,6 @@ class Plan:
         return same(tile.extent % widest, 0)
 
 
-USUAL = 512
-"""What is expected of an extent that varies and is less in the example."""
-
-
-def example(extent: Extent) -> int:
-    """About how long something is, where that decides on speed only."""
-    found = extents.example(extent)
-    return max(found, USUAL) if varies(extent) else found
-
-
 def plan(schedule: Schedule, target: Target) -> Plan:
     axes, outer, body = _grid(schedule.body)
     inner = _Inner(body, axes)
@@ -122,30 +112,6 @@ def _is_wide(schedule: Schedule, axes: Sequence[Axis], inner: _Inner) -> bool:
     lengths += [whole, *(tile.extent for tile in inner.tiles.values())]
     lengths += [loop.axis.extent for loop in loops(schedule.body)]
     return not all(less(length, NARROW) for length in lengths)
-
-
-def span(buffer: Buffer) -> Extent:
-    """How many elements its memory has."""
-    far: Extent = 1
-    for size, stride in zip(buffer.sizes, buffer.strides, strict=True):
-        far = far + (size - 1) * stride
-    return 0 if any(same(size, 0) for size in buffer.sizes) else far
-
-
-def offset(buffer: Buffer, index: Sequence[Node]) -> Linear:
-    """Where an element lies, in elements."""
-    whole = Linear((), 0)
-    for at, stride in zip(index, buffer.strides, strict=True):
-        if not same(stride, 0):
-            whole = whole.plus(Linear.of(at).times(stride))
-    return whole
-
-
-def loops(body: Sequence[Statement]) -> Iterator[Loop]:
-    for statement in body:
-        if isinstance(statement, Loop):
-            yield statement
-            yield from loops(statement.body)
 
 
 # The grid
@@ -234,7 +200,7 @@ def _blocked(
             x, y = turned
             rows = tuple(axis for axis in axes if axis not in turned)
             return (Tile("y", "YBLOCK", (y,)), Tile("x", "XBLOCK", (x,))), rows
-    long = [tile for tile in inner.tiles.values() if example(tile.extent) >= ROW or tile.looped]
+    long = [tile for tile in inner.tiles.values() if typical(tile.extent) >= ROW or tile.looped]
     fast = max((reach.along(tile.axes[-1]) for tile in inner.tiles.values()), default=0)
     inside = [axis for tile in inner.tiles.values() for axis in tile.axes]
     if long and fast >= max(reach.along(axis, inside) for axis in axes):
@@ -245,11 +211,11 @@ def _blocked(
 def _turned(axes: tuple[Axis, ...], reach: _Reach) -> tuple[Axis, Axis] | None:
     """The axis that most results lie along, and another one that something is read along."""
     written = [axis for axis in axes if any(same(at.factor(axis), 1) for _, at in reach.stores)]
-    if not written or example(written[-1].extent) < 16:
+    if not written or typical(written[-1].extent) < 16:
         return None
     x = written[-1]
     for y in axes:
-        if y is x or example(y.extent) < 16:
+        if y is x or typical(y.extent) < 16:
             continue
         if any(
             same(at.factor(y), 1) and not same(at.factor(x), 0) and not same(at.factor(x), 1)
@@ -292,8 +258,8 @@ class _Inner:
         for each in chain:
             if each.scans:
                 picked = each
-        length = example(picked.axis.extent)
-        if any(example(each.axis.extent) > 2 * length for each in deeper):
+        length = typical(picked.axis.extent)
+        if any(typical(each.axis.extent) > 2 * length for each in deeper):
             self._assign(last.body)
             return
         together = self._together(chain)
@@ -301,7 +267,7 @@ class _Inner:
             length = 1
             for each in chain:
                 length *= each.axis.extent
-        few = length <= FEW and all(example(each.axis.extent) <= SHORT for each in chain)
+        few = length <= FEW and all(typical(each.axis.extent) <= SHORT for each in chain)
         if few and self.axes and not picked.scans:
             return
         axes = tuple(each.axis for each in (chain if together else [picked]))
@@ -311,7 +277,7 @@ class _Inner:
             self.tiles[each] = tile
 
     def _worth(self, loop: Loop) -> tuple[bool, int]:
-        length = example(loop.axis.extent)
+        length = typical(loop.axis.extent)
         return length >= 16 and self._reach.along(loop.axis) > 0, length
 
     def _together(self, chain: Sequence[Loop]) -> bool:
@@ -373,7 +339,7 @@ def _configs(
     """The first should be fastest; the others are tried where time is given for that."""
     positions = 1
     for axis in axes:
-        positions *= example(axis.extent)
+        positions *= typical(axis.extent)
     tiles = list(dict.fromkeys(inner.tiles.values()))
     if not tiles:
         return _pointwise(grid, positions, reach, target)
@@ -458,4 +424,4 @@ def _with_rows(
 
 def _row(tile: Tile) -> int:
     """How wide a dim is where nothing else is."""
-    return LOOPED if tile.looped else _power(example(tile.extent))
+    return LOOPED if tile.looped else _power(typical(tile.extent))

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 import torch
 
-from jitpkg.codegen.cpu.plan import needed
 from jitpkg.codegen.fusion.kernel import Compute, Loop, Schedule, Statement, Write
 from jitpkg.codegen.fusion.online import Distances, Pair, Powers, pairs
+from jitpkg.codegen.fusion.statements import needed
 from jitpkg.codegen.ir import ops
 from jitpkg.codegen.ir.extents import same
 from jitpkg.codegen.ir.nodes import (
