@@ -29,7 +29,7 @@ import kernels
 import networks
 import rounds
 import torch
-from kernels import COPY, Case, Kind
+from kernels import COPY, Case, Kind, Measured
 from networks import Network
 from rounds import EAGER, Clock, Compile, Timing
 from torch import Tensor
@@ -143,23 +143,9 @@ def started(
 # Kernels
 
 
-@dataclass(frozen=True)
-class Row:
-    """A kind of kernel, measured."""
-
-    case: Case
-    timing: Timing
-    moved: int
-    copied: int
-
-    def fraction(self, name: str) -> float:
-        """Of copy bandwidth."""
-        return self.moved / self.copied * self.timing.speed(name, COPY).median
-
-
 def measured(
     case: Case, compilers: dict[str, Compile], on: Machine, most_rounds: int
-) -> tuple[Row, list[str]]:
+) -> tuple[Measured, list[str]]:
     torch.compiler.reset()
     torch.manual_seed(0)
     with on.device:
@@ -177,7 +163,7 @@ def measured(
     calls[COPY] = partial(torch.empty_like(source).copy_, source)
     timing = rounds.interleaved(calls, most_rounds, 0.01, 5.0, on.kernels)
     copied = 2 * kernels.in_memory([source])
-    return Row(case, timing, kernels.least_traffic(case, inputs), copied), notes
+    return Measured(case, timing, kernels.least_traffic(case, inputs), copied), notes
 
 
 def print_kernels(
@@ -189,7 +175,7 @@ def print_kernels(
     if not kinds:
         return
     names = list(compilers)
-    rows: list[Row] = []
+    rows: list[Measured] = []
     for dtype in arguments.dtype:
         size = arguments.size
         print(f"\nforward, {dtype}, {size} x {size}: ms, and in brackets of copy bandwidth\n")
@@ -202,7 +188,7 @@ def print_kernels(
     print_summary(rows)
 
 
-def print_kernel(row: Row, names: Sequence[str], notes: Sequence[str]) -> None:
+def print_kernel(row: Measured, names: Sequence[str], notes: Sequence[str]) -> None:
     text = f"{row.case.kind.title:24}"
     for name in names:
         if name in row.timing.rounds:
@@ -216,7 +202,7 @@ def print_kernel(row: Row, names: Sequence[str], notes: Sequence[str]) -> None:
         print(f"    {note}", flush=True)
 
 
-def print_summary(rows: Sequence[Row]) -> None:
+def print_summary(rows: Sequence[Measured]) -> None:
     ours = [row for row in rows if OURS in row.timing.rounds]
     fast = sum(row.fraction(OURS) >= OF_COPY for row in ours)
     print(f"\njitpkg has {OF_COPY:.0%} of copy bandwidth in {fast} of {len(ours)} rows")

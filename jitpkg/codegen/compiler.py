@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import prod
 from operator import getitem
 from typing import Any, Protocol
@@ -36,7 +37,6 @@ from jitpkg.codegen.made import Made, Refused
 from jitpkg.codegen.options import Options
 from jitpkg.codegen.progress import Progress
 from jitpkg.codegen.straight_line import straight_line
-from jitpkg.codegen.triton.graphs import Memory
 from jitpkg.facts.tensor import TensorFacts
 from jitpkg.messages import warn
 
@@ -75,13 +75,13 @@ class Maker(Protocol):
         function: Function,
         *,
         shown: int | None = None,
-        memory: Memory | None = None,
+        handed: set[int] | None = None,
     ) -> Function:
         """The function of a compiled graph, launched as a whole where that was asked for.
 
         Args:
             shown: how many of its results others may keep, the first ones; None for all.
-            memory: what the halves of a graph share.
+            handed: addresses of what graphs keep in its place, which the halves of one share.
         """
         ...
 
@@ -225,7 +225,6 @@ class _Lowered:
         """Those on other devices, which no kernel may read."""
         self.kept: list[Buffer] = []
         self._lowering = Lowering(self.builder, device)
-        self._seed = _drawn_seed(device)
         for node in graph.nodes:
             match node.op:
                 case "placeholder" | "get_attr":
@@ -303,6 +302,17 @@ class _Lowered:
         self.streams += 1
         return made
 
+    @cached_property
+    def _seed(self) -> Opaque:
+        """The call that draws the seed of the random numbers in kernels, from ATen's own stream."""
+        ends = torch.iinfo(torch.int64)
+        args: tuple[Any, ...] = ends.min, ends.max, []
+        kwargs: dict[str, Any] = {"dtype": torch.int64, "device": self.device}
+        op = torch.ops.aten.randint.low
+        node = fx.Graph().create_node("call_function", op, args, kwargs, name="seed")
+        seed = Buffer("seed", torch.int64, (), ())
+        return Opaque((), (seed,), _Call(node, {None: seed}), in_order=True)
+
     def _operand(self, node: fx.Node) -> Tensor:
         buffer = self.values.get(self._place(node))
         if buffer is None or buffer.dtype not in ops.EVERY or buffer in self.elsewhere:
@@ -372,17 +382,6 @@ class _Lowered:
         in_order = "random" in node.meta or not isinstance(node.target, OpOverload)
         call = _Call(node, results)
         self.items.append(Opaque(reads, tuple(results.values()), call, in_order))
-
-
-def _drawn_seed(device: torch.device) -> Opaque:
-    """The call that draws the seed of the random numbers in kernels, from ATen's own stream."""
-    ends = torch.iinfo(torch.int64)
-    args: tuple[Any, ...] = ends.min, ends.max, []
-    kwargs: dict[str, Any] = {"dtype": torch.int64, "device": device}
-    op = torch.ops.aten.randint.low
-    node = fx.Graph().create_node("call_function", op, args, kwargs, name="seed")
-    seed = Buffer("seed", torch.int64, (), ())
-    return Opaque((), (seed,), _Call(node, {None: seed}), in_order=True)
 
 
 class _Wrapper:

@@ -319,10 +319,7 @@ class _Split:
         shift = b.where(b.apply("eq", b.apply("abs", most), large), zero, most)
         value = self._value(pair.value, pair.second, two, "max")  # exp of its identity is 0
         total = b.reduce("sum", b.apply("exp", b.apply("sub", value, shift)), two.axes)
-        whole = known.get(pair.first)
-        if whole is None:
-            own = self._axis_of_parts(way)
-            whole = b.reduce("max", self._stored(most, way, own), [own])
+        whole = self._whole(pair.first, most, way, known)
         (shift,) = b.replaced([pair.shift], {pair.first: whole})
         grown = b.apply("exp", b.apply("sub", self._stored(most, way, over), shift))
         return whole, b.reduce("sum", b.apply("mul", self._stored(total, way, over), grown), [over])
@@ -339,15 +336,19 @@ class _Split:
         far = b.apply("sub", self._value(pair.value, pair.second, two, "sum"), mean)
         squares = self._masked(b.apply("mul", far, far), two.mask, "sum")
         squares = b.reduce("sum", squares, two.axes)
-        whole = known.get(pair.first)
-        if whole is None:
-            own = self._axis_of_parts(way)
-            whole = b.reduce("sum", self._stored(total, way, own), [own])
+        whole = self._whole(pair.first, total, way, known)
         (middle,) = b.replaced([pair.mean], {pair.first: whole})
         far = b.apply("sub", self._stored(mean, way, over), middle)
         weight = number if isinstance(number, Const) else self._stored(number, way, over)
         far = b.apply("mul", weight, b.apply("mul", far, far))
         return whole, b.reduce("sum", b.apply("add", self._stored(squares, way, over), far), [over])
+
+    def _whole(self, fold: Reduce, part: Node, way: _Cut, known: Mapping[Node, Node]) -> Node:
+        """The first of a pair of folds, of what the parts make of it."""
+        if fold in known:
+            return known[fold]
+        over = self._axis_of_parts(way)
+        return self._builder.reduce(fold.op, self._stored(part, way, over), [over])
 
     def _count(self, way: _Cut, fold: Reduce, like: Node) -> Node:
         """How many elements are in a part."""

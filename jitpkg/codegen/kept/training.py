@@ -20,7 +20,6 @@ from jitpkg.codegen.launch import CpuKernels
 from jitpkg.codegen.lowering.table import NotLowered
 from jitpkg.codegen.options import Options
 from jitpkg.codegen.partial_backward import Halves
-from jitpkg.codegen.triton.graphs import Memory
 
 Half = tuple[Function, Report | None]
 
@@ -42,7 +41,7 @@ class Compilation:
         self._backward: Half | None = None
         self._text: Plain = None
         """The backward graph, where parts of it may be asked for in another process."""
-        self._memory = Memory()
+        self._handed: set[int] = set()
 
     def forward(self, aten: fx.GraphModule, shown: int | None = None) -> Function:
         """
@@ -100,8 +99,8 @@ class Compilation:
         function, report = compiled_half(name, aten, self._maker, self._options)
         if report is None:
             return function, report
-        graph, memory = aten.graph, self._memory
-        return self._maker.replayed(name, graph, function, shown=shown, memory=memory), report
+        graph, handed = aten.graph, self._handed
+        return self._maker.replayed(name, graph, function, shown=shown, handed=handed), report
 
     def _keep(self, key: str, halves: Sequence[Half], rest: Plain = None) -> None:
         reports = [report for _, report in halves if report is not None and not report.left]

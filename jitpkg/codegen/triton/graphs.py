@@ -112,14 +112,6 @@ def _capturing() -> Lock:
     return Lock()
 
 
-class Memory:
-    """Where graphs have handed out memory of theirs: it stays where it is, so other graphs may read
-    it there. The halves of a graph share one of these."""
-
-    def __init__(self) -> None:
-        self.handed: set[int] = set()
-
-
 class NotRecordable(Exception):
     """A function cannot be a CUDA graph, for this reason."""
 
@@ -141,7 +133,7 @@ class Recorded:
         recorder: Recorder,
         *,
         shown: int | None = None,
-        memory: Memory | None = None,
+        handed: set[int] | None = None,
         warm: int = WARM,
     ) -> None:
         self.name = name
@@ -150,7 +142,7 @@ class Recorded:
         self._function = function
         self._recorder = recorder
         self._shown = shown
-        self._memory = memory or Memory()
+        self._handed = set() if handed is None else handed
         self._warm = warm
         self._before: list[int] = []
         """Where the inputs were in the last call that ran as it is."""
@@ -204,7 +196,7 @@ class Recorded:
             return made
         self._recordings += 1
         now = _addresses(given)
-        places = self._memory.handed
+        places = self._handed
         handed = {k for k, x in enumerate(given) if _is_tensor(x) and _storage(x) in places}
         still = {
             k
@@ -229,7 +221,7 @@ class Recorded:
 
     def _drop(self) -> None:
         if self._recording is not None:
-            self._memory.handed.difference_update(self._recording.places)
+            self._handed.difference_update(self._recording.places)
             self._recording = None
 
     def _give_up(self, why: str) -> None:
@@ -536,14 +528,15 @@ def replayed(
     device: torch.device,
     *,
     shown: int | None = None,
-    memory: Memory | None = None,
+    handed: set[int] | None = None,
 ) -> Function:
     """The function of a graph as a CUDA graph, or itself, and then an event says why.
 
     Args:
         device: that its kernels are for.
         shown: how many of its results others may keep; see `Recorded`.
-        memory: what the halves of a graph share.
+        handed: addresses of what graphs have handed out and keep in its place, so others may
+            read it there. The halves of a graph share one of these.
     """
     recorder = recorder_for(device)
     if recorder is None:
@@ -552,6 +545,6 @@ def replayed(
     if why is not None:
         events.STREAM.emit(events.CudaGraph(name, why))
         return function
-    reads = memory is not None and shown is None  # what the other half, recorded before, hands out
+    reads = handed is not None and shown is None  # what the other half, recorded before, hands out
     warm = WARM + reads
-    return Recorded(name, function, recorder, shown=shown, memory=memory, warm=warm)
+    return Recorded(name, function, recorder, shown=shown, handed=handed, warm=warm)

@@ -92,11 +92,11 @@ class TritonKernels:
         function: Callable[..., Any],
         *,
         shown: int | None = None,
-        memory: graphs.Memory | None = None,
+        handed: set[int] | None = None,
     ) -> Callable[..., Any]:
         if not self._replays:
             return function
-        return graphs.replayed(name, graph, function, self.device, shown=shown, memory=memory)
+        return graphs.replayed(name, graph, function, self.device, shown=shown, handed=handed)
 
     def make(self, normal: Normal, builder: Builder, given: int) -> Made:
         name = normal.kernel.name

@@ -6,25 +6,23 @@ import importlib.util
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from unittest import mock
 
 import numpy as np
 import pytest
 import torch
 
-from jitpkg.codegen.fusion.groups import kernel_of
 from jitpkg.codegen.fusion.kernel import Kernel
 from jitpkg.codegen.fusion.loops import schedule
-from jitpkg.codegen.fusion.normal import Normaliser
-from jitpkg.codegen.ir import interpreter
 from jitpkg.codegen.ir.builder import Builder
 from jitpkg.codegen.ir.extents import value_of
-from jitpkg.codegen.ir.nodes import Buffer, Definition, Store
 from jitpkg.codegen.triton import tiles
 from jitpkg.codegen.triton.interpreted import interpreted
 from jitpkg.codegen.triton.printer import printed
 from jitpkg.codegen.triton.source import Source
 from jitpkg.codegen.triton.target import H200, Target
+from tests.codegen import compared
 
 SMALL = replace(H200, processors=2)
 """A GPU that few programs fill: the interpreter takes a millisecond for a line of each of them."""
@@ -74,37 +72,5 @@ def run(
     return 0
 
 
-def computed(
-    builder: Builder,
-    definitions: Sequence[Definition],
-    memory: Mapping[Buffer, torch.Tensor],
-    on: Target | None = None,
-    config: int = 0,
-    short_rows: bool = False,
-) -> list[torch.Tensor]:
-    """What one kernel makes of the definitions."""
-    stores = [Store(each.buffer, each.axes, each.value) for each in definitions]
-    normal = Normaliser(builder).normal(kernel_of("tested", stores))
-    made = {each.buffer: torch.full(each.buffer.sizes, 7).to(each.dtype) for each in definitions}
-    given = [memory[each] for each in normal.inputs] + [made[each] for each in normal.outputs]
-    assert run(normal.kernel, builder, given, on, config, short_rows) == 0
-    return [made[each.buffer] for each in definitions]
-
-
-def check(
-    builder: Builder,
-    definitions: Sequence[Definition],
-    memory: Mapping[Buffer, torch.Tensor],
-    *,
-    tolerance: float = 1e-5,
-    on: Target | None = None,
-    config: int = 0,
-    short_rows: bool = False,
-) -> None:
-    """The kernel makes what the reference interpreter does."""
-    found = computed(builder, definitions, memory, on, config, short_rows)
-    for definition, each in zip(definitions, found, strict=True):
-        wanted = interpreter.evaluate(definition, memory)
-        exact = not each.dtype.is_floating_point
-        most = 0.0 if exact else 2e-2 if each.dtype.itemsize == 2 else tolerance
-        torch.testing.assert_close(each, wanted, rtol=most, atol=most, equal_nan=True)
+computed = partial(compared.computed, run)
+check = partial(compared.check, run)

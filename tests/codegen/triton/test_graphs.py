@@ -26,7 +26,7 @@ from jitpkg import events
 from jitpkg.codegen.halves import with_facts
 from jitpkg.codegen.interpreted import Interpreted
 from jitpkg.codegen.triton import graphs
-from jitpkg.codegen.triton.graphs import CudaRecorder, Memory, Recorded
+from jitpkg.codegen.triton.graphs import CudaRecorder, Recorded
 from jitpkg.explanation import Explanation
 from jitpkg.facts.tensor import TensorFacts
 from tests.codegen.examples import examples
@@ -211,9 +211,9 @@ def test_a_function_whose_inputs_never_rest_is_given_up() -> None:
 
 def test_what_is_saved_for_backward_is_handed_out_and_read_there() -> None:
     """Two halves: the second reads the memory of the first's graph, and copies nothing."""
-    fake, memory = Fake(), Memory()
-    first = Recorded("forward", lambda x: (x.sin(), x.cos()), fake, shown=1, memory=memory)
-    second = Recorded("backward", lambda c, g: (c * g,), fake, memory=memory, warm=3)
+    fake, handed = Fake(), set[int]()
+    first = Recorded("forward", lambda x: (x.sin(), x.cos()), fake, shown=1, handed=handed)
+    second = Recorded("backward", lambda c, g: (c * g,), fake, handed=handed, warm=3)
     ones = torch.ones(4)
     for x in list(torch.randn(7, 4)):
         y, saved = called(first, x)
@@ -250,9 +250,9 @@ def test_what_was_handed_out_and_is_alive_is_not_overwritten() -> None:
 
 
 def test_a_backward_half_runs_as_it_is_where_the_forward_half_did() -> None:
-    fake, memory = Fake(), Memory()
-    first = Recorded("forward", lambda x: (x.sin(), x.cos()), fake, shown=1, memory=memory)
-    second = Recorded("backward", lambda c, g: (c * g,), fake, memory=memory, warm=3)
+    fake, handed = Fake(), set[int]()
+    first = Recorded("forward", lambda x: (x.sin(), x.cos()), fake, shown=1, handed=handed)
+    second = Recorded("backward", lambda c, g: (c * g,), fake, handed=handed, warm=3)
     inputs, ones = torch.randn(9, 4), torch.ones(4)
     for x in list(inputs[:6]):
         _, saved = called(first, x)

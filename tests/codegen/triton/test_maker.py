@@ -19,7 +19,7 @@ from jitpkg.codegen.aten.prepared import Prepared
 from jitpkg.codegen.compiler import Compiled, compile_graph
 from jitpkg.codegen.triton import graphs, maker
 from jitpkg.codegen.triton.frame import NotPrinted
-from jitpkg.codegen.triton.graphs import Memory, Recorded
+from jitpkg.codegen.triton.graphs import Recorded
 from jitpkg.codegen.triton.maker import Interprets, TritonKernels
 from jitpkg.codegen.triton.target import H200
 from tests.codegen.triton.test_graphs import Fake
@@ -142,15 +142,15 @@ class Again(Fake):
 
 def test_graphs_are_replayed_in_inference_and_training(monkeypatch: pytest.MonkeyPatch) -> None:
     """What forward halves keep for backward ones is handed over where it is."""
-    seen: list[tuple[str, int | None, Memory | None]] = []
+    seen: list[tuple[str, int | None, set[int] | None]] = []
     fake = Again()
 
     def replayed(
-        name: str, graph: Any, function: Any, device: Any, *, shown: Any, memory: Any
+        name: str, graph: Any, function: Any, device: Any, *, shown: Any, handed: Any
     ) -> Any:
         assert graphs.obstacle(graph, device) is None
-        seen.append((name.rpartition(".")[2], shown, memory))
-        return Recorded(name, function, fake, shown=shown, memory=memory)
+        seen.append((name.rpartition(".")[2], shown, handed))
+        return Recorded(name, function, fake, shown=shown, handed=handed)
 
     monkeypatch.setattr(graphs, "replayed", replayed)
     kernels = TritonKernels(torch.device("cpu"), H200, Interprets(), replays=True)
@@ -177,7 +177,7 @@ def test_graphs_are_replayed_in_inference_and_training(monkeypatch: pytest.Monke
         torch.testing.assert_close(losses[0], losses[1])
         torch.testing.assert_close(ours.grad, wanted.grad)
     assert fake.replayed > before
-    names = {name: (shown, memory) for name, shown, memory in seen}
+    names = {name: (shown, handed) for name, shown, handed in seen}
     assert names["forward"][0] == 1
     assert names["backward"][0] is None
     assert names["forward"][1] is names["backward"][1] is not None
