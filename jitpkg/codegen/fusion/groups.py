@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from math import prod
 
 from jitpkg.codegen.fusion.kernel import Kernel
+from jitpkg.codegen.fusion.rows import folds_of, is_row_by_row, most_folded, renaming, runs
 from jitpkg.codegen.ir import ops
 from jitpkg.codegen.ir.builder import Builder
 from jitpkg.codegen.ir.extents import example, same
@@ -95,6 +95,8 @@ class _Group:
     axes: frozenset[Axis] = frozenset()
     size: int = 0
     reads: set[Buffer] = field(default_factory=set)
+    folded: dict[Buffer, tuple[Load, Reduce]] = field(default_factory=dict)
+    """A fold of each tensor that is read in folds which depend on no other ones."""
 
 
 def fuse(
@@ -125,6 +127,8 @@ class _Fusion:
         self.groups: list[_Group] = []
         self.maker: dict[Buffer, _Group] = {}
         self.last_in_order: _Group | None = None
+        self.last_single: _Group | None = None
+        """The last kernel that computes single elements, without loops."""
         self.places: dict[Buffer, int] = {}
         """Where a tensor's item stands among all."""
         self.last_read: dict[Buffer, int] = {}
@@ -226,6 +230,9 @@ class _Fusion:
         group.size += size
         group.axes |= _running(item)
         group.reads |= reads
+        group.folded = {**folds_of(item.value), **group.folded}
+        if _is_single(item) and not group.axes:
+            self.last_single = group
         self._add_before(group, reads)
         self.maker[item.buffer] = group
 
@@ -289,9 +296,8 @@ class _Fusion:
             nodes = below(value)
             if (
                 len(nodes) <= self.limits.nodes
-                and _is_row_by_row([value])
-                and _most_folded(nodes)
-                <= max(_most_folded(below(member.value)), _positions_of(item))
+                and is_row_by_row([value])
+                and most_folded(nodes) <= max(most_folded(below(member.value)), _positions_of(item))
                 and _reads_once(item, buffer)
             ):
                 item = Definition(item.buffer, item.axes, value)
@@ -323,13 +329,37 @@ class _Fusion:
             if (group := self.maker.get(buffer)) is not None and group.opaque is None
         }
         for group in sorted(makers.values(), key=lambda group: -group.number):
-            renamed = self._along(item, group)
-            if self._may_join(renamed, group, reads, size, vertical=True):
-                return group, renamed
+            along = self._along(item, group)
+            if self._may_join(along, group, reads, size, vertical=True):
+                return group, along
         for group in reversed(self.groups[-_NEAR:]):
             shares = group.opaque is None and not reads.isdisjoint(group.reads)
-            if shares and self._may_join(item, group, reads, size, vertical=False):
+            if not shares:
+                continue
+            if self._may_join(item, group, reads, size, vertical=False):
                 return group, item
+            renamed = self._of_the_same_rows(item, group)
+            if renamed is not None and self._may_join(renamed, group, reads, size, vertical=True):
+                return group, renamed
+        single = self.last_single if _is_single(item) else None
+        if single and self._may_join(item, single, reads, size, vertical=False):
+            return single, item
+        return None
+
+    def _of_the_same_rows(self, item: Definition, group: _Group) -> Definition | None:
+        """The definition over the axes of a group, if a fold of each is of the same rows of a
+        tensor: a norm, and statistics of the same data."""
+        for buffer, (load, fold) in folds_of(item.value).items():
+            other = group.folded.get(buffer)
+            renamed = None if other is None else renaming(load, fold, *other)
+            if renamed is None:
+                continue
+            taken = set(renamed.values())
+            for axis in item.axes:
+                if axis in taken and axis not in renamed:
+                    renamed[axis] = self.builder.axis(axis.extent)
+            axes = tuple(renamed.get(axis, axis) for axis in item.axes)
+            return Definition(item.buffer, axes, self.builder.substitute(item.value, renamed))
         return None
 
     def _along(self, item: Definition, group: _Group) -> Definition:
@@ -388,7 +418,7 @@ class _Fusion:
                 return False
         value = self.builder.substitute(item.value, {}, inside) if inside else item.value
         values = [value, *(member.value for member in group.members)]
-        return _is_row_by_row(values) and not _has(below(*values), Scan)
+        return is_row_by_row(values) and not _has(below(*values), Scan)
 
     # 3. Kernels
 
@@ -485,6 +515,11 @@ def _running(item: Definition) -> frozenset[Axis]:
     return frozenset(axis for axis in item.axes if not same(axis.extent, 1))
 
 
+def _is_single(item: Definition) -> bool:
+    """Whether it is one element, computed without a loop."""
+    return not _running(item) and not _has(below(item.value), Reduce, Scan)
+
+
 def _cost(nodes: Iterable[Node]) -> int:
     return sum(
         ops.cost(node.op) if isinstance(node, Apply) else 2 if isinstance(node, Load) else 0
@@ -505,34 +540,6 @@ def _is_aligned(load: Load, member: Definition, item: Definition) -> bool:
             return False
         bound.add(at)
     return load.mask is None
-
-
-def _is_row_by_row(values: Sequence[Node]) -> bool:
-    """Whether each fold is computed once only.
-
-    What a fold depends on are then rows of all other folds; and if it is inside of another one, it
-    depends on the outermost axes of that.
-    """
-    nodes = below(*values)
-    folds = [node for node in nodes if isinstance(node, Reduce)]
-    bound = {axis for fold in folds for axis in fold.over}
-    free = [fold.axes for fold in folds if not fold.axes & bound]
-    rows = sorted(set(free), key=len)
-    if not all(small <= large for small, large in pairwise(rows)):
-        return False
-    for fold in folds:
-        if fold.axes & bound:
-            outer = [other for other in folds if fold.axes & frozenset(other.over)]
-            if not all(_is_prefix(fold.axes, other.over) for other in outer):
-                return False
-            if not all(other.axes <= fold.axes for other in outer):
-                return False
-    return True
-
-
-def _is_prefix(axes: frozenset[Axis], over: Sequence[Axis]) -> bool:
-    count = len(axes & frozenset(over))
-    return frozenset(over[:count]) <= axes
 
 
 def _has(nodes: Iterable[Node], *kinds: type[Node]) -> bool:
@@ -557,21 +564,11 @@ def _reads_wholly(item: Definition, buffer: Buffer) -> bool:
     return False
 
 
-def _most_folded(nodes: Iterable[Node]) -> int:
-    """How often the fold is done that is done most often."""
-    return max((_runs(n.axes) for n in nodes if isinstance(n, Reduce)), default=1)
-
-
 def _positions_of(item: Definition) -> int:
-    return _runs(item.axes)
-
-
-def _runs(axes: Iterable[Axis]) -> int:
-    """How often the innermost of loops over these axes runs."""
-    return prod(example(axis.extent) for axis in axes)
+    return runs(item.axes)
 
 
 def _reads_once(item: Definition, buffer: Buffer) -> bool:
     """Whether there is one load of a buffer, done no more often than the buffer has elements."""
     found = [load for load in loads(item.value) if load.buffer is buffer]
-    return len(found) == 1 and _runs(found[0].axes) <= prod(map(example, buffer.sizes))
+    return len(found) == 1 and runs(found[0].axes) <= prod(map(example, buffer.sizes))

@@ -1,6 +1,9 @@
 """Random programs of definitions: fused, in normal form, they are what they were one by one."""
 
+from collections.abc import Sequence
+
 import hypothesis.strategies as st
+import pytest
 import torch
 from hypothesis import given
 
@@ -36,6 +39,8 @@ class Program:
             Buffer("x", F32, sizes, contiguous_stride(sizes)),
             Buffer("t", F32, sizes, tuple(reversed(contiguous_stride(tuple(reversed(sizes)))))),
             Buffer("row", F32, sizes[-1:], (1,)),
+            Buffer("one", F32, (), ()),
+            Buffer("two", F32, (), ()),
         ]
         self.known: list[Buffer] = list(self.inputs)
         self.items: list[Definition] = []
@@ -56,7 +61,7 @@ class Program:
         b, k = self.b, self.k
         x = self.pick()
         match self.draw.draw(
-            st.sampled_from(["tanh", "two", "sum", "max", "view", "shift", "many"])
+            st.sampled_from(["tanh", "two", "sum", "max", "norm", "view", "shift", "many"])
         ):
             case "tanh":
                 self.add(k.elementwise(lambda v: b.apply("tanh", v), [x]))
@@ -76,6 +81,11 @@ class Program:
                 if op == "max" and 0 in x.sizes:
                     return
                 self.add(k.reduce(op, x, sorted(dims), keepdim=keep))
+            case "norm" if x.rank:
+                dims = sorted(self.draw.draw(st.sets(st.integers(0, x.rank - 1), min_size=1)))
+                total = k.reduce("sum", x, dims, keepdim=True)
+                self.add(k.elementwise(lambda v, t: b.apply("sub", v, t), [x, total]))
+                self.add(k.reduce("sum", x, dims))
             case "view" if x.rank == 2:
                 self.add(k.tensor(x.sizes[::-1], x.dtype, lambda i, j: x.at(j, i)))
             case "shift" if x.rank >= 1 and x.sizes[-1] > 1:
@@ -141,6 +151,59 @@ def test_fused_is_the_same(
         run_normal(step, program.b, memory)
     for buffer in kept:
         torch.testing.assert_close(memory[buffer], whole[buffer])
+
+
+def fused(items: Sequence[Definition], b: Builder) -> list[Kernel]:
+    """What becomes of definitions of which all are asked for."""
+    made = fuse(items, [item.buffer for item in items], b)
+    kernels = [step for step in made if isinstance(step, Kernel)]
+    assert len(kernels) == len(made)
+    return kernels
+
+
+def named(name: str, made: Tensor) -> Definition:
+    buffer = Buffer(name, made.dtype, made.sizes, contiguous_stride(made.sizes))
+    return Definition(buffer, made.axes, made.value)
+
+
+@pytest.mark.parametrize("is_result_first", [True, False])
+@pytest.mark.parametrize("sizes", [(2, 3, 4), (3, 3, 4), (4, 3, 3), (1, 3, 4), (2, 1, 4)])
+def test_a_norm_and_its_statistics_are_one_kernel(
+    sizes: tuple[int, ...], is_result_first: bool
+) -> None:
+    """The mean is another tensor than the one in the result's formula, along another dim."""
+    b = Builder()
+    k = Lowering(b)
+    x = k.of_buffer(Buffer("x", F32, sizes, contiguous_stride(sizes)))
+    total = k.reduce("sum", x, [0, 2], keepdim=True)
+    result = named("result", k.elementwise(lambda v, t: b.apply("sub", v, t), [x, total]))
+    mean = named("mean", k.reduce("sum", x, [0, 2]))
+    items = [result, mean] if is_result_first else [mean, result]
+    assert len(fused(items, b)) == 1
+
+
+def test_folds_of_other_rows_are_kernels_of_their_own() -> None:
+    b = Builder()
+    k = Lowering(b)
+    x = k.of_buffer(Buffer("x", F32, (3, 3), (3, 1)))
+    total = k.reduce("sum", x, [1], keepdim=True)
+    result = named("result", k.elementwise(lambda v, t: b.apply("sub", v, t), [x, total]))
+    assert len(fused([result, named("columns", k.reduce("sum", x, [0]))], b)) == 2
+
+
+def test_single_elements_are_one_kernel() -> None:
+    """Counters of steps, of which each layer has one."""
+    b = Builder()
+    k = Lowering(b)
+    items = []
+    for n in range(8):
+        x = k.of_buffer(Buffer(f"x{n}", torch.int64, (), ()))
+        row = k.of_buffer(Buffer(f"row{n}", F32, (4,), (1,)))
+        items.append(named(f"next{n}", k.elementwise(lambda v: b.apply("neg", v), [x])))
+        items.append(named(f"done{n}", k.elementwise(lambda v: b.apply("tanh", v), [row])))
+        items.append(named(f"sum{n}", k.reduce("sum", row, [0])))
+    kernels = fused(items, b)
+    assert sum("next" in each.name for each in kernels) == 1
 
 
 def run_normal(kernel: Kernel, b: Builder, memory: dict[Buffer, torch.Tensor]) -> None:
