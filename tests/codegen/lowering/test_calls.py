@@ -87,11 +87,11 @@ def test_calls(name: str, turn: int) -> None:
 @needs_triton
 @pytest.mark.parametrize("name", calls.CALLS)
 def test_calls_by_triton(name: str) -> None:
-    """In float32, and in another dtype."""
-    others = (torch.bfloat16, torch.float16, torch.int64, torch.uint8, torch.bool)
+    """In float32, float16, and another dtype."""
+    others = (torch.bfloat16, torch.int64, torch.uint8, torch.bool)
     k = sum(map(ord, name))
     count = 0
-    for n, dtype in enumerate((torch.float32, others[k % len(others)])):
+    for n, dtype in enumerate((torch.float32, torch.float16, others[k % len(others)])):
         for target, args, kwargs in sampled(name, dtype, values.LAYOUTS[(k + n) % 4]):
             try:
                 target(*args, **kwargs)
