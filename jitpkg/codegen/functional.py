@@ -23,7 +23,7 @@ from torch._guards import TracingContext, tracing
 from torch.autograd import forward_ad
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from jitpkg import listing
+from jitpkg import config, listing
 from jitpkg.codegen.copies import copied
 from jitpkg.codegen.declined import as_it_is
 from jitpkg.codegen.direct import direct, plan_of
@@ -393,6 +393,8 @@ class _Guarded:
             try:
                 results = compiled_function(*inputs)
             except Exception as error:
+                if isinstance(error, BackendError) and config.current().raises:
+                    raise
                 if halfway:
                     raise BackendError(
                         f"{backend}'s code failed ({type(error).__name__}: {error}); it may have"

@@ -98,6 +98,20 @@ class _Group:
     folded: dict[Buffer, tuple[Load, Reduce]] = field(default_factory=dict)
     """A fold of each tensor that is read in folds which depend on no other ones."""
 
+    def add(self, item: Definition) -> None:
+        self.members.append(item)
+        self.size += len(below(item.value))
+        self.axes |= _running(item)
+        self.reads.update(_reads(item))
+        self.folded = {**folds_of(item.value), **self.folded}
+
+    def remove(self, item: Definition) -> None:
+        others = [each for each in self.members if each is not item]
+        self.members, self.size, self.axes = [], 0, frozenset()
+        self.reads, self.folded = set(), {}
+        for each in others:
+            self.add(each)
+
 
 def fuse(
     items: Sequence[Item], kept: Iterable[Buffer], builder: Builder, limits: Limits | None = None
@@ -226,11 +240,7 @@ class _Fusion:
             self.groups.append(group)
         else:
             group, item = found
-        group.members.append(item)
-        group.size += size
-        group.axes |= _running(item)
-        group.reads |= reads
-        group.folded = {**folds_of(item.value), **group.folded}
+        group.add(item)
         if _is_single(item) and not group.axes:
             self.last_single = group
         self._add_before(group, reads)
@@ -282,15 +292,11 @@ class _Fusion:
         more often than before: of a row of which one element is wanted, no other is stored."""
         for buffer in _reads(item):
             group = self.maker.get(buffer)
-            if (
-                group is None
-                or group.opaque is not None
-                or len(group.members) != 1
-                or not self._is_only_reader(item, buffer)
-            ):
+            if group is None or group.opaque is not None or not self._is_only_reader(item, buffer):
                 continue
-            (member,) = group.members
-            if _has(below(member.value), Scan, Checked):
+            (member,) = (each for each in group.members if each.buffer is buffer)
+            reads_own = any(self.maker.get(each) is group for each in _reads(member))
+            if reads_own or _has(below(member.value), Scan, Checked):
                 continue
             value = self.builder.substitute(item.value, {}, {buffer: member})
             nodes = below(value)
@@ -301,8 +307,7 @@ class _Fusion:
                 and _reads_once(item, buffer)
             ):
                 item = Definition(item.buffer, item.axes, value)
-                group.members.clear()
-                group.reads.clear()
+                group.remove(member)
                 del self.maker[buffer]
         return item
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from jitpkg import config
 from jitpkg.codegen.compiler import Maker, Report
 from jitpkg.codegen.differentiated import Layout, Plan, Run, boxed, differentiated
 from jitpkg.codegen.halves import Function, compiled_half, relied_on, with_facts
@@ -20,6 +21,7 @@ from jitpkg.codegen.launch import CpuKernels
 from jitpkg.codegen.lowering.table import NotLowered
 from jitpkg.codegen.options import Options
 from jitpkg.codegen.partial_backward import Halves
+from jitpkg.errors import BackendError
 
 Half = tuple[Function, Report | None]
 
@@ -129,7 +131,9 @@ def _guarded(function: Function, original: Function, *, random: bool) -> Functio
         stream = torch.get_rng_state() if random else None
         try:
             return function(*inputs)
-        except Exception:  # nothing has happened yet: if an op is to blame it fails again
+        except Exception as error:  # nothing has happened yet: if an op is to blame it fails again
+            if isinstance(error, BackendError) and config.current().raises:
+                raise
             if stream is not None:
                 torch.set_rng_state(stream)
         return original(*inputs)

@@ -17,6 +17,8 @@ import torch
 
 from jitpkg.codegen.triton.module import grid_of, is_empty, kernel_of
 from jitpkg.codegen.triton.source import Config, Source
+from jitpkg.config import current
+from jitpkg.errors import BackendError
 
 Launch = Callable[[Sequence[torch.Tensor], Sequence[int]], None]
 """Runs a kernel on tensors, and numbers that vary."""
@@ -49,26 +51,39 @@ def interpreted(source: Source, config: Config | None = None) -> Launch:
         grid = grid_of(source, chosen, dict(zip(names, numbers, strict=True)))
         if is_empty(grid):
             return
-        with _ONE, _with_assertions():
+        with _ONE, _mended():
             try:
                 kernel_of(source)[grid](*tensors, *numbers, **blocks)
             except Exception as error:
-                raise _cause(error) from error
+                cause = _cause(error)
+                if isinstance(cause, IndexError) or not current().raises:
+                    raise cause from error
+                raise BackendError(f"the kernel {source.name} cannot be interpreted") from cause
 
     return run
 
 
 @contextmanager
-def _with_assertions() -> Iterator[None]:
-    """Triton drops assertions, unless it compiles for debugging."""
-    from triton.runtime.interpreter import interpreter_builder  # not everybody has it
+def _mended() -> Iterator[None]:
+    """Triton drops assertions, unless it compiles for debugging. And where one element is repeated,
+    its interpreter takes the outcome of a comparison for a number of the dtype that was compared.
+    """
+    from triton.runtime import interpreter  # not everybody has it
 
-    before = interpreter_builder.options
-    interpreter_builder.options = replace(before, debug=True, sanitize_overflow=False)
+    builder = interpreter.interpreter_builder
+    before = builder.options
+
+    def splat(to: Any, one: Any) -> Any:
+        found = interpreter.np.full(to.shape, one.data.reshape(-1)[0], dtype=one.data.dtype)
+        return interpreter.TensorHandle(found, one.dtype.scalar)
+
+    builder.options = replace(before, debug=True, sanitize_overflow=False)
+    builder.create_splat = splat
     try:
         yield
     finally:
-        interpreter_builder.options = before
+        builder.options = before
+        del builder.create_splat
 
 
 def _cause(error: BaseException) -> BaseException:

@@ -7,6 +7,8 @@ from types import MappingProxyType
 
 import torch
 
+from jitpkg.codegen.ir.builder import exact
+from jitpkg.codegen.ir.nodes import Const
 from jitpkg.codegen.ir.ops import FLOATS, NARROW
 
 Emit = Callable[..., str]
@@ -160,14 +162,24 @@ BOOL: Mapping[str, Emit] = MappingProxyType(
 BITS: Mapping[str, Emit] = MappingProxyType({"where": _call("tl.where")})
 """For bfloat16 and float16, which nothing is computed in."""
 
-_INFIX = frozenset({"add", "sub", "mul", *_TESTS})
+_ARITHMETIC = frozenset({"add", "sub", "mul"})
 _USUAL = (torch.float32, torch.int32, torch.int64)
 
 
-def takes_literals(op: str, dtype: torch.dtype) -> bool:
-    """Whether a number may stand as Python writes it: between operators it becomes what the other
-    side is, else a float32, an int32, or an int64 where it is large."""
-    return op in _INFIX or dtype in _USUAL
+def takes_literal(op: str, number: Const, *, alone: bool) -> bool:
+    """Whether a number may stand as Python writes it. Beside an arithmetic operator it becomes what
+    the other side is; elsewhere a float32, an int32, or an int64 where it is large, which is then
+    converted to what the other side is.
+
+    Args:
+        alone: there is no other side.
+    """
+    if op in _ARITHMETIC:
+        return True
+    if op in _TESTS:
+        wide = number.dtype is torch.float64
+        return not wide or exact(number.value, torch.float32) == number.value
+    return number.dtype in _USUAL and not (alone and number.dtype is torch.int64)
 
 
 def rows(dtype: torch.dtype) -> Mapping[str, Emit]:

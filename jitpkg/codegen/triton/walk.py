@@ -187,10 +187,13 @@ class Walk:
         narrow = all(frame.is_index(a) for a in args if a.dtype is torch.int64)
         if node.dtype is torch.int64 and not frame.is_index(node):
             narrow = False
+        alone = node.op == "where" and all(isinstance(arg, Const) for arg in args[1:])
         texts = []
         for arg in args:
-            plain = scalar_ops.takes_literals(node.op, arg.dtype)
-            if isinstance(arg, Const) and plain:
+            if isinstance(arg, Const) and (
+                (narrow and arg.dtype is torch.int64)
+                or scalar_ops.takes_literal(node.op, arg, alone=alone)
+            ):
                 texts.append(_signed(literal(arg.value, arg.dtype)))
             else:
                 texts.append(frame.of(arg).operand if narrow else self.full(arg))

@@ -191,6 +191,26 @@ def test_folds_of_other_rows_are_kernels_of_their_own() -> None:
     assert len(fused([result, named("columns", k.reduce("sum", x, [0]))], b)) == 2
 
 
+def test_rows_that_one_fold_reads_are_not_stored_beside_others() -> None:
+    """They go into the fold, though another kernel folds the same rows."""
+    b = Builder()
+    k = Lowering(b)
+    x = k.of_buffer(Buffer("x", F32, (3, 4), (4, 1)))
+    most = named("most", k.reduce("max", x, [1]))
+    total = k.reduce("sum", x, [1], keepdim=True)
+    rows = named("rows", k.elementwise(lambda v, t: b.apply("sub", v, t), [x, total]))
+    made = k.of_buffer(rows.buffer)
+    picked = named(
+        "picked", k.reduce("sum", k.tensor((3,), F32, lambda i: made.at(i, b.index(0))), [0])
+    )
+    kernels = [
+        step
+        for step in fuse([most, rows, picked], [most.buffer, picked.buffer], b)
+        if isinstance(step, Kernel)
+    ]
+    assert [{each.name for each in kernel.outputs} for kernel in kernels] == [{"most"}, {"picked"}]
+
+
 def test_single_elements_are_one_kernel() -> None:
     """Counters of steps, of which each layer has one."""
     b = Builder()

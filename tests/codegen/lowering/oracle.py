@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import pytest
 import torch
 from torch._ops import OpOverload
 
+from jitpkg.codegen.fusion.groups import kernel_of
 from jitpkg.codegen.ir import interpreter, legality
 from jitpkg.codegen.ir.builder import Builder
 from jitpkg.codegen.ir.nodes import Buffer, Definition
 from jitpkg.codegen.lowering.calls import lower
 from jitpkg.codegen.lowering.table import Lowering, Scattered, Tensor
 from jitpkg.facts.tensor import contiguous_stride
+from tests.codegen.cpu.support import needs_llvm
+from tests.codegen.printers import CPU, TRITON, Printer
+from tests.codegen.triton.support import needs_triton
 
 TOLERANCE = {
     torch.float64: (1e-7, 1e-7),
@@ -60,6 +65,37 @@ class Call:
 
 
 Evaluate = Callable[[Call, Tensor | Scattered], torch.Tensor]
+
+
+def by_printer(printer: Printer) -> Evaluate:
+    """What a printer's kernels make of a result."""
+
+    def evaluate(call: Call, made: Tensor | Scattered) -> torch.Tensor:
+        buffer = Buffer("out", made.dtype, made.sizes, contiguous_stride(made.sizes))
+        builder = call.k.builder
+        if isinstance(made, Tensor):
+            definition = Definition(buffer, made.axes, made.value)
+            return printer.computed(builder, [definition], call.memory)[0]
+        result = torch.full(made.sizes, 7).to(made.dtype)
+        for store in made.stores(buffer):
+            kernel = kernel_of("scatter", [store])
+            given = [call.memory[each] for each in kernel.inputs]
+            if printer.run(kernel, builder, [*given, result]):
+                raise IndexError
+        return result
+
+    return evaluate
+
+
+each_evaluate = pytest.mark.parametrize(
+    "by",
+    [
+        pytest.param(Call.value, id="interpreter"),
+        pytest.param(by_printer(CPU), id="cpu", marks=needs_llvm),
+        pytest.param(by_printer(TRITON), id="triton", marks=needs_triton),
+    ],
+)
+"""For tests of what the interpreter and all printers make of a lowering."""
 
 
 def lowered(

@@ -9,18 +9,15 @@ import pytest
 import torch
 
 from jitpkg import config
-from jitpkg.codegen.fusion.groups import kernel_of
 from jitpkg.codegen.ir.builder import Builder
-from jitpkg.codegen.ir.nodes import Buffer, Definition
+from jitpkg.codegen.ir.nodes import Buffer
 from jitpkg.codegen.lowering.calls import ROWS, lower
-from jitpkg.codegen.lowering.table import Lowering, NotLowered, Scattered, Tensor
+from jitpkg.codegen.lowering.table import Lowering, NotLowered
 from jitpkg.codegen.triton.frame import NotPrinted
 from jitpkg.errors import InternalError
-from jitpkg.facts.tensor import contiguous_stride
 from tests.codegen.lowering import calls, values
-from tests.codegen.lowering.oracle import Call, Facts, compare, compare_by, lowered, same
-from tests.codegen.triton import support as triton
-from tests.codegen.triton.support import needs_triton
+from tests.codegen.lowering.oracle import Facts, by_printer, compare, compare_by, lowered, same
+from tests.codegen.printers import Printer, each_printer
 
 ATEN = torch.ops.aten
 
@@ -84,9 +81,9 @@ def test_calls(name: str, turn: int) -> None:
     assert count
 
 
-@needs_triton
+@each_printer
 @pytest.mark.parametrize("name", calls.CALLS)
-def test_calls_by_triton(name: str) -> None:
+def test_calls_by_printers(name: str, printer: Printer) -> None:
     """In float32, float16, and another dtype."""
     others = (torch.bfloat16, torch.int64, torch.uint8, torch.bool)
     k = sum(map(ord, name))
@@ -98,23 +95,9 @@ def test_calls_by_triton(name: str) -> None:
             except (RuntimeError, NotImplementedError, IndexError):
                 continue
             with contextlib.suppress(NotLowered, NotPrinted):
-                compare_by(by_triton, target, *args, **kwargs)
+                compare_by(by_printer(printer), target, *args, **kwargs)
                 count += 1
     assert count
-
-
-def by_triton(call: Call, made: Tensor | Scattered) -> torch.Tensor:
-    buffer = Buffer("out", made.dtype, made.sizes, contiguous_stride(made.sizes))
-    if isinstance(made, Tensor):
-        definition = Definition(buffer, made.axes, made.value)
-        return triton.computed(call.k.builder, [definition], call.memory)[0]
-    result = torch.full(made.sizes, 7).to(made.dtype)
-    for store in made.stores(buffer):
-        kernel = kernel_of("scatter", [store])
-        given = [call.memory[each] for each in kernel.inputs]
-        if triton.run(kernel, call.k.builder, [*given, result]):
-            raise IndexError
-    return result
 
 
 def test_a_divisor_of_0_makes_the_kernel_fail() -> None:
