@@ -182,3 +182,20 @@ def test_division_by_zero_does_not_trap(printer: Printer, op: str, dtype: torch.
         y = torch.tensor([-1, 0], dtype=torch.int64).to(dtype).repeat(count)[: 2 * count - 1]
         by_kernel(op, [x, y], printer=printer)
         by_kernel(op, [y, x], printer=printer)
+
+
+@each_printer
+def test_numbers_are_as_wide_as_the_values_beside_them(printer: Printer) -> None:
+    """Python numbers alone would be a float32 and an int32 to Triton."""
+    b = Builder()
+    x = buffer("x", 4, dtype=torch.float64)
+    (axis,) = b.axes((4,))
+    value = b.load(x, [axis])
+    reaches = b.apply("ge", value, b.const(0.1, torch.float64))
+    large = b.where(reaches, b.const(50_000, torch.int64), b.const(-3, torch.int64))
+    square = Definition(
+        buffer("square", 4, dtype=torch.int64), (axis,), b.apply("mul", large, large)
+    )
+    given = torch.tensor([0.1, 0.2, -1.0, 0.0], dtype=torch.float64)
+    found = printer.computed(b, [square], {x: given})
+    assert found[0].tolist() == [2_500_000_000, 2_500_000_000, 9, 9]
