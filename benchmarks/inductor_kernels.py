@@ -77,6 +77,12 @@ def _inverted(x: Tensor) -> Tensor:
     return torch.ops.aten.bitwise_not.default(x)  # type: ignore[no-any-return]
 
 
+def _copied(x: Tensor, source: Tensor, non_blocking: bool = False) -> Tensor:
+    """`x.copy_`, of which the same holds. There is nothing to copy: the tensors are fake."""
+    torch.broadcast_shapes(x.shape, source.shape)
+    return x
+
+
 @contextmanager
 def pretended_gpu() -> Iterator[None]:
     """Torch and Triton say meanwhile that an H200 is there; nothing can run on it."""
@@ -112,6 +118,7 @@ def pretended_gpu() -> Iterator[None]:
         ):
             stack.enter_context(mock.patch.object(of, name, return_value=answer))
         stack.enter_context(mock.patch.object(Tensor, "__invert__", _inverted))
+        stack.enter_context(mock.patch.object(Tensor, "copy_", _copied))
         before = triton.runtime.driver._active
         triton.runtime.driver.set_active(_Driver())
         try:

@@ -525,10 +525,14 @@ def _is_single(item: Definition) -> bool:
     return not _running(item) and not _has(below(item.value), Reduce, Scan)
 
 
-def _cost(nodes: Iterable[Node]) -> int:
+def _cost(nodes: Sequence[Node]) -> int:
+    """What an element takes. To add up an address costs nothing that a load does not."""
+    addresses = set(below(*(at for n in nodes if isinstance(n, Load) for at in n.index)))
+    free = {n for n in addresses if isinstance(n, Apply) and n.op in ("add", "sub", "mul")}
     return sum(
         ops.cost(node.op) if isinstance(node, Apply) else 2 if isinstance(node, Load) else 0
         for node in nodes
+        if node not in free
     )
 
 

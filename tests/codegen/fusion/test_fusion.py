@@ -211,6 +211,33 @@ def test_rows_that_one_fold_reads_are_not_stored_beside_others() -> None:
     assert [{each.name for each in kernel.outputs} for kernel in kernels] == [{"most"}, {"picked"}]
 
 
+def test_a_cheap_sum_of_views_is_computed_again_for_each_reader() -> None:
+    """A gradient is the sum of two, one of them a product's result of another shape."""
+    b = Builder()
+    k = Lowering(b)
+    x = k.of_buffer(Buffer("x", F32, (2, 3, 4), (12, 4, 1)))
+    flat = k.of_buffer(Buffer("flat", F32, (6, 4), (4, 1)))
+    turned = k.tensor(
+        (2, 3, 4),
+        F32,
+        lambda i, j, n: flat.at(b.apply("add", b.apply("mul", i, b.index(3)), j), n),
+    )
+    view = named("view", turned)
+    total = named(
+        "total",
+        k.elementwise(lambda v, w: b.apply("add", v, w), [x, k.of_buffer(view.buffer)]),
+    )
+    of_rows = named("rows", k.reduce("sum", k.of_buffer(total.buffer), [2]))
+    of_columns = named("columns", k.reduce("sum", k.of_buffer(total.buffer), [0, 1]))
+    kept = [of_rows.buffer, of_columns.buffer]
+    kernels = [
+        step
+        for step in fuse([view, total, of_rows, of_columns], kept, b)
+        if isinstance(step, Kernel)
+    ]
+    assert [len(kernel.outputs) for kernel in kernels] == [1, 1]
+
+
 def test_single_elements_are_one_kernel() -> None:
     """Counters of steps, of which each layer has one."""
     b = Builder()
