@@ -52,6 +52,9 @@ TYPES = {
 }
 """What Triton calls them."""
 
+REGISTERS, MOST_REGISTERS = 1 << 16, 255
+"""Of a multiprocessor, and what a thread may have of them."""
+
 
 class CannotCompile(BackendError):
     """Triton refuses a kernel, or this process cannot compile any."""
@@ -84,12 +87,25 @@ def compiled(source: Source, config: Config, target: Target, aligned: Sequence[b
             " compile any."
         )
     began = time.perf_counter()
+    found = _compiled(source, config, target, aligned, {})
+    if found[1].spilled:
+        # The assembler spills some bytes to stay below 32, 40 or 48 registers, so that more blocks
+        # run at once; not so where it has been told how many there are.
+        most = min(MOST_REGISTERS, REGISTERS // (config.warps * target.warp))
+        again = _compiled(source, config, target, aligned, {"maxnreg": most})
+        found = min(found, again, key=lambda each: each[1].spilled)
+    return Binary(*found, time.perf_counter() - began)
+
+
+def _compiled(
+    source: Source, config: Config, target: Target, aligned: Sequence[bool], more: dict[str, Any]
+) -> tuple[Any, Resources]:
     try:
         with kept_in_own_folder():
             kernel = triton.compile(
                 _described(source, config, aligned),
                 target=GPUTarget("cuda", target.architecture, target.warp),
-                options=options(source, config),
+                options=options(source, config) | more,
             )
         cubin = next(Path(file) for file in kernel.metadata_group.values() if _is_cubin(file))
         tools = triton.knobs.nvidia
@@ -102,7 +118,7 @@ def compiled(source: Source, config: Config, target: Target, aligned: Sequence[b
         )
     except Exception as error:  # of any kind: Python's, MLIR's, LLVM's, ptxas'
         raise CannotCompile(f"Triton cannot compile {source.name}: {error}") from error
-    return Binary(kernel, found, time.perf_counter() - began)
+    return kernel, found
 
 
 def options(source: Source, config: Config) -> dict[str, Any]:

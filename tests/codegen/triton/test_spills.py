@@ -70,6 +70,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Sequence[Tensor]], Sequence[Make]]] = {
     "sum over rows": (lambda x: [x.sum(1)], [MATRIX]),
     "sum of all": (lambda x: [x.sum()], [LONG]),
     "variance": (lambda x: [x.var(0), x.var(1)], [MATRIX]),
+    "smallest byte": (lambda x: [x.amin()], [on_cuda(2000, dtype=torch.uint8)]),
     "argmax": (lambda x: [x.argmax(1)], [MATRIX]),
     "running sum": (lambda x: [x.cumsum(1) * 2], [MATRIX]),
     "transposed": (lambda x, y: [x.t() + y], [MATRIX, MATRIX]),
