@@ -153,9 +153,11 @@ def test_fused_is_the_same(
         torch.testing.assert_close(memory[buffer], whole[buffer])
 
 
-def fused(items: Sequence[Definition], b: Builder) -> list[Kernel]:
-    """What becomes of definitions of which all are asked for."""
-    made = fuse(items, [item.buffer for item in items], b)
+def fused(
+    items: Sequence[Definition], b: Builder, kept: Sequence[Definition] | None = None
+) -> list[Kernel]:
+    """What becomes of definitions of which some are asked for, or all."""
+    made = fuse(items, [item.buffer for item in (items if kept is None else kept)], b)
     kernels = [step for step in made if isinstance(step, Kernel)]
     assert len(kernels) == len(made)
     return kernels
@@ -203,11 +205,7 @@ def test_rows_that_one_fold_reads_are_not_stored_beside_others() -> None:
     picked = named(
         "picked", k.reduce("sum", k.tensor((3,), F32, lambda i: made.at(i, b.index(0))), [0])
     )
-    kernels = [
-        step
-        for step in fuse([most, rows, picked], [most.buffer, picked.buffer], b)
-        if isinstance(step, Kernel)
-    ]
+    kernels = fused([most, rows, picked], b, kept=[most, picked])
     assert [{each.name for each in kernel.outputs} for kernel in kernels] == [{"most"}, {"picked"}]
 
 
@@ -229,12 +227,7 @@ def test_a_cheap_sum_of_views_is_computed_again_for_each_reader() -> None:
     )
     of_rows = named("rows", k.reduce("sum", k.of_buffer(total.buffer), [2]))
     of_columns = named("columns", k.reduce("sum", k.of_buffer(total.buffer), [0, 1]))
-    kept = [of_rows.buffer, of_columns.buffer]
-    kernels = [
-        step
-        for step in fuse([view, total, of_rows, of_columns], kept, b)
-        if isinstance(step, Kernel)
-    ]
+    kernels = fused([view, total, of_rows, of_columns], b, kept=[of_rows, of_columns])
     assert [len(kernel.outputs) for kernel in kernels] == [1, 1]
 
 
