@@ -28,6 +28,8 @@ from jitpkg.codegen.ir import ops
 from jitpkg.codegen.ir.builder import Builder
 from jitpkg.codegen.ir.extents import SYMBOL, example, same, varies
 from jitpkg.codegen.ir.nodes import Buffer, Definition, Store
+from jitpkg.codegen.kept.entry import MadeKernel
+from jitpkg.codegen.kept.plain import Plain
 from jitpkg.codegen.lowering import table
 from jitpkg.codegen.lowering.calls import lower
 from jitpkg.codegen.lowering.philox import Stream
@@ -54,6 +56,20 @@ class Maker(Protocol):
     @property
     def limits(self) -> Limits:
         """Where fusion ends."""
+        ...
+
+    @property
+    def keeps(self) -> bool:
+        """Whether its functions can be kept on disk."""
+        ...
+
+    @property
+    def made(self) -> dict[Function, MadeKernel]:
+        """Its functions that have no text, until somebody has kept them, or will not."""
+        ...
+
+    def depends(self) -> Plain:
+        """What its functions depend on, but for the graph and all that holds for any maker."""
         ...
 
     def choose_calls(self, graph: fx.Graph) -> None:

@@ -100,6 +100,15 @@ def is_plain() -> bool:
     )
 
 
+def is_quiet() -> bool:
+    """Whether nothing but the mode of autograd changes what ops do."""
+    return (
+        _functorch_level() is None
+        and not _is_any_autocast_enabled()
+        and forward_ad._current_level < 0
+    )
+
+
 def differentiated(
     plan: Plan,
     forward: Function,

@@ -1,4 +1,4 @@
-"""Training graphs that need nothing of AOTAutograd's runtime: their halves are called directly."""
+"""Graphs that need nothing of AOTAutograd's runtime: their ATen graphs are called directly."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from jitpkg.codegen.differentiated import Layout, Plan, differentiated, is_plain
+from jitpkg.codegen.differentiated import Layout, Plan, differentiated, is_plain, is_quiet
 from jitpkg.codegen.partial_backward import Halves
 
 Function = Callable[..., Any]
@@ -27,7 +27,9 @@ def plan_of(
     forward, backward = halves.forward_graph, halves.backward_graph
     if halves.forward is None or forward is None or backward is None:
         return None
-    if not _is_simple(gm, inputs, metadata) or not _has_plain_ends(forward, inputs, metadata):
+    if not is_plain() or not _is_simple(gm, inputs, metadata):
+        return None
+    if not _has_plain_ends(forward, inputs, metadata):
         return None
     (end,) = backward.find_nodes(op="output")
     gradients: Any = end.args[0]
@@ -51,6 +53,23 @@ def plan_of(
     )
 
 
+def inference_of(
+    gm: fx.GraphModule, inputs: Sequence[Any], halves: Halves, metadata: Any
+) -> Function | None:
+    """The function of a graph that is not differentiated; None where it is not so simple.
+
+    What else it depends on, an entry's guards test.
+    """
+    forward = halves.forward_graph
+    if forward is None or halves.backward_graph is not None or not is_quiet():
+        return None
+    if torch.is_grad_enabled() and any(x.requires_grad for x in inputs):
+        return None  # its ops would be recorded
+    if not _is_simple(gm, inputs, metadata) or not _has_plain_ends(forward, inputs, metadata):
+        return None
+    return halves.forward
+
+
 def _is_simple(gm: fx.GraphModule, inputs: Sequence[Any], metadata: Any) -> bool:
     counts = (
         "num_intermediate_bases",
@@ -64,8 +83,7 @@ def _is_simple(gm: fx.GraphModule, inputs: Sequence[Any], metadata: Any) -> bool
         "num_mutated_graph_handled_indices",
     )
     return (
-        is_plain()
-        and all(getattr(metadata, name, 0) in (0, None) for name in counts)
+        all(getattr(metadata, name, 0) in (0, None) for name in counts)
         and not metadata.is_rng_op_functionalized
         and not metadata.tokens
         and not metadata.indices_of_inputs_that_requires_grad_with_mutations_in_bw

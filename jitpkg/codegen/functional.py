@@ -21,16 +21,18 @@ from torch import fx
 from torch._functorch import config as functorch_config
 from torch._guards import TracingContext, tracing
 from torch.autograd import forward_ad
+from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from jitpkg import config, listing
 from jitpkg.codegen.copies import copied
 from jitpkg.codegen.declined import as_it_is
-from jitpkg.codegen.direct import direct, plan_of
+from jitpkg.codegen.direct import direct, inference_of, plan_of
 from jitpkg.codegen.partial_backward import Halves
 from jitpkg.codegen.varying import Varying
 from jitpkg.errors import BackendError, JitpkgWarning
 from jitpkg.facts import fake
+from jitpkg.facts.random_streams import RandomStreams, can_be_set_back
 from jitpkg.facts.thread_state import snapshot
 from jitpkg.marks import VARIES, WARNS
 
@@ -45,6 +47,8 @@ class Compiled:
     """How many ops of the forward graph draw from a random stream."""
     random_before: int = 0
     """How many the graph has: AOTAutograd drops those whose numbers nothing uses."""
+    streams: tuple[torch.device, ...] = ()
+    """The devices whose streams these are."""
     looks_at_data: bool = False
     """Whether eager code, going backward, refuses some values; what is traced does not."""
     halves: Halves = field(default_factory=Halves)
@@ -61,6 +65,7 @@ class Compiled:
         """Look at a graph of ATen ops on its way to be compiled."""
         self.is_aten = True
         self.random += random_ops(aten)
+        self.streams = tuple(dict.fromkeys((*self.streams, *random_streams(aten))))
         self.looks_at_data |= any(map(_has_checked_backward, aten.graph.nodes))
         metadata: Any = TracingContext.get().fw_metadata
         if metadata is not None:
@@ -73,10 +78,19 @@ Compile = Callable[[fx.GraphModule, list[torch.Tensor], Compiled], Function]
 
 def random_ops(aten: fx.GraphModule) -> int:
     """How many ops of a graph draw from a random stream."""
-    return sum(
-        torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
-        for node in aten.graph.nodes
-    )
+    return sum(map(_is_random, aten.graph.nodes))
+
+
+def _is_random(node: fx.Node) -> bool:
+    return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+
+
+def random_streams(aten: fx.GraphModule) -> tuple[torch.device, ...]:
+    """The devices on which ops of a graph draw random numbers."""
+    drawing = [node for node in aten.graph.nodes if _is_random(node)]
+    made = pytree.tree_leaves([node.meta.get("val") for node in drawing])
+    found = {each.device: None for each in made if isinstance(each, torch.Tensor)}
+    return tuple(filter(can_be_set_back, found))
 
 
 def through_aot(backend: str, gm: fx.GraphModule, inputs: list[Any], compile_: Compile) -> Function:
@@ -132,7 +146,12 @@ def _functional(
     if plan is not None:
         function = direct(plan, compiled.halves, function)
         if compiled.keep is not None and not changes_state(gm):
-            compiled.keep(plan, random=compiled.random > 0)
+            compiled.keep(plan, compiled.streams)
+    alone = inference_of(gm, inputs, compiled.halves, metadata)
+    if alone is not None:
+        function = alone
+        if compiled.keep is not None and not changes_state(gm):
+            compiled.keep(None, compiled.streams)
     guarded = _Guarded(backend, gm, function, compiled, Conditions.of(metadata, inputs)).function()
     for file in listing.texts_of_fx() - before:
         listing.drop_with(guarded, file)
@@ -376,7 +395,7 @@ class _Guarded:
 
     def function(self) -> Function:
         gm, compiled_function, hold = self.gm, self.compiled_function, self.conditions.hold
-        random = bool(self.compiled.random)
+        streams = RandomStreams(self.compiled.streams) if self.compiled.random else None
         setters = [
             (node.target, node.args, node.kwargs)
             for node in gm.graph.nodes
@@ -389,7 +408,7 @@ class _Guarded:
         def run(*inputs: torch.Tensor) -> Any:
             if not hold(inputs):
                 return gm.forward(*inputs)
-            stream = torch.get_rng_state() if random else None
+            states = () if streams is None else streams.save()
             try:
                 results = compiled_function(*inputs)
             except Exception as error:
@@ -405,8 +424,8 @@ class _Guarded:
                     target(*args, **kwargs)
                 return results
             # Nothing has happened yet. If an op of the graph is to blame it fails again there.
-            if stream is not None:
-                torch.set_rng_state(stream)
+            if streams is not None:
+                streams.restore(states)
             return gm.forward(*inputs)
 
         return run

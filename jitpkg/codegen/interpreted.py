@@ -15,6 +15,8 @@ from jitpkg.codegen.ir import interpreter, legality
 from jitpkg.codegen.ir.builder import Builder
 from jitpkg.codegen.ir.extents import symbols_of, value_of
 from jitpkg.codegen.ir.nodes import Axis, Checked, Given, Reduce, below, written
+from jitpkg.codegen.kept.entry import MadeKernel
+from jitpkg.codegen.kept.plain import Plain
 from jitpkg.codegen.made import Made
 
 
@@ -23,6 +25,13 @@ class Interpreted:
 
     device = torch.device("cpu")
     limits = Limits()
+    keeps = False
+
+    def __init__(self) -> None:
+        self.made: dict[Callable[..., Any], MadeKernel] = {}
+
+    def depends(self) -> Plain:
+        """Nothing else."""
 
     def choose_calls(self, graph: fx.Graph) -> None:
         """All stay as they are."""

@@ -24,6 +24,7 @@ from jitpkg.codegen.ir.builder import Builder
 from jitpkg.codegen.ir.extents import example, varies
 from jitpkg.codegen.ir.nodes import Buffer
 from jitpkg.codegen.kept.entry import MadeKernel
+from jitpkg.codegen.kept.plain import Plain
 from jitpkg.codegen.made import Made
 
 LONG = 1 << 20
@@ -35,6 +36,7 @@ class CpuKernels:
 
     device = torch.device("cpu")
     limits = Limits()
+    keeps = True
 
     def __init__(self, *, tunes: bool = False) -> None:
         self.tunes = tunes
@@ -45,6 +47,10 @@ class CpuKernels:
         pool = native.pool()
         if pool is not None:
             pool.limit_to(config.current().pool_megabytes << 20)
+
+    def depends(self) -> Plain:
+        """The processor, and how kernels are called."""
+        return [native.target(), native.binding(), native.has("torch_parallel_for")]
 
     def choose_calls(self, graph: fx.Graph) -> None:
         """Let matrix products be computed by the faster library."""

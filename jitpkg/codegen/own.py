@@ -61,9 +61,9 @@ own = WithOptions(compile_graph_module)
 
 def _of_one_size(gm: fx.GraphModule, inputs: list[Any], maker: Maker, options: Options) -> Function:
     name = type(gm).__name__
-    key = graph_key(gm, inputs, options) if isinstance(maker, CpuKernels) else None
+    key = graph_key(gm, inputs, options, maker.depends()) if maker.keeps else None
     known = None if key is None else kept(key, name, gm)
-    if key is not None and known is not None and isinstance(maker, CpuKernels):
+    if key is not None and known is not None:
         return known.functions[0] if known.rest is None else again(known, key, gm, maker, options)
     with events.timed(name, "preparing"):
         prepared = prepare(gm, inputs)
@@ -85,10 +85,9 @@ def _of_one_size(gm: fx.GraphModule, inputs: list[Any], maker: Maker, options: O
         return op_by_op(prepared)
     run = maker.replayed(prepared.name, prepared.graph, compiled.function)
     function = runtime(prepared, run)
-    if isinstance(maker, CpuKernels):
-        if key is not None and not compiled.report.left:
-            keep(key, name, gm, [function], maker.made, [compiled.report.event])
-        maker.made.clear()
+    if key is not None and not compiled.report.left:
+        keep(key, name, gm, [function], maker.made, [compiled.report.event])
+    maker.made.clear()
     return function
 
 
@@ -111,8 +110,7 @@ def _of_symbols(
         if config.current().raises:
             raise
         return None
-    if isinstance(maker, CpuKernels):
-        maker.made.clear()
+    maker.made.clear()
     return runtime(prepared, compiled.function)
 
 

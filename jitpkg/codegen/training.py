@@ -19,7 +19,6 @@ from jitpkg.codegen.differentiated import Run, boxed
 from jitpkg.codegen.functional import Compiled, through_aot
 from jitpkg.codegen.halves import with_facts
 from jitpkg.codegen.kept.training import Compilation
-from jitpkg.codegen.launch import CpuKernels
 from jitpkg.codegen.lowering.table import NotLowered
 from jitpkg.codegen.options import Options
 from jitpkg.marks import VARIES
@@ -62,8 +61,7 @@ def through_kernels(
         return function
 
     made = through_aot("jitpkg", gm, inputs, compile_)
-    if isinstance(maker, CpuKernels):
-        maker.made.clear()
+    maker.made.clear()
     return made
 
 

@@ -105,6 +105,8 @@ def kept(key: str, graph: str, gm: fx.GraphModule) -> Kept | None:
         ]
         together = Together(graph, made, gm.forward, data[2 * count :])
         functions = [together.function(*text) for _, *text in header["functions"]]
+        for ready in together.ready:
+            ready()
     except (NativeError, NotPlain, AttributeError, ImportError):
         return None  # a symbol that is not in this process, or an op: it is compiled anew
     except Exception:

@@ -1,7 +1,8 @@
 """Generated functions as text and the objects that they hold, and back.
 
 A generated function is its source, and default values for what it holds: ops, kernels, constants,
-other generated functions, and closures that say in `made_by` what makes them of plain values.
+other generated functions, and those that say in `made_by` what makes them of plain values. Such a
+one may have `ready`, which waits for what makes it in the background.
 """
 
 from __future__ import annotations
@@ -63,11 +64,11 @@ class Apart:
             return self._tensor(value)
         if callable(value) and not isinstance(value, type) and value in self.kernels:
             return ["kernel", self.used.setdefault(value, len(self.used))]
-        if isinstance(value, FunctionType) and value.__code__.co_filename.startswith("<jitpkg "):
-            return self.function(value)
         if isinstance(value, FunctionType) and "made_by" in vars(value):
             maker, arguments = value.made_by  # type: ignore[attr-defined]
             return ["made", written(maker), written(arguments)]
+        if isinstance(value, FunctionType) and value.__code__.co_filename.startswith("<jitpkg "):
+            return self.function(value)
         return None
 
     def _tensor(self, value: torch.Tensor) -> Plain:
@@ -88,6 +89,8 @@ class Together:
     kernels: Sequence[Function]
     original: Function
     blobs: Sequence[bytes]
+    ready: list[Callable[[], None]] = field(default_factory=list)
+    """Waits for each function that is made in the background."""
 
     def function(self, end: str, source: str, held: Sequence[tuple[str, Plain]]) -> Function:
         others: Mapping[str, Callable[..., Any]] = {
@@ -95,7 +98,7 @@ class Together:
             "original": lambda: self.original,
             "tensor": self._tensor,
             "function": self.function,
-            "made": lambda maker, arguments: read(maker, {})(*read(arguments, {})),
+            "made": self._made,
         }
         name = self.name + end
         namespace = {name: read(plain, others) for name, plain in held}
@@ -104,6 +107,12 @@ class Together:
         assert isinstance(made, FunctionType)
         listing.keep(made, source)
         made.__qualname__ = made.__name__ = name
+        return made
+
+    def _made(self, maker: Plain, arguments: Plain) -> Function:
+        made: Function = read(maker, {})(*read(arguments, {}))
+        if hasattr(made, "ready"):
+            self.ready.append(made.ready)
         return made
 
     def _tensor(self, dtype: Plain, size: list[int], at: int) -> torch.Tensor:

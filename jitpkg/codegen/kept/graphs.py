@@ -33,9 +33,9 @@ def _node(node: fx.Node) -> Plain:
 def _facts(facts: TensorFacts | None) -> Plain:
     if facts is None:
         return None
-    if facts.device.type != "cpu" or facts.is_symbolic:
-        raise NotPlain("a tensor elsewhere, or of sizes that vary")
-    return [written(facts.dtype), list(facts.size), list(facts.stride)]
+    if facts.is_symbolic:
+        raise NotPlain("sizes that vary")
+    return [written(facts.dtype), written(facts.device), list(facts.size), list(facts.stride)]
 
 
 def graph_of(plain: Plain) -> fx.GraphModule:
@@ -56,11 +56,11 @@ def graph_of(plain: Plain) -> fx.GraphModule:
 def _facts_of(plain: Plain) -> TensorFacts | None:
     if plain is None:
         return None
-    dtype, size, stride = plain
+    dtype, device, size, stride = plain
     return TensorFacts(
         cls=torch.Tensor,
         dtype=read(dtype, {}),
-        device=torch.device("cpu"),
+        device=read(device, {}),
         size=tuple(size),
         stride=tuple(stride),
         requires_grad=False,

@@ -21,7 +21,6 @@ import torch
 from torch import fx
 from torch.autograd import forward_ad
 
-from jitpkg import native
 from jitpkg.codegen.kept.plain import NotPlain, Plain, written
 from jitpkg.codegen.options import Options
 from jitpkg.facts.tensor import TensorFacts, facts_of, why_not_plain
@@ -33,12 +32,18 @@ FORMAT = "1"
 _BEGAN = time.time()
 
 
-def graph_key(gm: fx.GraphModule, inputs: Sequence[Any], options: Options) -> str | None:
-    """The key of a graph of torch functions with such inputs, in the state torch is in now."""
+def graph_key(
+    gm: fx.GraphModule, inputs: Sequence[Any], options: Options, depends: Plain
+) -> str | None:
+    """The key of a graph of torch functions with such inputs, in the state torch is in now.
+
+    Args:
+        depends: what else the result depends on: see `compiler.Maker`.
+    """
     try:
         made = [
             *(FORMAT, _nodes(gm), [_input(x) for x in inputs], _sharing(inputs)),
-            *(asdict(options), _state(), _process()),
+            *(asdict(options), _state(), _process(), depends),
         ]
     except NotPlain:
         return None
@@ -83,11 +88,11 @@ def facts_text(facts: TensorFacts) -> Plain:
     lengths = (*facts.size, *facts.stride)
     if any(type(length) is not int for length in lengths):
         raise NotPlain("sizes that vary")
-    if facts.device.type != "cpu":
+    if facts.device.type not in ("cpu", "cuda"):
         raise NotPlain(f"a tensor on {facts.device}")
     return [
         facts.cls.__name__,
-        written(facts.dtype),
+        *(written(facts.dtype), written(facts.device)),
         list(facts.size),
         list(facts.stride),
         [facts.requires_grad, facts.is_leaf, facts.is_inference],
@@ -118,6 +123,7 @@ def _state() -> Plain:
         torch.get_float32_matmul_precision(),
         *(torch.backends.mha.get_fastpath_enabled(), torch.backends.quantized.engine),
         *((name, bool(getattr(torch._C, name)())) for name in _SWITCHES if hasattr(torch._C, name)),
+        list(getattr(torch._C, "_get_sdp_priority_order", list)()),
         _functorch_settings(),
         sorted((name, os.environ[name]) for name in filter(_matters, os.environ)),
     ]
@@ -128,7 +134,8 @@ _SWITCHES = tuple(
     for name in """
     mkldnn_enabled mkldnn_deterministic nnpack_enabled flash_sdp_enabled mem_efficient_sdp_enabled
     math_sdp_enabled overrideable_sdp_enabled cudnn_sdp_enabled
-    math_sdp_allow_fp16_bf16_reduction
+    math_sdp_allow_fp16_bf16_reduction fa3_sdp_enabled
+    cudnn_enabled cudnn_deterministic cudnn_benchmark
     """.split()
 )
 """What decides which op a function comes to; not each version has all."""
@@ -162,7 +169,6 @@ def _process() -> Plain:
         *(sys.version, sys.implementation.cache_tag, platform.platform()),
         *(torch.__version__, torch.version.git_version, torch.version.cuda),
         torch.backends.cpu.get_cpu_capability(),
-        *(native.target(), native.binding(), native.has("torch_parallel_for")),
         torch._C._has_mkldnn,
         source(),
     ]

@@ -1,4 +1,4 @@
-"""Graphs that were differentiated: kept, and made again without AOTAutograd."""
+"""Graphs that went through AOTAutograd: kept, and made again without it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from jitpkg.codegen.kept.entry import Kept, keep, kept
 from jitpkg.codegen.kept.graphs import graph_of, graph_text
 from jitpkg.codegen.kept.key import derived
 from jitpkg.codegen.kept.plain import NotPlain, Plain, read, written
-from jitpkg.codegen.launch import CpuKernels
 from jitpkg.codegen.lowering.table import NotLowered
 from jitpkg.codegen.options import Options
 from jitpkg.codegen.partial_backward import Halves
 from jitpkg.errors import BackendError
+from jitpkg.facts.random_streams import RandomStreams
 
 Half = tuple[Function, Report | None]
 
@@ -38,7 +38,7 @@ class Compilation:
         self._name = type(gm).__name__
         self._maker = maker
         self._options = options
-        self._key = key if isinstance(maker, CpuKernels) else None
+        self._key = key if maker.keeps else None
         self._forward: Half | None = None
         self._backward: Half | None = None
         self._text: Plain = None
@@ -79,17 +79,23 @@ class Compilation:
             raise NotLowered("a part of a backward graph holds for fewer sizes")
         if key is not None:
             self._keep(key, [half])
-        if isinstance(self._maker, CpuKernels):
-            self._maker.made.clear()
+        self._maker.made.clear()
         return boxed(half[0])
 
-    def keep(self, plan: Plan, *, random: bool) -> None:
+    def keep(self, plan: Plan | None, streams: Sequence[torch.device]) -> None:
         """Keep the halves of a graph.
 
         Args:
-            random: whether they draw random numbers.
+            plan: None for a graph that is not differentiated.
+            streams: the devices on which random numbers are drawn.
         """
-        if self._key is None or self._forward is None or self._backward is None:
+        if self._key is None or self._forward is None:
+            return
+        random = written(tuple(streams))
+        if plan is None:
+            self._keep(self._key, [self._forward], [None, [], random, None])
+            return
+        if self._backward is None:
             return
         layouts = [_layout_text(layout) for layout in plan.layouts]
         text = self._text if len(plan.differentiable) > 1 else None
@@ -106,7 +112,7 @@ class Compilation:
 
     def _keep(self, key: str, halves: Sequence[Half], rest: Plain = None) -> None:
         reports = [report for _, report in halves if report is not None and not report.left]
-        if len(reports) == len(halves) and isinstance(self._maker, CpuKernels):
+        if len(reports) == len(halves):
             said = [report.event for report in reports]
             functions = [function for function, _ in halves]
             keep(key, self._name, self._gm, functions, self._maker.made, said, rest)
@@ -114,8 +120,11 @@ class Compilation:
 
 def again(found: Kept, key: str, gm: fx.GraphModule, maker: Maker, options: Options) -> Function:
     """The function of a graph that was kept by a `Compilation`."""
-    about: dict[str, Any]
+    about: dict[str, Any] | None
     about, layouts, random, text = found.rest
+    streams = read(random, {})
+    if about is None:
+        return _guarded(found.functions[0], gm.forward, streams)
     others: dict[str, Any] = {name: tuple(v) if type(v) is list else v for name, v in about.items()}
     others["layouts"] = tuple(_layout_of(*layout) for layout in layouts)
     plan = Plan(**others)
@@ -123,19 +132,21 @@ def again(found: Kept, key: str, gm: fx.GraphModule, maker: Maker, options: Opti
     part = Compilation(gm, maker, options, key).part
     halves = Halves.again(boxed(backward), lambda: graph_of(text), part)
     function = differentiated(plan, forward, halves.part, gm.forward)
-    return _guarded(function, gm.forward, random=random)
+    return _guarded(function, gm.forward, streams)
 
 
-def _guarded(function: Function, original: Function, *, random: bool) -> Function:
+def _guarded(function: Function, original: Function, devices: Sequence[torch.device]) -> Function:
+    streams = RandomStreams(devices) if devices else None
+
     def run(*inputs: torch.Tensor) -> Any:
-        stream = torch.get_rng_state() if random else None
+        states = () if streams is None else streams.save()
         try:
             return function(*inputs)
         except Exception as error:  # nothing has happened yet: if an op is to blame it fails again
             if isinstance(error, BackendError) and config.current().raises:
                 raise
-            if stream is not None:
-                torch.set_rng_state(stream)
+            if streams is not None:
+                streams.restore(states)
         return original(*inputs)
 
     return run

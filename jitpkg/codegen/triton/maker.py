@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, astuple, dataclass, replace
 from functools import cache
+from importlib.metadata import version
 from typing import Any, Protocol
 
 import torch
@@ -12,12 +13,13 @@ from torch import fx
 
 from jitpkg import events
 from jitpkg.codegen.fusion.groups import Limits
-from jitpkg.codegen.fusion.kernel import Kernel
 from jitpkg.codegen.fusion.loops import schedule
 from jitpkg.codegen.fusion.normal import Normal
 from jitpkg.codegen.fusion.split import split
 from jitpkg.codegen.ir.builder import Builder
 from jitpkg.codegen.ir.extents import example
+from jitpkg.codegen.kept.entry import MadeKernel
+from jitpkg.codegen.kept.plain import Plain
 from jitpkg.codegen.made import Made, Refused
 from jitpkg.codegen.options import Options
 from jitpkg.codegen.triton import graphs
@@ -29,7 +31,7 @@ from jitpkg.codegen.triton.printer import printed
 from jitpkg.codegen.triton.script import script
 from jitpkg.codegen.triton.source import Source
 from jitpkg.codegen.triton.target import H200, Target
-from jitpkg.codegen.triton.wrapper import Step, wrapped
+from jitpkg.codegen.triton.wrapper import Step, Wrapper, wrapped
 
 
 class Runs(Protocol):
@@ -71,16 +73,36 @@ class TritonKernels:
     limits = Limits(most=Limits().nodes)  # registers are few
 
     def __init__(
-        self, device: torch.device, target: Target, runs: Runs, *, replays: bool = False
+        self,
+        device: torch.device,
+        target: Target,
+        runs: Runs,
+        *,
+        replays: bool = False,
+        tunes: bool = False,
     ) -> None:
         """
         Args:
             replays: whether graphs are recorded as CUDA graphs.
+            tunes: whether `runs` chooses the fastest config of a source.
         """
         self.device = device
         self.target = target
         self._runs = runs
         self._replays = replays
+        self._tunes = tunes
+        self.made: dict[Callable[..., Any], MadeKernel] = {}
+        """None: a kernel's function says what it was made of."""
+
+    @property
+    def keeps(self) -> bool:
+        """Not where graphs are recorded: that is done by each process."""
+        return not self._replays
+
+    def depends(self) -> Plain:
+        """Triton, the GPU, and the library that has most of torch's ops for it."""
+        library = torch.backends.cudnn.version() if self.device.type == "cuda" else None  # type: ignore[no-untyped-call]
+        return [version("triton"), asdict(self.target), library]
 
     def choose_calls(self, graph: fx.Graph) -> None:
         """All stay as they are."""
@@ -99,8 +121,7 @@ class TritonKernels:
         return graphs.replayed(name, graph, function, self.device, shown=shown, handed=handed)
 
     def make(self, normal: Normal, builder: Builder, given: int) -> Made:
-        name = normal.kernel.name
-        made: list[tuple[Source, Kernel]] = []
+        parts: list[_Part] = []
         steps: list[Step] = []
         for part in split(normal.kernel, builder, _WAVES * self.target.processors):
             try:
@@ -108,34 +129,69 @@ class TritonKernels:
                 source = printed(loops, self.target, part.name)
             except NotPrinted as error:
                 raise Refused(str(error)) from error
-            made.append((source, part))
-            run = self._runs.runner(source, len(part.outputs))
-            steps.append(Step(run, (*part.inputs, *part.outputs), source.numbers))
-        function, numbers = wrapped(name, normal, given, steps, self.device)
-
-        def ready() -> None:
-            for source, part in made:
-                self._wait(source, part)
-
+            buffers = (*part.inputs, *part.outputs)
+            counts = tuple(example(buffer.sizes[0]) for buffer in buffers)
+            parts.append(_Part(source, len(part.outputs), counts))
+            steps.append(Step(buffers, source.numbers))
+        wrapper, numbers = wrapped(normal.kernel.name, normal, given, steps)
+        function, ready = _function(wrapper, self.device, self._runs, parts)
+        if not numbers:
+            made_of = self.device, self._tunes, astuple(wrapper), *(astuple(p) for p in parts)
+            function.made_by = _again, made_of  # type: ignore[attr-defined]
         return Made(function, numbers, ready)
 
-    def _wait(self, source: Source, part: Kernel) -> None:
-        alone = _alone(source, part) if events.STREAM.heard else ""
-        try:
-            seconds, resources = self._runs.wait(source)
-        except Exception as error:
-            why = f"{type(error).__name__}: {error}"
-            events.STREAM.emit(events.KernelFailed(source.name, source.text, why, alone))
-            raise
-        events.STREAM.emit(
-            events.KernelCompiled(source.name, source.text, seconds, resources, alone)
-        )
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A source that is run for a kernel."""
+
+    source: Source
+    written: int
+    """How many of the last pointers it writes to."""
+    counts: tuple[int, ...]
+    """How many elements lie behind each pointer."""
+
+    def alone(self) -> str:
+        """A program that runs it alone."""
+        source = self.source
+        numbers = [example(number) for number in source.numbers]
+        return script(source, source.configs[0], self.counts, numbers)
 
 
-def _alone(source: Source, part: Kernel) -> str:
-    """A program that runs the kernel alone."""
-    counts = [example(buffer.sizes[0]) for buffer in (*part.inputs, *part.outputs)]
-    return script(source, source.configs[0], counts, [example(n) for n in source.numbers])
+def _function(
+    wrapper: Wrapper, device: torch.device, runs: Runs, parts: Sequence[_Part]
+) -> tuple[Callable[..., Any], Callable[[], None]]:
+    """A kernel's function, and what waits for its binaries."""
+    function = wrapper.function(device, [runs.runner(p.source, p.written) for p in parts])
+
+    def ready() -> None:
+        for part in parts:
+            _wait(runs, part)
+
+    return function, ready
+
+
+def _again(
+    device: torch.device, tunes: bool, of_wrapper: tuple[Any, ...], *of_parts: tuple[Any, ...]
+) -> Callable[..., Any]:
+    """The function of a kernel that another process has made."""
+    runs: Runs = Interprets() if device.type == "cpu" else launches_on(device, tunes=tunes)
+    parts = [_Part(Source.of(*source), written, counts) for source, written, counts in of_parts]
+    function, ready = _function(Wrapper(*of_wrapper), device, runs, parts)
+    function.ready = ready  # type: ignore[attr-defined]
+    return function
+
+
+def _wait(runs: Runs, part: _Part) -> None:
+    source = part.source
+    alone = part.alone() if events.STREAM.heard else ""
+    try:
+        seconds, resources = runs.wait(source)
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}"
+        events.STREAM.emit(events.KernelFailed(source.name, source.text, why, alone))
+        raise
+    events.STREAM.emit(events.KernelCompiled(source.name, source.text, seconds, resources, alone))
 
 
 _WAVES = 4
@@ -144,8 +200,9 @@ _WAVES = 4
 
 def for_gpu(device: torch.device, options: Options) -> TritonKernels:
     """What runs on a GPU; `gpu.obstacle` must be None."""
-    launches = launches_on(device, tunes=options.max_autotune)
-    return TritonKernels(device, gpu_of(device).target, launches, replays=options.cudagraphs)
+    tunes = options.max_autotune
+    runs, target = launches_on(device, tunes=tunes), gpu_of(device).target
+    return TritonKernels(device, target, runs, replays=options.cudagraphs, tunes=tunes)
 
 
 @cache

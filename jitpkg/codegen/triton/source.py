@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import torch
 
@@ -43,7 +44,16 @@ class Source:
     constants: tuple[tuple[str, int], ...] = ()
     """`tl.constexpr` parameters behind the blocks that are the same in all configs."""
 
+    @classmethod
+    def of(cls, *values: Any) -> Source:
+        """The source of which `astuple` made these values."""
+        source = cls(*values)
+        return replace(source, configs=tuple(Config(*each) for each in values[_CONFIGS]))
+
     @property
     def asserts(self) -> bool:
         """Whether it checks indices that come from the data; it is compiled with `debug` then."""
         return "jl.checked(" in self.text or "device_assert" in self.text
+
+
+_CONFIGS = [field.name for field in fields(Source)].index("configs")

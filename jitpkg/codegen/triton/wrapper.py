@@ -24,33 +24,61 @@ from jitpkg.codegen.ir.nodes import Buffer
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A source that is run."""
+    """A source that is run, of tensors and then numbers."""
 
-    run: Callable[..., None]
-    """Of tensors and then numbers."""
     buffers: tuple[Buffer, ...]
     """What its pointers point to: lines of memory that the kernel is given, or temporary ones."""
     numbers: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Wrapper:
+    """The text of a kernel's function."""
+
+    name: str
+    text: str
+    dtypes: tuple[torch.dtype, ...]
+    """Those that it names."""
+
+    def function(self, device: torch.device, runs: Sequence[Callable[..., None]]) -> FunctionType:
+        """
+        Args:
+            runs: run the sources.
+        """
+        held: dict[str, Any] = {"empty": torch.empty_strided, "device": device}
+        held |= {_name_of(dtype): dtype for dtype in self.dtypes}
+        held |= {_launch(k): run for k, run in enumerate(runs)}
+        exec(compile(self.text, listing.file_name(f"{self.name}.launch"), "exec"), held)
+        function: FunctionType = held[f"run_{self.name}"]
+        listing.keep(function, self.text)
+        function.__qualname__ = function.__name__ = self.name
+        return function
+
+
 def wrapped(
-    name: str, normal: Normal, given: int, steps: Sequence[Step], device: torch.device
-) -> tuple[FunctionType, tuple[int, ...]]:
+    name: str, normal: Normal, given: int, steps: Sequence[Step]
+) -> tuple[Wrapper, tuple[int, ...]]:
     """A function of the kernel's inputs, of the first `given` of its outputs, and of the numbers
     that it says."""
-    return _Text(name, normal, given, steps, device).function()
+    return _Text(name, normal, given, steps).wrapper()
+
+
+def _launch(k: int) -> str:
+    return f"launch{k or ''}"
+
+
+def _name_of(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 class _Text:
-    def __init__(
-        self, name: str, normal: Normal, given: int, steps: Sequence[Step], device: torch.device
-    ) -> None:
+    def __init__(self, name: str, normal: Normal, given: int, steps: Sequence[Step]) -> None:
         self._name = name
         self._kernel: Kernel = normal.kernel
         self._given = given
         self._fresh = normal.outputs[given:]
         self._steps = steps
-        self._held: dict[str, Any] = {"empty": torch.empty_strided, "device": device}
+        self._dtypes: dict[torch.dtype, None] = {}
         self._symbols = symbols_of(self._lengths())
         self._names: Mapping[str, str] = {
             str(symbol): f"s{k}" for k, symbol in enumerate(self._symbols)
@@ -64,7 +92,7 @@ class _Text:
             for buffer in step.buffers:
                 yield from buffer.sizes
 
-    def function(self) -> tuple[FunctionType, tuple[int, ...]]:
+    def wrapper(self) -> tuple[Wrapper, tuple[int, ...]]:
         inputs = [f"in{k}" for k in range(len(self._kernel.inputs))]
         outputs = [f"out{k}" for k in range(len(self._kernel.outputs))]
         names = dict(zip(self._kernel.inputs, inputs, strict=True))
@@ -79,28 +107,22 @@ class _Text:
                 if buffer not in names:
                     names[buffer] = f"t{len(names)}"
                     lines.append(f"{names[buffer]} = {self._made(buffer)}")
-            run = f"launch{k or ''}"
-            self._held[run] = step.run
             args = [names[b] for b in step.buffers] + [self._text(n) for n in step.numbers]
-            lines.append(f"{run}({', '.join(args)})")
+            lines.append(f"{_launch(k)}({', '.join(args)})")
         if fresh:
             lines.append(f"return {', '.join(fresh)}")
         body = "\n".join(f"    {line}" for line in lines or ["pass"])
         given = [*inputs, *outputs[: self._given], *self._names.values()]
-        parameters = ", ".join([*given, *(f"{name}={name}" for name in self._held)])
-        source = f"def run_{self._name}({parameters}):\n{body}\n"
-        namespace = dict(self._held)
-        exec(compile(source, listing.file_name(f"{self._name}.launch"), "exec"), namespace)
-        function: FunctionType = namespace[f"run_{self._name}"]
-        listing.keep(function, source)
-        function.__qualname__ = function.__name__ = self._name
-        return function, self._symbols
+        held = ["empty", "device", *map(_name_of, self._dtypes)]
+        held += map(_launch, range(len(self._steps)))
+        parameters = ", ".join([*given, *(f"{name}={name}" for name in held)])
+        text = f"def run_{self._name}({parameters}):\n{body}\n"
+        return Wrapper(self._name, text, tuple(self._dtypes)), self._symbols
 
     def _made(self, buffer: Buffer) -> str:
-        dtype = str(buffer.dtype).removeprefix("torch.")
-        self._held[dtype] = buffer.dtype
+        self._dtypes[buffer.dtype] = None
         sizes, strides = map(self._tuple, (buffer.sizes, buffer.strides))
-        return f"empty({sizes}, {strides}, dtype={dtype}, device=device)"
+        return f"empty({sizes}, {strides}, dtype={_name_of(buffer.dtype)}, device=device)"
 
     def _tuple(self, lengths: Sequence[int]) -> str:
         return f"({''.join(f'{self._text(each)}, ' for each in lengths)})"

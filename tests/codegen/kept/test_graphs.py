@@ -91,27 +91,27 @@ def check(function: Callable[..., Any], compiled: Callable[..., Any]) -> None:
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_graph_is_compiled_once_for_all_processes(
-    process: Process, program: Callable[..., Any]
+    each_process: Process, program: Callable[..., Any]
 ) -> None:
     for found in (False, True, True):
-        compiled = process.compiled(program)
+        compiled = each_process.compiled(program)
         check(program, compiled)
         check(program, compiled)
-        assert bool(process.made) is not found
+        assert bool(each_process.made) is not found
 
 
-def test_random_numbers_in_kernels_are_the_same_in_all_processes(process: Process) -> None:
+def test_random_numbers_in_kernels_are_the_same_in_all_processes(each_process: Process) -> None:
     want = None
     for found in (False, True):
-        compiled = process.compiled(draws, options={"fused_random": True})
+        compiled = each_process.compiled(draws, options={"fused_random": True})
         got = outcome(compiled)
-        assert bool(process.made) is not found
+        assert bool(each_process.made) is not found
         same(got, want or got)
         want = got
         assert not torch.equal(compiled(*arguments()), got[0])
 
 
-def test_who_listens_sees_kernels_that_were_kept(process: Process) -> None:
+def test_who_listens_sees_kernels_that_were_kept(each_process: Process) -> None:
     seen: list[list[object]] = []
     for _ in range(2):
         seen.append([])
@@ -124,10 +124,10 @@ def test_who_listens_sees_kernels_that_were_kept(process: Process) -> None:
                     to.append((kernels, calls))
 
         with events.STREAM.listening(listener):
-            process.compiled(rows)(*arguments())
+            each_process.compiled(rows)(*arguments())
     assert len(seen[0]) > 1
     assert seen[0] == seen[1]
-    assert not process.made
+    assert not each_process.made
 
 
 def test_a_graph_of_which_a_kernel_failed_is_not_kept(

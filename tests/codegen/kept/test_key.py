@@ -13,15 +13,30 @@ from torch import fx
 from torch._functorch import config as functorch_config
 
 from jitpkg import native
+from jitpkg.codegen.compiler import Maker
 from jitpkg.codegen.kept import key
-from jitpkg.codegen.kept.key import graph_key
+from jitpkg.codegen.kept.key import facts_text, graph_key
+from jitpkg.codegen.launch import CpuKernels
 from jitpkg.codegen.options import Options
+from jitpkg.codegen.triton import maker
+from jitpkg.codegen.triton.target import H200, Target
+from jitpkg.facts.tensor import facts_of
 from jitpkg.marks import VARIES
+from tests.codegen.triton.support import needs_triton
 from tests.native.support import needs_llvm
 
 pytestmark = needs_llvm
 
 Graph = tuple[fx.GraphModule, list[Any]]
+
+
+def key_of(
+    gm: fx.GraphModule,
+    given: list[Any],
+    options: Options | None = None,
+    made_by: Maker | None = None,
+) -> str | None:
+    return graph_key(gm, given, options or Options(), (made_by or CpuKernels()).depends())
 
 
 def graph(function: Any = torch.add, *rest: Any, **named: Any) -> fx.GraphModule:
@@ -75,8 +90,8 @@ GRAPHS: dict[str, Callable[[], Graph]] = {
 
 
 def test_each_graph_has_a_key_of_its_own() -> None:
-    keys = {title: graph_key(*make(), Options()) for title, make in GRAPHS.items()}
-    again = {title: graph_key(*make(), Options()) for title, make in GRAPHS.items()}
+    keys = {title: key_of(*make()) for title, make in GRAPHS.items()}
+    again = {title: key_of(*make()) for title, make in GRAPHS.items()}
     assert keys == again
     assert None not in keys.values()
     assert len(set(keys.values())) == len(GRAPHS)
@@ -92,7 +107,7 @@ OPTIONS = [
 
 def test_each_option_makes_another_key() -> None:
     assert len(OPTIONS) == len(Options.__slots__)
-    keys = {graph_key(graph(), inputs(), options) for options in (Options(), *OPTIONS)}
+    keys = {key_of(graph(), inputs(), options) for options in (Options(), *OPTIONS)}
     assert len(keys) == 1 + len(OPTIONS)
     assert replace(OPTIONS[0], fused_random=False) == Options()
 
@@ -125,6 +140,7 @@ def variable() -> AbstractContextManager[None]:
 
 
 THREADS = torch.get_num_threads()
+ORDER = torch._C._get_sdp_priority_order()  # type: ignore[attr-defined]
 STATES: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "grad mode": torch.no_grad,
     "inference mode": torch.inference_mode,
@@ -135,6 +151,12 @@ STATES: dict[str, Callable[[], AbstractContextManager[Any]]] = {
         torch.set_float32_matmul_precision, "medium", torch.get_float32_matmul_precision()
     ),
     "attention": lambda: set_by(torch.backends.cuda.enable_flash_sdp, False, True),
+    "order of attention": lambda: set_by(
+        torch._C._set_sdp_priority_order,
+        ORDER[::-1],
+        ORDER,  # type: ignore[attr-defined]
+    ),
+    "cuDNN": lambda: set_by(torch._C._set_cudnn_enabled, False, True),
     "mkldnn": lambda: set_by(torch._C._set_mkldnn_enabled, False, True),
     "fast path": lambda: set_by(torch.backends.mha.set_fastpath_enabled, False, True),
     "settings of AOTAutograd": changed_functorch,
@@ -143,14 +165,14 @@ STATES: dict[str, Callable[[], AbstractContextManager[Any]]] = {
 
 
 def test_each_state_of_torch_has_a_key_of_its_own() -> None:
-    keys = [graph_key(graph(), inputs(), Options())]
+    keys = [key_of(graph(), inputs())]
     for state in STATES.values():
         given = inputs()
         with state():
-            keys.append(graph_key(graph(), given, Options()))
+            keys.append(key_of(graph(), given))
     assert None not in keys
     assert len(set(keys)) == 1 + len(STATES)
-    assert graph_key(graph(), inputs(), Options()) == keys[0]
+    assert key_of(graph(), inputs()) == keys[0]
 
 
 PROCESSES: dict[str, tuple[Any, str, Any]] = {
@@ -178,10 +200,10 @@ def anew() -> Iterator[None]:
 def test_each_part_of_the_process_is_in_the_key(
     anew: None, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    before = graph_key(graph(), inputs(), Options())
+    before = key_of(graph(), inputs())
     key._process.cache_clear()
     monkeypatch.setattr(*PROCESSES[what])
-    assert graph_key(graph(), inputs(), Options()) not in (None, before)
+    assert key_of(graph(), inputs()) not in (None, before)
 
 
 def test_each_source_file_is_in_the_key(
@@ -208,7 +230,7 @@ def test_no_key_where_the_source_is_not_what_runs(
     file.write_text("1")
     os.utime(file, (key._BEGAN + 10,) * 2)
     monkeypatch.setattr(key, "_files", lambda: iter([file]))
-    assert graph_key(graph(), inputs(), Options()) is None
+    assert key_of(graph(), inputs()) is None
 
 
 def varying() -> Graph:
@@ -234,9 +256,29 @@ UNKNOWN: dict[str, Callable[[], Graph]] = {
 
 @pytest.mark.parametrize("what", UNKNOWN)
 def test_what_cannot_be_told_has_no_key(what: str) -> None:
-    assert graph_key(*UNKNOWN[what](), Options()) is None
+    assert key_of(*UNKNOWN[what]()) is None
 
 
 def test_autocast_has_no_key() -> None:
     with torch.autocast("cpu"):
-        assert graph_key(graph(), inputs(), Options()) is None
+        assert key_of(graph(), inputs()) is None
+
+
+def test_devices_are_in_the_key() -> None:
+    facts = facts_of(torch.ones(4, 6))
+    devices = "cpu", "cuda:0", "cuda:1"
+    texts = [str(facts_text(replace(facts, device=torch.device(each)))) for each in devices]
+    assert len(set(texts)) == len(devices)
+
+
+@needs_triton
+def test_the_gpu_and_triton_are_in_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    def of(target: Target) -> str | None:
+        made = maker.TritonKernels(torch.device("cpu"), target, maker.Interprets())
+        return key_of(graph(), inputs(), made_by=made)
+
+    keys = [of(H200), of(replace(H200, processors=2)), of(replace(H200, capability=(8, 0)))]
+    monkeypatch.setattr(maker, "version", lambda package: "9.9")
+    keys.append(of(H200))
+    assert len({*keys, key_of(graph(), inputs())}) == 5
+    assert None not in keys

@@ -90,14 +90,14 @@ def check(function: Callable[..., Any], compiled: Callable[..., Any], loss: Weig
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_graph_is_differentiated_once_for_all_processes(
-    process: Process, program: Callable[..., Any]
+    each_process: Process, program: Callable[..., Any]
 ) -> None:
     for found in (False, True):
         for loss in LOSSES:
-            compiled = process.compiled(program)
+            compiled = each_process.compiled(program)
             check(program, compiled, loss)
             check(program, compiled, loss)
-            assert bool(process.made) is not (found or loss is not LOSSES[0])
+            assert bool(each_process.made) is not (found or loss is not LOSSES[0])
 
 
 @pytest.fixture(params=["made", "found"])
