@@ -32,7 +32,7 @@ WRITTEN = "written"
 """A file as long as the number of blocks written since the last cleaning."""
 
 TRITON = "triton"
-"""The folder in which Triton keeps what it compiles for us."""
+"""The folder in which Triton keeps what it compiles for us: a folder for each kernel."""
 
 BLOCK = 4096
 """Bytes that file systems hand out."""
@@ -97,7 +97,7 @@ def opener(at: int) -> Callable[[str, int], int]:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A file that the cache has written."""
+    """A file that the cache has written, or a folder that Triton has."""
 
     used: float
     """When it was last used, to the hour."""
@@ -108,7 +108,27 @@ class Entry:
 
 def entries(at: int) -> list[Entry]:
     """The entries of an open directory."""
-    return [entry for entry in _files(at) if KEY.fullmatch(entry.name)]
+    return [*(entry for entry in _files(at) if KEY.fullmatch(entry.name)), *_of_triton(at)]
+
+
+def _of_triton(at: int) -> Iterator[Entry]:
+    with suppress(FileNotFoundError, NotADirectoryError), _below(TRITON, at) as folders:
+        with os.scandir(folders) as scanned:
+            names = [each.name for each in scanned if each.is_dir(follow_symlinks=False)]
+        for name in names:
+            with suppress(FileNotFoundError), _below(name, folders) as kernel:
+                taken = sum(file.bytes for file in _files(kernel))
+                yield Entry(os.fstat(kernel).st_mtime, taken, f"{TRITON}/{name}")
+
+
+@contextmanager
+def _below(name: str, at: int) -> Iterator[int]:
+    """A descriptor of a folder in an open one."""
+    descriptor = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=at)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def _files(at: int) -> Iterator[Entry]:
@@ -146,7 +166,10 @@ def clean(at: int, keep: int) -> None:
 
 
 def remove(at: int, name: str) -> None:
-    """Remove a file, where it is there."""
+    """Remove an entry, or another file, where it is there."""
+    if name.startswith(f"{TRITON}/"):
+        shutil.rmtree(name, ignore_errors=True, dir_fd=at)
+        return
     with suppress(FileNotFoundError):
         os.unlink(name, dir_fd=at)
 
@@ -159,11 +182,11 @@ def clear(directory: Path) -> int:
     """
     try:
         with opened(directory) as at:
+            own = entries(at)
             files = list(_files(at))
-            own = [f for f in files if KEY.fullmatch(f.name)]
             rest = [f for f in files if f.name == WRITTEN or TEMPORARY.fullmatch(f.name)]
-            for file in own + rest:
-                remove(at, file.name)
+            for entry in own + rest:
+                remove(at, entry.name)
             shutil.rmtree(TRITON, ignore_errors=True, dir_fd=at)
             return len(own)
     except FileNotFoundError:

@@ -94,6 +94,15 @@ class KernelCache:
             if written > part:
                 folder.clean(at, self.limit - part)
 
+    def note(self, size: int) -> None:
+        """Count bytes that Triton has written to its folder."""
+        part = self.limit // CLEANED_PER_LIMIT
+        if self.directory is None or not self._writes:
+            return
+        with suppress(OSError), folder.opened(self.directory) as at:
+            if folder.account(at, size) > part:
+                folder.clean(at, self.limit - part)
+
     def _give_up(self, error: OSError) -> None:
         if self._writes:
             self._writes = False

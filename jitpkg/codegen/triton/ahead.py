@@ -23,12 +23,13 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from jitpkg.codegen.triton.folder import kept_in_own_folder
+from jitpkg.codegen.triton.folder import kept_in_own_folder, note_made, note_used
 from jitpkg.codegen.triton.jobs import Job, Outcome, job_of, outcome_text
 from jitpkg.codegen.triton.module import kernel_of
-from jitpkg.codegen.triton.resources import Resources, resources, spilled_bytes
+from jitpkg.codegen.triton.resources import Resources, kept_beside, resources, spilled_bytes
 from jitpkg.codegen.triton.source import Config, Source
 from jitpkg.codegen.triton.target import Target
+from jitpkg.codegen.triton.version import assembler_flags
 from jitpkg.errors import BackendError
 
 CONTRACTS = False
@@ -108,14 +109,21 @@ def _compiled(
                 options=options(source, config) | more,
             )
         cubin = next(Path(file) for file in kernel.metadata_group.values() if _is_cubin(file))
+        is_new = not kept_beside(cubin).exists()
         tools = triton.knobs.nvidia
         assembler = tools.ptxas if target.architecture < 100 else tools.ptxas_blackwell
         found = resources(
             tools.cuobjdump.path,
             cubin,
             kernel.metadata.shared,
-            lambda: spilled_bytes(assembler.path, target.architecture, kernel.asm["ptx"]),
+            lambda: spilled_bytes(
+                assembler.path, target.architecture, kernel.asm["ptx"], assembler_flags()
+            ),
         )
+        if is_new:
+            note_made(cubin.parent)
+        else:
+            note_used(cubin.parent)
     except Exception as error:  # of any kind: Python's, MLIR's, LLVM's, ptxas'
         raise CannotCompile(f"Triton cannot compile {source.name}: {error}") from error
     return kernel, found

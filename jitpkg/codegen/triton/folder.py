@@ -7,14 +7,16 @@ import os
 import shutil
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
 import triton
 
-from jitpkg.codegen.cache import folder
+from jitpkg.codegen.cache import folder, kernels
+from jitpkg.codegen.cache.store import SEEN
 
 
 @cache
@@ -74,6 +76,21 @@ def kept_in_own_folder() -> Iterator[None]:
         yield
     finally:
         _SETTING.leave()
+
+
+def note_made(kernel: Path) -> None:
+    """Note that there is a folder of a kernel more: it counts towards what the cache may take."""
+    if kernel.parent == own_folder():
+        kernels().note(
+            sum(-(-file.stat().st_size // folder.BLOCK) * folder.BLOCK for file in kernel.iterdir())
+        )
+
+
+def note_used(kernel: Path) -> None:
+    """Note that the folder of a kernel is used: those that are not are removed first."""
+    with suppress(OSError):
+        if time.time() - kernel.stat().st_mtime > SEEN:
+            os.utime(kernel)
 
 
 def _said() -> bool:

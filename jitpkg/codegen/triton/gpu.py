@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Sequence
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError
 from statistics import median
 from typing import Any
 
@@ -15,9 +14,7 @@ import torch
 from jitpkg.codegen.triton.launch import Binary, Gpu
 from jitpkg.codegen.triton.source import Config, Source
 from jitpkg.codegen.triton.target import H200, Target
-
-OLDEST_TRITON = (3, 6)
-"""Whose launchers take what ours gives them; newer ones up to 3.9 are known to."""
+from jitpkg.codegen.triton.version import OLDEST, installed, release
 
 OLDEST_GPU = (7, 0)
 """Which Triton makes code for."""
@@ -37,15 +34,15 @@ def obstacle(device: torch.device) -> str | None:
 
 
 def _triton_obstacle() -> str | None:
-    needed = ".".join(map(str, OLDEST_TRITON))
+    needed = ".".join(map(str, OLDEST))
     try:
-        found = version("triton")
+        found = release()
     except PackageNotFoundError:
         return f"Triton is not installed: `pip install 'triton>={needed}'`"
-    if _numbers(found) < OLDEST_TRITON:
+    if found < OLDEST:
         return (
-            f"Triton {found} is too old, {needed} is needed: `pip install -U 'triton>={needed}'`,"
-            " or a newer PyTorch, which brings its own"
+            f"Triton {installed()} is too old, {needed} is needed:"
+            f" `pip install -U 'triton>={needed}'`, or a newer PyTorch, which brings its own"
         )
     if os.environ.get("TRITON_INTERPRET") == "1":
         return "Triton compiles nothing while the environment variable TRITON_INTERPRET is 1"
@@ -60,10 +57,6 @@ def gpu_obstacle(name: str, capability: tuple[int, int]) -> str | None:
     return (
         f"Triton makes no code for {name}, whose compute capability is {has} ({needed} is needed)"
     )
-
-
-def _numbers(release: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", release)[:2])
 
 
 @cache

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, astuple, dataclass, replace
 from functools import cache
-from importlib.metadata import version
 from typing import Any, Protocol
 
 import torch
@@ -31,6 +30,7 @@ from jitpkg.codegen.triton.printer import printed
 from jitpkg.codegen.triton.script import script
 from jitpkg.codegen.triton.source import Source
 from jitpkg.codegen.triton.target import H200, Target
+from jitpkg.codegen.triton.version import installed
 from jitpkg.codegen.triton.wrapper import Step, Wrapper, wrapped
 
 
@@ -102,7 +102,7 @@ class TritonKernels:
     def depends(self) -> Plain:
         """Triton, the GPU, and the library that has most of torch's ops for it."""
         library = torch.backends.cudnn.version() if self.device.type == "cuda" else None  # type: ignore[no-untyped-call]
-        return [version("triton"), asdict(self.target), library]
+        return [installed(), asdict(self.target), library]
 
     def choose_calls(self, graph: fx.Graph) -> None:
         """All stay as they are."""

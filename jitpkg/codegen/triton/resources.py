@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 
@@ -20,6 +23,8 @@ class Resources:
     """Bytes for each thread that did not fit into registers and lie in slow memory."""
     shared: int
     """Bytes of shared memory for each block."""
+    stack: int = 0
+    """Bytes of a thread's own memory: for what is spilled, and for arrays."""
 
     def __str__(self) -> str:
         said = f"{self.registers} registers, {self.shared} bytes shared"
@@ -28,6 +33,8 @@ class Resources:
 
 def resources(cuobjdump: str, cubin: Path, shared: int, spills: Callable[[], int]) -> Resources:
     """The resources of the one kernel in a file.
+
+    They are kept beside it: to ask takes a tenth of a second.
 
     Args:
         cuobjdump: the path of NVIDIA's tool, which comes with Triton.
@@ -38,6 +45,18 @@ def resources(cuobjdump: str, cubin: Path, shared: int, spills: Callable[[], int
         OSError: the tool cannot be run.
         ValueError: what it says cannot be read.
     """
+    beside = kept_beside(cubin)
+    with suppress(OSError, ValueError, TypeError):
+        return Resources(**json.loads(beside.read_text(encoding="utf-8")))
+    found = _asked(cuobjdump, cubin, shared, spills)
+    temporary = beside.with_suffix(f".{os.urandom(8).hex()}")
+    with suppress(OSError):
+        temporary.write_text(json.dumps(asdict(found)), encoding="utf-8")
+        temporary.replace(beside)
+    return found
+
+
+def _asked(cuobjdump: str, cubin: Path, shared: int, spills: Callable[[], int]) -> Resources:
     command = [cuobjdump, "--dump-resource-usage", str(cubin)]
     said = subprocess.run(command, capture_output=True, text=True, check=False).stdout
     found = dict(re.findall(r"\b(REG|STACK|LOCAL):(\d+)", said))
@@ -45,11 +64,19 @@ def resources(cuobjdump: str, cubin: Path, shared: int, spills: Callable[[], int
         raise ValueError(f"{cuobjdump} says of a kernel: {said!r}")
     # Of spills, or of arrays: those that sin, cos and tan of libdevice need for large arguments.
     frame = int(found["STACK"]) + int(found["LOCAL"])
-    return Resources(int(found["REG"]), frame and spills(), shared)
+    return Resources(int(found["REG"]), frame and spills(), shared, frame)
 
 
-def spilled_bytes(ptxas: str, architecture: int, ptx: str) -> int:
+def kept_beside(cubin: Path) -> Path:
+    """Where the resources of the kernel in a file are kept."""
+    return cubin.with_suffix(".resources")
+
+
+def spilled_bytes(ptxas: str, architecture: int, ptx: str, flags: Sequence[str] = ()) -> int:
     """Bytes that a thread stores since it has too few registers, as the assembler says.
+
+    Args:
+        flags: more of what it is given.
 
     Raises:
         OSError: it cannot be run.
@@ -59,8 +86,8 @@ def spilled_bytes(ptxas: str, architecture: int, ptx: str) -> int:
     with tempfile.TemporaryDirectory(prefix="jitpkg-ptxas-") as folder:
         file = Path(folder, "kernel.ptx")
         file.write_text(ptx, encoding="utf-8")
-        flags = ["-v", "-lineinfo", "--fmad=false", f"--gpu-name={name}"]
-        command = [ptxas, *flags, str(file), "-o", str(file.with_suffix(".cubin"))]
+        usual = ["-v", "-lineinfo", "--fmad=false", f"--gpu-name={name}"]
+        command = [ptxas, *usual, *flags, str(file), "-o", str(file.with_suffix(".cubin"))]
         said = subprocess.run(command, capture_output=True, text=True, check=False).stderr
     found = re.findall(r"(\d+) bytes spill stores", said)
     if not found:

@@ -148,6 +148,43 @@ def test_it_stays_within_its_bound_over_many_processes(place: Path) -> None:
     assert bounded(place).info().bytes <= KILOBYTES << 10
 
 
+def of_triton(place: Path, name: str, hours: float) -> Path:
+    """A kernel's folder, as Triton makes it: 8 KiB on disk."""
+    made = place / "triton" / name
+    made.mkdir(0o700, parents=True)
+    for file in ("add.cubin", "add.ptx"):
+        (made / file).write_bytes(bytes(3000))
+    then = time.time() - 3600 * hours
+    os.utime(made, (then, then))
+    return made
+
+
+def test_what_triton_keeps_counts(place: Path) -> None:
+    cache = bounded(place)
+    cache.put(key_of(1), bytes(5000))
+    assert (cache.info().files, cache.info().bytes) == (1, 8 << 10)
+    of_triton(place, "A", hours=10)
+    found = cache.info()
+    assert (found.files, found.bytes) == (2, 16 << 10)
+    assert found.oldest != found.newest
+    assert cache.clear() == 2
+    assert cache.info().files == 0
+    assert list(place.iterdir()) == []
+
+
+def test_what_triton_keeps_goes_as_all_else_does(place: Path) -> None:
+    cache = bounded(place)
+    cache.put(key_of(1), bytes(5000))
+    age(place, 1, hours=20)
+    made = [of_triton(place, f"K{k:02}", hours=19 - k / 2) for k in range(14)]
+    cache.note(14 * (8 << 10))
+    assert cache.get(key_of(1)) is None
+    there = [folder.exists() for folder in made]
+    assert there == sorted(there)
+    assert 8 <= sum(there) < 12
+    assert cache.info().bytes <= KILOBYTES << 10
+
+
 def test_what_is_not_used_goes_first(place: Path) -> None:
     cache = bounded(place)
     for k in range(8):

@@ -18,7 +18,7 @@ from jitpkg.codegen.kept import key
 from jitpkg.codegen.kept.key import facts_text, graph_key
 from jitpkg.codegen.launch import CpuKernels
 from jitpkg.codegen.options import Options
-from jitpkg.codegen.triton import maker
+from jitpkg.codegen.triton import maker, version
 from jitpkg.codegen.triton.target import H200, Target
 from jitpkg.facts.tensor import facts_of
 from jitpkg.marks import VARIES
@@ -278,7 +278,7 @@ def test_the_gpu_and_triton_are_in_the_key(monkeypatch: pytest.MonkeyPatch) -> N
         return key_of(graph(), inputs(), made_by=made)
 
     keys = [of(H200), of(replace(H200, processors=2)), of(replace(H200, capability=(8, 0)))]
-    monkeypatch.setattr(maker, "version", lambda package: "9.9")
+    monkeypatch.setattr(version, "version", lambda package: "9.9")
     keys.append(of(H200))
     assert len({*keys, key_of(graph(), inputs())}) == 5
     assert None not in keys

@@ -6,6 +6,7 @@ The kernels here are written by hand; those that are printed have tests of their
 import os
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -17,6 +18,7 @@ from jitpkg.codegen.triton import folder  # noqa: E402
 from jitpkg.codegen.triton.ahead import CannotCompile, compiled, options  # noqa: E402
 from jitpkg.codegen.triton.elsewhere import compiled_elsewhere  # noqa: E402
 from jitpkg.codegen.triton.jobs import Job, job_of, job_text  # noqa: E402
+from jitpkg.codegen.triton.resources import Resources, kept_beside, resources  # noqa: E402
 from jitpkg.codegen.triton.source import Config, Source  # noqa: E402
 from jitpkg.codegen.triton.target import A100, H200  # noqa: E402
 
@@ -121,6 +123,7 @@ def test_a_spill_is_seen(outcomes: list) -> None:
 
 def test_an_array_on_the_stack_is_no_spill(outcomes: list) -> None:
     assert not outcomes[6].error
+    assert outcomes[6].resources.stack > 0
     assert outcomes[6].resources.spilled == 0
 
 
@@ -149,6 +152,38 @@ def test_asserts_are_compiled_where_a_kernel_has_some() -> None:
     checked = replace(SOFTMAX, text=SOFTMAX.text + "\n# tl.device_assert\n")
     assert not options(SOFTMAX, SOFTMAX.configs[0])["debug"]
     assert options(checked, SOFTMAX.configs[0])["debug"]
+
+
+def test_resources_are_asked_for_once(tmp_path: Path) -> None:
+    program = tmp_path / "cuobjdump"
+    program.write_text(f"#!/bin/sh\necho asked >> {tmp_path}/log\necho ' REG:32 STACK:8 LOCAL:0'\n")
+    program.chmod(0o700)
+    cubin = tmp_path / "add.cubin"
+    cubin.touch()
+    wanted = Resources(registers=32, spilled=4, shared=16, stack=8)
+    for _ in range(2):
+        assert resources(str(program), cubin, 16, lambda: 4) == wanted
+    assert (tmp_path / "log").read_text() == "asked\n"
+    kept_beside(cubin).write_text('{"registers": 3')  # cut off by a crash
+    assert resources(str(program), cubin, 16, lambda: 4) == wanted
+    assert (tmp_path / "log").read_text() == "asked\n" * 2
+    assert sorted(file.suffix for file in tmp_path.iterdir()) == ["", "", ".cubin", ".resources"]
+
+
+def test_the_use_of_a_kernel_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    noted: list[int] = []
+    monkeypatch.setattr(folder, "own_folder", lambda: tmp_path)
+    monkeypatch.setattr(folder, "kernels", lambda: SimpleNamespace(note=noted.append))
+    kernel = tmp_path / "KERNEL"
+    kernel.mkdir()
+    (kernel / "add.cubin").write_bytes(bytes(5000))
+    folder.note_made(kernel)
+    assert noted == [8192]
+    folder.note_made(tmp_path.parent)  # of the user's own
+    assert noted == [8192]
+    os.utime(kernel, (1e9, 1e9))
+    folder.note_used(kernel)
+    assert kernel.stat().st_mtime > 1.5e9
 
 
 def kept_at() -> str:

@@ -14,7 +14,7 @@ from torch import Tensor, fx
 
 from jitpkg.codegen import own
 from jitpkg.codegen.options import Options
-from jitpkg.codegen.triton import gpu
+from jitpkg.codegen.triton import gpu, version
 from jitpkg.codegen.triton.target import A100, H200, Target
 from jitpkg.errors import JitpkgWarning
 
@@ -35,7 +35,7 @@ def without_triton(_: str) -> str:
     ],
 )
 def test_triton(found: Any, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu, "version", found)
+    monkeypatch.setattr(version, "version", found)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     why = gpu.obstacle(CUDA)
@@ -44,7 +44,7 @@ def test_triton(found: Any, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_interpreting_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu, "version", lambda _: "3.7.1")
+    monkeypatch.setattr(version, "version", lambda _: "3.7.1")
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     assert "TRITON_INTERPRET" in str(gpu.obstacle(CUDA))
 
