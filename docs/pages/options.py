@@ -113,8 +113,9 @@ Kernels that were compiled to object code, and whole graphs with the functions t
 kept for later processes of the same user, each under a hash of all that it was made from, so none
 is ever out of date: a graph's has the functions and constants in it, the dtypes, sizes and strides
 of its inputs, the options, torch's global state, the versions of Python, torch, LLVM and jitpkg,
-and the processor. A graph of functions that are not torch's own is not kept. They are in the
-platform's cache directory (on Linux `~/.cache/jitpkg`); `JITPKG_CACHE_DIR` names another one, and
+and the processor, or of Triton and the GPU. A graph of functions that are not torch's own is not
+kept, nor one that is replayed as a CUDA graph; its kernels are. They are in the platform's cache
+directory (on Linux `~/.cache/jitpkg`); `JITPKG_CACHE_DIR` names another one, and
 `JITPKG_CACHE_DIR=off` keeps none. It is read when the first graph is compiled.
 
 ```
@@ -124,10 +125,10 @@ python -m jitpkg cache clear     # remove them, and no other file
 
 `jitpkg.cache.info()` and `jitpkg.cache.clear()` do the same.
 
-They take 512 MiB at most; the least recently used go first. Object code is run, so a directory that
-belongs to another user, or that others may write into, is not used; one that is made has mode 0700.
-A file that a crash cut off, or a disk changed, counts as absent. Where nothing can be written, a
-warning says so once, and kernels are kept in memory.
+They take 512 MiB at most, with the binaries of Triton's; the least recently used go first. Object
+code is run, so a directory that belongs to another user, or that others may write into, is not
+used; one that is made has mode 0700. A file that a crash cut off, or a disk changed, counts as
+absent. Where nothing can be written, a warning says so once, and kernels are kept in memory.
 
 ## Memory of results
 

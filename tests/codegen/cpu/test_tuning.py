@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -12,6 +12,7 @@ from torch import Tensor
 
 import jitpkg
 from jitpkg import events, native
+from jitpkg.codegen import cache
 from jitpkg.codegen.cpu import tuning
 from jitpkg.codegen.ir.nodes import Buffer
 
@@ -71,7 +72,15 @@ def test_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
     assert torch.equal(gradients[0], gradients[1])
 
 
-def test_several_ways_are_measured() -> None:
+@pytest.fixture
+def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("JITPKG_CACHE_DIR", "off")
+    cache.kernels.cache_clear()
+    yield
+    cache.kernels.cache_clear()
+
+
+def test_several_ways_are_measured(nothing_kept: None) -> None:
     counts: list[int] = []
     measured = tuning.fastest
 
