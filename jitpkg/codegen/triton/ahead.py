@@ -21,12 +21,19 @@ from typing import Any
 import torch
 import triton
 from triton.backends.compiler import GPUTarget
+from triton.backends.nvidia.compiler import get_ptxas
 from triton.compiler import ASTSource
 
 from jitpkg.codegen.triton.folder import kept_in_own_folder, note_made, note_used
 from jitpkg.codegen.triton.jobs import Job, Outcome, job_of, outcome_text
 from jitpkg.codegen.triton.module import kernel_of
-from jitpkg.codegen.triton.resources import Resources, kept_beside, resources, spilled_bytes
+from jitpkg.codegen.triton.resources import (
+    Resources,
+    Unknown,
+    kept_beside,
+    resources,
+    spilled_bytes,
+)
 from jitpkg.codegen.triton.source import Config, Source
 from jitpkg.codegen.triton.target import Target
 from jitpkg.codegen.triton.version import assembler_flags
@@ -67,7 +74,7 @@ class Binary:
 
     kernel: Any
     """Triton's `CompiledKernel`."""
-    resources: Resources
+    resources: Resources | Unknown
     seconds: float
     """What it took to compile, or to find among those kept on disk."""
 
@@ -89,18 +96,18 @@ def compiled(source: Source, config: Config, target: Target, aligned: Sequence[b
         )
     began = time.perf_counter()
     found = _compiled(source, config, target, aligned, {})
-    if found[1].spilled:
+    if spilled(found[1]):
         # The assembler spills some bytes to stay below 32, 40 or 48 registers, so that more blocks
         # run at once; not so where it has been told how many there are.
         most = min(MOST_REGISTERS, REGISTERS // (config.warps * target.warp))
         again = _compiled(source, config, target, aligned, {"maxnreg": most})
-        found = min(found, again, key=lambda each: each[1].spilled)
+        found = min(found, again, key=lambda each: spilled(each[1]))
     return Binary(*found, time.perf_counter() - began)
 
 
 def _compiled(
     source: Source, config: Config, target: Target, aligned: Sequence[bool], more: dict[str, Any]
-) -> tuple[Any, Resources]:
+) -> tuple[Any, Resources | Unknown]:
     try:
         with kept_in_own_folder():
             kernel = triton.compile(
@@ -108,25 +115,35 @@ def _compiled(
                 target=GPUTarget("cuda", target.architecture, target.warp),
                 options=options(source, config) | more,
             )
-        cubin = next(Path(file) for file in kernel.metadata_group.values() if _is_cubin(file))
-        is_new = not kept_beside(cubin).exists()
-        tools = triton.knobs.nvidia
-        assembler = tools.ptxas if target.architecture < 100 else tools.ptxas_blackwell
-        found = resources(
-            tools.cuobjdump.path,
-            cubin,
-            kernel.metadata.shared,
-            lambda: spilled_bytes(
-                assembler.path, target.architecture, kernel.asm["ptx"], assembler_flags()
-            ),
-        )
-        if is_new:
-            note_made(cubin.parent)
-        else:
-            note_used(cubin.parent)
     except Exception as error:  # of any kind: Python's, MLIR's, LLVM's, ptxas'
         raise CannotCompile(f"Triton cannot compile {source.name}: {error}") from error
-    return kernel, found
+    try:
+        return kernel, _resources(kernel, target)
+    except Exception as error:  # it runs all the same
+        return kernel, Unknown(f"{type(error).__name__}: {error}")
+
+
+def _resources(kernel: Any, target: Target) -> Resources:
+    cubin = next(Path(file) for file in kernel.metadata_group.values() if _is_cubin(file))
+    is_new = not kept_beside(cubin).exists()
+    architecture = target.architecture
+    assembler = get_ptxas(architecture).path
+    found = resources(
+        triton.knobs.nvidia.cuobjdump.path,
+        cubin,
+        kernel.metadata.shared,
+        lambda: spilled_bytes(assembler, architecture, kernel.asm["ptx"], assembler_flags()),
+    )
+    if is_new:
+        note_made(cubin.parent)
+    else:
+        note_used(cubin.parent)
+    return found
+
+
+def spilled(resources: Resources | Unknown) -> int:
+    """Bytes that are spilled, as far as it is known."""
+    return resources.spilled if isinstance(resources, Resources) else 0
 
 
 def options(source: Source, config: Config) -> dict[str, Any]:
@@ -177,6 +194,8 @@ def outcome(job: Job) -> Outcome:
         binary = compiled(job.source, job.config, job.target, job.aligned)
     except CannotCompile as error:
         return Outcome(None, time.perf_counter() - began, str(error))
+    if isinstance(binary.resources, Unknown):
+        return Outcome(None, binary.seconds, binary.resources.why)
     return Outcome(binary.resources, binary.seconds)
 
 

@@ -31,6 +31,16 @@ class Resources:
         return f"{said}, {self.spilled} bytes spilled" if self.spilled else said
 
 
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """What a kernel takes could not be found out."""
+
+    why: str
+
+    def __str__(self) -> str:
+        return f"resources unknown ({self.why.splitlines()[0][:100]})"
+
+
 def resources(cuobjdump: str, cubin: Path, shared: int, spills: Callable[[], int]) -> Resources:
     """The resources of the one kernel in a file.
 

@@ -21,6 +21,7 @@ from jitpkg.codegen.triton.jobs import Job, job_of, job_text  # noqa: E402
 from jitpkg.codegen.triton.resources import Resources, kept_beside, resources  # noqa: E402
 from jitpkg.codegen.triton.source import Config, Source  # noqa: E402
 from jitpkg.codegen.triton.target import A100, H200  # noqa: E402
+from jitpkg.codegen.triton.version import release  # noqa: E402
 
 POINTWISE = Source(
     name="add_relu",
@@ -82,7 +83,7 @@ SINE = replace(
     )
     .replace("tl.sin", "libdevice.sin"),
 )
-"""Has an array on its stack, for large arguments."""
+"""Has an array on its stack, for large arguments; Triton 3.9 does without."""
 
 WRONG = replace(SOFTMAX, text=SOFTMAX.text.replace("tl.exp(", "tl.no_such_thing("))
 
@@ -123,7 +124,8 @@ def test_a_spill_is_seen(outcomes: list) -> None:
 
 def test_an_array_on_the_stack_is_no_spill(outcomes: list) -> None:
     assert not outcomes[6].error
-    assert outcomes[6].resources.stack > 0
+    if release() < (3, 9):
+        assert outcomes[6].resources.stack > 0
     assert outcomes[6].resources.spilled == 0
 
 
@@ -168,6 +170,21 @@ def test_resources_are_asked_for_once(tmp_path: Path) -> None:
     assert resources(str(program), cubin, 16, lambda: 4) == wanted
     assert (tmp_path / "log").read_text() == "asked\n" * 2
     assert sorted(file.suffix for file in tmp_path.iterdir()) == ["", "", ".cubin", ".resources"]
+
+
+def test_a_kernel_of_which_nothing_can_be_found_out_is_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "cuobjdump"
+    program.write_text("#!/bin/sh\necho 'Cuda tools, release 12.9, V12.9.86'\n")
+    program.chmod(0o700)
+    monkeypatch.setenv("TRITON_CUOBJDUMP_PATH", str(program))
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
+    (outcome,) = compiled_elsewhere([job(POINTWISE)])
+    assert outcome.resources is None
+    assert "cuobjdump says of a kernel: 'Cuda tools" in outcome.error
+    assert "cannot compile" not in outcome.error
+    assert list(tmp_path.glob("cache/*/add_relu.cubin"))
 
 
 def test_the_use_of_a_kernel_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
