@@ -63,10 +63,10 @@ def inference_of(
     forward = halves.forward_graph
     if forward is None or halves.backward_graph is not None or not is_quiet():
         return None
-    if torch.is_grad_enabled() and any(x.requires_grad for x in inputs):
-        return None  # its ops would be recorded
     if not _is_simple(gm, inputs, metadata) or not _has_plain_ends(forward, inputs, metadata):
         return None
+    if torch.is_grad_enabled() and any(x.requires_grad for x in inputs):
+        return None  # its ops would be recorded
     return halves.forward
 
 

@@ -65,6 +65,7 @@ class _WithoutSoftmax(Interpreted):
     """Cannot make kernels of one kind."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.refused: list[str] = []
 
     def make(self, normal: Normal, builder: Builder, given: int) -> Callable[..., Any]:
