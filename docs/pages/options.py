@@ -114,9 +114,9 @@ kept for later processes of the same user, each under a hash of all that it was 
 is ever out of date: a graph's has the functions and constants in it, the dtypes, sizes and strides
 of its inputs, the options, torch's global state, the versions of Python, torch, LLVM and jitpkg,
 and the processor, or of Triton and the GPU. A graph of functions that are not torch's own is not
-kept, nor one that is replayed as a CUDA graph; its kernels are. They are in the platform's cache
-directory (on Linux `~/.cache/jitpkg`); `JITPKG_CACHE_DIR` names another one, and
-`JITPKG_CACHE_DIR=off` keeps none. It is read when the first graph is compiled.
+kept; a CUDA graph is recorded by each process. They are in the platform's cache directory (on Linux
+`~/.cache/jitpkg`); `JITPKG_CACHE_DIR` names another one, and `JITPKG_CACHE_DIR=off` keeps none. It
+is read when the first graph is compiled.
 
 ```
 python -m jitpkg cache           # where they are, how many, and what they take; --json for programs

@@ -84,10 +84,15 @@ class Maker(Protocol):
         """
         ...
 
+    def obstacle(self, graph: fx.Graph) -> str | None:
+        """Why the function of a compiled graph cannot be launched as a whole, where that was asked
+        for; None where it can, or was not asked for."""
+        ...
+
     def replayed(
         self,
         name: str,
-        graph: fx.Graph,
+        obstacle: str | None,
         function: Function,
         *,
         shown: int | None = None,
@@ -96,6 +101,7 @@ class Maker(Protocol):
         """The function of a compiled graph, launched as a whole where that was asked for.
 
         Args:
+            obstacle: of that graph.
             shown: how many of its results others may keep, the first ones; None for all.
             handed: addresses of what graphs keep in its place, which the halves of one share.
         """

@@ -36,8 +36,11 @@ class Interpreted:
     def choose_calls(self, graph: fx.Graph) -> None:
         """All stay as they are."""
 
+    def obstacle(self, graph: fx.Graph) -> str | None:
+        """Nothing is launched as a whole."""
+
     def replayed(
-        self, name: str, graph: fx.Graph, function: Callable[..., Any], **how: Any
+        self, name: str, obstacle: str | None, function: Callable[..., Any], **how: Any
     ) -> Callable[..., Any]:
         """As it is."""
         return function

@@ -57,8 +57,11 @@ class CpuKernels:
         if onednn_is_faster(native.host_cpu(), torch._C._get_cpu_capability()):
             use_onednn(graph)
 
+    def obstacle(self, graph: fx.Graph) -> str | None:
+        """Nothing is launched as a whole."""
+
     def replayed(
-        self, name: str, graph: fx.Graph, function: Callable[..., Any], **how: Any
+        self, name: str, obstacle: str | None, function: Callable[..., Any], **how: Any
     ) -> Callable[..., Any]:
         """As it is."""
         return function

@@ -28,7 +28,7 @@ from jitpkg.codegen.declined import as_it_is
 from jitpkg.codegen.interpreted import Interpreted
 from jitpkg.codegen.kept.entry import keep, kept
 from jitpkg.codegen.kept.key import graph_key
-from jitpkg.codegen.kept.training import again
+from jitpkg.codegen.kept.training import Compilation
 from jitpkg.codegen.launch import CpuKernels
 from jitpkg.codegen.lowering.table import NotLowered
 from jitpkg.codegen.options import Options, WithOptions
@@ -64,7 +64,9 @@ def _of_one_size(gm: fx.GraphModule, inputs: list[Any], maker: Maker, options: O
     key = graph_key(gm, inputs, options, maker.depends()) if maker.keeps else None
     known = None if key is None else kept(key, name, gm)
     if key is not None and known is not None:
-        return known.functions[0] if known.rest is None else again(known, key, gm, maker, options)
+        if known.rest is None:
+            return known.functions[0]
+        return Compilation(gm, maker, options, key).again(known)
     with events.timed(name, "preparing"):
         prepared = prepare(gm, inputs)
         if not isinstance(prepared, str):
@@ -83,8 +85,8 @@ def _of_one_size(gm: fx.GraphModule, inputs: list[Any], maker: Maker, options: O
             f" ({type(error).__name__}: {error}). Please report it; JITPKG_STRICT=1 raises."
         )
         return op_by_op(prepared)
-    run = maker.replayed(prepared.name, prepared.graph, compiled.function)
-    function = runtime(prepared, run)
+    obstacle = maker.obstacle(prepared.graph)
+    function = runtime(prepared, maker.replayed(prepared.name, obstacle, compiled.function))
     if key is not None and not compiled.report.left:
         keep(key, name, gm, [function], maker.made, [compiled.report.event])
     maker.made.clear()

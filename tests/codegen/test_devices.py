@@ -31,7 +31,7 @@ class Recorded:
     def choose_calls(self, graph: fx.Graph) -> None:
         pass
 
-    def replayed(self, name: str, graph: fx.Graph, function: Any, **_: Any) -> Any:
+    def replayed(self, name: str, obstacle: str | None, function: Any, **_: Any) -> Any:
         return function
 
     def make(self, normal: Normal, builder: Builder, given: int) -> Made:

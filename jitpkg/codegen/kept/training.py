@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
@@ -23,7 +23,18 @@ from jitpkg.codegen.partial_backward import Halves
 from jitpkg.errors import BackendError
 from jitpkg.facts.random_streams import RandomStreams
 
-Half = tuple[Function, Report | None]
+
+@dataclass(frozen=True, slots=True)
+class Half:
+    """A compiled graph."""
+
+    function: Function
+    """As it is called where it is not launched as a whole."""
+    report: Report | None
+    """None for what was kept, and where the graph runs op by op."""
+    obstacle: str | None
+    """To that, and below how many of its results others may keep: see `compiler.Maker`."""
+    shown: int | None
 
 
 class Compilation:
@@ -51,7 +62,7 @@ class Compilation:
             shown: how many of its results are not only for the other half, the first ones.
         """
         self._forward = self._compiled("forward", aten, shown)
-        return self._forward[0]
+        return self._called("forward", self._forward)
 
     def backward(self, aten: fx.GraphModule) -> Run:
         """The whole half."""
@@ -61,7 +72,7 @@ class Compilation:
                 self._text = graph_text(with_facts(aten))
             except (NotPlain, NotLowered):  # of sizes that its data decide
                 self._key = None
-        return boxed(self._backward[0])
+        return boxed(self._called("backward", self._backward))
 
     def part(self, aten: fx.GraphModule) -> Run:
         """A part of the backward half, of what is on disk, or compiled now."""
@@ -72,7 +83,8 @@ class Compilation:
         key = None if self._key is None or text is None else derived(self._key, text)
         found = None if key is None else kept(key, self._name, self._gm)
         if found is not None:
-            return boxed(found.functions[0])
+            (half,) = _halves(found)
+            return boxed(self._called("backward", half))
         before = relied_on(aten)
         half = self._compiled("backward", aten)
         if relied_on(aten) != before:
@@ -80,7 +92,7 @@ class Compilation:
         if key is not None:
             self._keep(key, [half])
         self._maker.made.clear()
-        return boxed(half[0])
+        return boxed(self._called("backward", half))
 
     def keep(self, plan: Plan | None, streams: Sequence[torch.device]) -> None:
         """Keep the halves of a graph.
@@ -93,46 +105,60 @@ class Compilation:
             return
         random = written(tuple(streams))
         if plan is None:
-            self._keep(self._key, [self._forward], [None, [], random, None])
+            self._keep(self._key, [self._forward], None, [], random, None)
             return
         if self._backward is None:
             return
         layouts = [_layout_text(layout) for layout in plan.layouts]
         text = self._text if len(plan.differentiable) > 1 else None
         about = asdict(replace(plan, layouts=()))
-        self._keep(self._key, [self._forward, self._backward], [about, layouts, random, text])
+        self._keep(self._key, [self._forward, self._backward], about, layouts, random, text)
+
+    def again(self, found: Kept) -> Function:
+        """The function of a graph that was kept."""
+        about: dict[str, Any] | None
+        about, layouts, random, text = found.rest[1:]
+        original, streams, halves = self._gm.forward, read(random, {}), _halves(found)
+        forward = self._called("forward", halves[0])
+        if about is None:
+            return _guarded(forward, original, streams)
+        others: dict[str, Any] = {
+            name: tuple(v) if type(v) is list else v for name, v in about.items()
+        }
+        others["layouts"] = tuple(_layout_of(*layout) for layout in layouts)
+        backward = boxed(self._called("backward", halves[1]))
+        parts = Halves.again(backward, lambda: graph_of(text), self.part).part
+        function = differentiated(Plan(**others), forward, parts, original)
+        return _guarded(function, original, streams)
 
     def _compiled(self, half: str, aten: fx.GraphModule, shown: int | None = None) -> Half:
         name = f"{self._name}.{half}"
         function, report = compiled_half(name, aten, self._maker, self._options)
-        if report is None:
-            return function, report
-        graph, handed = aten.graph, self._handed
-        return self._maker.replayed(name, graph, function, shown=shown, handed=handed), report
+        obstacle = self._maker.obstacle(aten.graph) if report is not None else "it runs op by op"
+        return Half(function, report, obstacle, shown)
 
-    def _keep(self, key: str, halves: Sequence[Half], rest: Plain = None) -> None:
-        reports = [report for _, report in halves if report is not None and not report.left]
-        if len(reports) == len(halves):
-            said = [report.event for report in reports]
-            functions = [function for function, _ in halves]
-            keep(key, self._name, self._gm, functions, self._maker.made, said, rest)
+    def _called(self, name: str, half: Half) -> Function:
+        """What is called: launched as a whole, where that was asked for."""
+        return self._maker.replayed(
+            f"{self._name}.{name}",
+            half.obstacle,
+            half.function,
+            shown=half.shown,
+            handed=self._handed,
+        )
+
+    def _keep(self, key: str, halves: Sequence[Half], *rest: Plain) -> None:
+        reports = [half.report for half in halves if half.report is not None]
+        if len(reports) < len(halves) or any(report.left for report in reports):
+            return
+        said = [report.event for report in reports]
+        how = [[half.obstacle, half.shown] for half in halves]
+        functions = [half.function for half in halves]
+        keep(key, self._name, self._gm, functions, self._maker.made, said, [how, *rest])
 
 
-def again(found: Kept, key: str, gm: fx.GraphModule, maker: Maker, options: Options) -> Function:
-    """The function of a graph that was kept by a `Compilation`."""
-    about: dict[str, Any] | None
-    about, layouts, random, text = found.rest
-    streams = read(random, {})
-    if about is None:
-        return _guarded(found.functions[0], gm.forward, streams)
-    others: dict[str, Any] = {name: tuple(v) if type(v) is list else v for name, v in about.items()}
-    others["layouts"] = tuple(_layout_of(*layout) for layout in layouts)
-    plan = Plan(**others)
-    forward, backward = found.functions
-    part = Compilation(gm, maker, options, key).part
-    halves = Halves.again(boxed(backward), lambda: graph_of(text), part)
-    function = differentiated(plan, forward, halves.part, gm.forward)
-    return _guarded(function, gm.forward, streams)
+def _halves(found: Kept) -> list[Half]:
+    return [Half(f, None, *how) for f, how in zip(found.functions, found.rest[0], strict=True)]
 
 
 def _guarded(function: Function, original: Function, devices: Sequence[torch.device]) -> Function:

@@ -476,7 +476,7 @@ def _is_dense(t: torch.Tensor) -> bool:
 # What a graph says of itself
 
 
-def obstacle(graph: fx.Graph, device: torch.device) -> str | None:
+def obstacle_of(graph: fx.Graph, device: torch.device) -> str | None:
     """Why the functional ATen graph of a function cannot be replayed; None where it may be."""
     for node in graph.nodes:
         if node.op == "placeholder" and not isinstance(node.meta.get("facts"), TensorFacts):
@@ -523,7 +523,7 @@ def recorder_for(device: torch.device) -> Recorder | None:
 
 def replayed(
     name: str,
-    graph: fx.Graph,
+    obstacle: str | None,
     function: Function,
     device: torch.device,
     *,
@@ -533,6 +533,7 @@ def replayed(
     """The function of a graph as a CUDA graph, or itself, and then an event says why.
 
     Args:
+        obstacle: of its graph.
         device: that its kernels are for.
         shown: how many of its results others may keep; see `Recorded`.
         handed: addresses of what graphs have handed out and keep in its place, so others may
@@ -541,9 +542,8 @@ def replayed(
     recorder = recorder_for(device)
     if recorder is None:
         return function
-    why = obstacle(graph, device)
-    if why is not None:
-        events.STREAM.emit(events.CudaGraph(name, why))
+    if obstacle is not None:
+        events.STREAM.emit(events.CudaGraph(name, obstacle))
         return function
     reads = handed is not None and shown is None  # what the other half, recorded before, hands out
     warm = WARM + reads

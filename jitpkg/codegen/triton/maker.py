@@ -71,6 +71,7 @@ class TritonKernels:
     """Makes kernels for a GPU."""
 
     limits = Limits(most=Limits().nodes)  # registers are few
+    keeps = True
 
     def __init__(
         self,
@@ -94,11 +95,6 @@ class TritonKernels:
         self.made: dict[Callable[..., Any], MadeKernel] = {}
         """None: a kernel's function says what it was made of."""
 
-    @property
-    def keeps(self) -> bool:
-        """Not where graphs are recorded: that is done by each process."""
-        return not self._replays
-
     def depends(self) -> Plain:
         """Triton, the GPU, and the library that has most of torch's ops for it."""
         library = torch.backends.cudnn.version() if self.device.type == "cuda" else None  # type: ignore[no-untyped-call]
@@ -107,10 +103,13 @@ class TritonKernels:
     def choose_calls(self, graph: fx.Graph) -> None:
         """All stay as they are."""
 
+    def obstacle(self, graph: fx.Graph) -> str | None:
+        return graphs.obstacle_of(graph, self.device) if self._replays else None
+
     def replayed(
         self,
         name: str,
-        graph: fx.Graph,
+        obstacle: str | None,
         function: Callable[..., Any],
         *,
         shown: int | None = None,
@@ -118,7 +117,7 @@ class TritonKernels:
     ) -> Callable[..., Any]:
         if not self._replays:
             return function
-        return graphs.replayed(name, graph, function, self.device, shown=shown, handed=handed)
+        return graphs.replayed(name, obstacle, function, self.device, shown=shown, handed=handed)
 
     def make(self, normal: Normal, builder: Builder, given: int) -> Made:
         parts: list[_Part] = []

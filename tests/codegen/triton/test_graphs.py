@@ -433,7 +433,7 @@ def graph_of(function: Callable[..., Any], *fakes: torch.Tensor) -> fx.Graph:
 
 def test_a_graph_on_a_gpu_may_be_recorded() -> None:
     graph = graph_of(lambda x: x.softmax(0) + 1, torch.ones(3))
-    assert graphs.obstacle(graph, CUDA) is None
+    assert graphs.obstacle_of(graph, CUDA) is None
 
 
 @pytest.mark.parametrize(
@@ -445,7 +445,7 @@ def test_a_graph_on_a_gpu_may_be_recorded() -> None:
     ],
 )
 def test_why_a_graph_is_not_recorded(function: Callable[..., Any], why: str) -> None:
-    found = graphs.obstacle(graph_of(function, torch.ones(3)), CUDA)
+    found = graphs.obstacle_of(graph_of(function, torch.ones(3)), CUDA)
     assert found is not None and why in found
     assert found.startswith("aten") is False
 
@@ -458,7 +458,8 @@ def test_a_graph_on_the_cpu_is_not_recorded() -> None:
 
     explanation = Explanation()
     with events.STREAM.listening(explanation.note):
-        assert graphs.replayed("body", graph, body, CUDA) is body
+        obstacle = graphs.obstacle_of(graph, CUDA)
+        assert graphs.replayed("body", obstacle, body, CUDA) is body
     assert explanation.not_recorded == ["x_1 is on cpu, and not on cuda:0"]
     explanation.kernels.append(events.Kernel("add", ("add",), 24))
     assert "No CUDA graph: x_1 is on cpu, and not on cuda:0" in str(explanation)
@@ -473,9 +474,13 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Fake:
     monkeypatch.setenv("JITPKG_DEBUG", "interpret")
     monkeypatch.setattr(graphs, "recorder_for", lambda _: recorder)
 
-    def replayed(maker: Interpreted, name: str, graph: Any, function: Any, **how: Any) -> Any:
-        return graphs.replayed(name, graph, function, maker.device, **how)
+    def replayed(maker: Interpreted, name: str, obstacle: Any, function: Any, **how: Any) -> Any:
+        return graphs.replayed(name, obstacle, function, maker.device, **how)
 
+    def obstacle(maker: Interpreted, graph: Any) -> str | None:
+        return graphs.obstacle_of(graph, maker.device)
+
+    monkeypatch.setattr(Interpreted, "obstacle", obstacle)
     monkeypatch.setattr(Interpreted, "replayed", replayed)
     return recorder
 
