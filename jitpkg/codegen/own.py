@@ -47,7 +47,7 @@ def compile_graph_module(
         _say(why)
         return as_it_is("jitpkg", gm, why)
     if any(dims != frozenset() for dims in gm.meta.get(VARIES) or ()):
-        if isinstance(GradModes.of(gm, example_inputs), str):
+        if not _prepares(maker) or isinstance(GradModes.of(gm, example_inputs), str):
             return _through_aot(gm, example_inputs, maker, options, None)
         by_size = BySize(gm, partial(_of_one_size, maker=maker, options=options))
         compile_ = partial(_of_symbols, maker=maker, options=options)
@@ -67,6 +67,8 @@ def _of_one_size(gm: fx.GraphModule, inputs: list[Any], maker: Maker, options: O
         if known.rest is None:
             return known.functions[0]
         return Compilation(gm, maker, options, key).again(known)
+    if not _prepares(maker):
+        return _through_aot(gm, inputs, maker, options, key)
     with events.timed(name, "preparing"):
         prepared = prepare(gm, inputs)
         if not isinstance(prepared, str):
@@ -91,6 +93,12 @@ def _of_one_size(gm: fx.GraphModule, inputs: list[Any], maker: Maker, options: O
         keep(key, name, gm, [function], maker.made, [compiled.report.event])
     maker.made.clear()
     return function
+
+
+def _prepares(maker: Maker) -> bool:
+    """Whether what `aten.prepare` knows of ops is true of them: it was compared on the CPU, and for
+    tensors on GPUs functions choose others."""
+    return maker.device.type == "cpu"
 
 
 def _of_symbols(

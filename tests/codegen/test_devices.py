@@ -10,11 +10,13 @@ import pytest
 import torch
 from torch import Tensor, fx
 
+from jitpkg.codegen import own
 from jitpkg.codegen.compiler import Report, compile_graph
 from jitpkg.codegen.fusion.groups import Limits
 from jitpkg.codegen.fusion.normal import Normal
 from jitpkg.codegen.ir.builder import Builder
 from jitpkg.codegen.made import Made, Refused
+from jitpkg.marks import VARIES
 from tests.codegen.fake_cuda import CUDA, graph_of
 
 SECOND = torch.device("cuda", 1)
@@ -27,6 +29,14 @@ class Recorded:
         self.device = device
         self.refuses = refuses
         self.limits = Limits()
+        self.keeps = False
+        self.made: dict[Any, Any] = {}
+
+    def depends(self) -> None:
+        pass
+
+    def obstacle(self, graph: fx.Graph) -> None:
+        pass
 
     def choose_calls(self, graph: fx.Graph) -> None:
         pass
@@ -109,3 +119,30 @@ def test_where_results_lie_is_compared_with_a_row_on_cpus_only(device: torch.dev
     graph = graph_of(lambda a, b: [torch.mm(a, b).sin()], x, x)
     function = compile_graph("graph", graph, Recorded(device)).function
     assert ("checked" in inspect.getsource(function)) is (device == CUDA)
+
+
+@pytest.mark.parametrize("varies", [False, True])
+def test_graphs_for_gpus_go_through_aotautograd(
+    varies: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sizes that vary, too: what stands for them would be lost otherwise."""
+    went: list[str] = []
+
+    def through_aot(gm: fx.GraphModule, inputs: Any, maker: Recorded, *rest: Any) -> Any:
+        went.append(str(maker.device))
+        return gm.forward
+
+    def prepare(*given: Any) -> None:
+        raise AssertionError("it was compared with the ops of the CPU")
+
+    monkeypatch.setattr(own, "_maker", lambda options, device: (Recorded(device), ""))
+    monkeypatch.setattr(own, "_through_aot", through_aot)
+    monkeypatch.setattr(own, "prepare", prepare)
+    graph = fx.Graph()
+    x = graph.placeholder("x")
+    graph.output((graph.call_method("to", (x, CUDA)),))
+    gm = fx.GraphModule(torch.nn.Module(), graph)
+    if varies:
+        gm.meta[VARIES] = [frozenset({0})]
+    own.compile_graph_module(gm, [torch.ones(3)], own.Options())
+    assert went == ["cuda:0"]

@@ -96,9 +96,12 @@ class TritonKernels:
         """None: a kernel's function says what it was made of."""
 
     def depends(self) -> Plain:
-        """Triton, the GPU, and the library that has most of torch's ops for it."""
-        library = torch.backends.cudnn.version() if self.device.type == "cuda" else None  # type: ignore[no-untyped-call]
-        return [installed(), asdict(self.target), library]
+        """Triton, the GPU, and the library that decides which ops some functions are there."""
+        made = [installed(), asdict(self.target), str(self.device)]
+        if self.device.type == "cuda" and torch.cuda.is_available():
+            library = torch.backends.cudnn.version()  # type: ignore[no-untyped-call]
+            return [*made, torch.cuda.current_device(), library]
+        return made
 
     def choose_calls(self, graph: fx.Graph) -> None:
         """All stay as they are."""
