@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+
+from jitpkg.codegen import cache
+from tests.codegen.kept.support import Process
 
 
 @pytest.fixture
@@ -25,3 +30,10 @@ def by_each_printer(request: pytest.FixtureRequest) -> str:
     if request.param == "triton":
         request.getfixturevalue("by_triton")
     return str(request.param)
+
+
+@pytest.fixture
+def process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Process]:
+    """A process with a cache of its own, and others after it."""
+    yield Process(tmp_path / "cache", monkeypatch)
+    cache.kernels.cache_clear()

@@ -1,18 +1,8 @@
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
-from jitpkg.codegen import cache
 from tests.codegen.kept.support import Process
 from tests.codegen.triton.support import needs_triton
 from tests.native.support import needs_llvm
-
-
-@pytest.fixture
-def process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Process]:
-    yield Process(tmp_path / "cache", monkeypatch)
-    cache.kernels.cache_clear()
 
 
 @pytest.fixture(

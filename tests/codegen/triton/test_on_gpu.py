@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 import jitpkg
+from tests.codegen.kept.support import Process
 from tests.codegen.test_own import CASES, COLUMNS, ROWS, with_gradients
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="it needs a GPU")
@@ -94,3 +96,36 @@ def test_on_the_device_of_the_tensors() -> None:
     fast = jitpkg.compile(chain, backend="jitpkg")
     for device in ("cuda:1", "cuda:0"):
         check(chain, fast, torch.randn(64, 64, device=device))
+
+
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead", "max-autotune"])
+@pytest.mark.parametrize("requires_grad", [False, True])
+def test_a_later_process_finds_the_graph(process: Process, mode: str, requires_grad: bool) -> None:
+    def normed(x: Tensor, w: Tensor) -> Tensor:
+        return functional.layer_norm((x @ w).relu(), (8,)).softmax(-1)
+
+    x = torch.randn(16, 8, device="cuda", requires_grad=requires_grad)
+    w = torch.randn(8, 8, device="cuda", requires_grad=requires_grad)
+    for found in (False, True):
+        fast = process.compiled(normed, mode=mode)
+        for _ in range(5):
+            results = [fast(x, w), normed(x, w)]
+            if requires_grad:
+                results += [torch.autograd.grad(r.sin().sum(), w)[0] for r in results]
+            torch.testing.assert_close(results[::2], results[1::2], rtol=1e-3, atol=1e-4)
+        assert bool(process.made) is not found
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_random_numbers_are_eager_s(dynamic: bool) -> None:
+    def dropped(x: Tensor) -> Tensor:
+        return functional.dropout(x.exp(), 0.5) + torch.rand_like(x)
+
+    fast = jitpkg.compile(dropped, backend="jitpkg", dynamic=dynamic)
+    for size in (100, 1000):
+        x = torch.randn(size, device="cuda")
+        results = []
+        for function in (fast, dropped):
+            torch.manual_seed(0)
+            results.append([function(x), torch.rand(3, device="cuda")])
+        torch.testing.assert_close(*results)
