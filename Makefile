@@ -13,17 +13,19 @@
 #   make clean   remove the environments and caches
 #
 #   make test PYTHON=python3.13     with another interpreter: 3.11 or newer
+#   make test TORCH=2.11.0          with another PyTorch: 2.11 or newer
 
 PYTHON ?= python3
+TORCH ?=
 WORKERS ?= 2
 ARGS ?=
 EXAMPLES ?= 200
 
 VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)
-VENV := .venv-$(VERSION)
+VENV := .venv-$(VERSION)$(if $(TORCH),-torch-$(TORCH))
 STDLIB_VENV := .venv-stdlib-$(VERSION)
 VENV_PYTHON := $(VENV)/bin/python
-PIP_INSTALL := -m pip install -qq --disable-pip-version-check --constraint constraints.txt
+PIP_INSTALL := -m pip install -qq --disable-pip-version-check --constraint $(if $(TORCH),$(VENV)/,)constraints.txt
 
 .PHONY: demo test fuzz check lint types layers rules stdlib opinfo bench ahead bench-gpu gpu clean setup python
 
@@ -89,13 +91,14 @@ setup-gpu: setup
 $(VENV)/ready: pyproject.toml constraints.txt | python
 	@echo "Setting up $(VENV); the first time this takes some minutes."
 	$(PYTHON) -m venv $(VENV)
+	$(if $(TORCH),@{ grep -Ev '^(torch|triton)==' constraints.txt; echo torch==$(TORCH); } > $(VENV)/constraints.txt)
 	$(VENV_PYTHON) $(PIP_INSTALL) --editable '.[cpu,dev,examples,test]'
 	@touch $@
 
 $(STDLIB_VENV)/ready: constraints.txt | python
 	@echo "Setting up $(STDLIB_VENV)."
 	$(PYTHON) -m venv $(STDLIB_VENV)
-	$(STDLIB_VENV)/bin/python $(PIP_INSTALL) bytecode
+	$(STDLIB_VENV)/bin/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt bytecode
 	@touch $@
 
 python:
