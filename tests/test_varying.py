@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import jitpkg
 from jitpkg import config
 from jitpkg.errors import InvalidArgument
+from tests.torch_versions import products_of_any_size
 
 
 class Counted:
@@ -127,7 +128,12 @@ BATCHES = [*range(2, 30), 64, 1, 0, 50]
         (step, [(torch.randn(4), k / 7) for k in range(1, 30)], 2),
         (flattened, [(torch.randn(n, 4),) for n in BATCHES if n], 3),
         (windows, [(torch.randn(n, 6), torch.randn(n + 2, 6)) for n in range(3, 12)], 2),
-        (scaled, [(torch.randn(2, n, 4), torch.randn(2, n, 4)) for n in range(2, 12)], 2),
+        pytest.param(
+            scaled,
+            [(torch.randn(2, n, 4), torch.randn(2, n, 4)) for n in range(2, 12)],
+            2,
+            marks=products_of_any_size,
+        ),
         (sliced, [(torch.randn(4, n), n) for n in range(4, 12)], 2),
         (lambda x: x.new_zeros(x.shape[:-1] + x.shape[2:]) + x.shape.numel(), EACH, 3),
         (joined, EACH, 3),

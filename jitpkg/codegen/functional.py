@@ -32,11 +32,22 @@ from jitpkg.codegen.partial_backward import Halves
 from jitpkg.codegen.varying import Varying
 from jitpkg.errors import BackendError, JitpkgWarning
 from jitpkg.facts import fake
+from jitpkg.facts.decomposed import is_lstm, lstm_is_right
 from jitpkg.facts.random_streams import RandomStreams, can_be_set_back
 from jitpkg.facts.thread_state import snapshot
 from jitpkg.marks import VARIES, WARNS
 
 Function = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What a graph does, besides computing its results."""
+
+    random: int = 0
+    """How many of its ops draw from a random stream."""
+    checks: int = 0
+    """How many of its ops only raise, for some data."""
 
 
 @dataclass
@@ -45,8 +56,11 @@ class Compiled:
 
     random: int = 0
     """How many ops of the forward graph draw from a random stream."""
-    random_before: int = 0
-    """How many the graph has: AOTAutograd drops those whose numbers nothing uses."""
+    checks: int = 0
+    """How many ops of it only raise, for some data."""
+    before: Observed = field(default_factory=Observed)
+    """What the graph has: AOTAutograd drops random ops whose numbers nothing uses, and checks, too,
+    in torch 2.11."""
     streams: tuple[torch.device, ...] = ()
     """The devices whose streams these are."""
     looks_at_data: bool = False
@@ -65,6 +79,7 @@ class Compiled:
         """Look at a graph of ATen ops on its way to be compiled."""
         self.is_aten = True
         self.random += random_ops(aten)
+        self.checks += sum(node.target in _CHECKS for node in aten.graph.nodes)
         self.streams = tuple(dict.fromkeys((*self.streams, *random_streams(aten))))
         self.looks_at_data |= any(map(_has_checked_backward, aten.graph.nodes))
         metadata: Any = TracingContext.get().fw_metadata
@@ -110,7 +125,7 @@ def _functional(
         return as_it_is(backend, gm, why)
     context = TracingContext(fakes.mode)
     try:
-        compiled = Compiled(random_before=_random_ops_of(gm, inputs))
+        compiled = Compiled(before=_observed(gm, inputs))
     except Exception as error:  # eager code may refuse it, too
         return as_it_is(backend, gm, f"{type(error).__name__}: {error}")
     try:
@@ -129,10 +144,12 @@ def _functional(
         why = "a write to a leaf that requires grad, or to a view of one: eager code refuses it"
     if metadata is not None and _views_without_history(gm, metadata):
         why = "a view that is returned, and that may have been taken while grad mode was off"
-    if compiled.random < compiled.random_before:
+    if compiled.random < compiled.before.random:
         why = _NOT_DRAWN
-    elif compiled.random > compiled.random_before:
+    elif compiled.random > compiled.before.random:
         why = _ALSO_DRAWN
+    if compiled.checks < compiled.before.checks:
+        why = "an error that eager code raises for some data: it would not be raised"
     if _gives_no_gradient(compiled.halves.backward_graph):
         why = "results that require grad, of which no input gets one: they would not require it"
     if compiled.looks_at_data:
@@ -183,6 +200,8 @@ def _obstacle(gm: fx.GraphModule, inputs: Sequence[Any]) -> str | None:
         return "a write to what may overlap with itself: eager code may refuse it"
     if any(hasattr(node.target, WARNS) for node in gm.graph.nodes):
         return "an op that warns: it would warn while it is compiled, and not when it runs"
+    if any(is_lstm(node.target) for node in gm.graph.nodes) and not lstm_is_right():
+        return "an LSTM, of which this PyTorch has a wrong decomposition"
     if any(map(_makes_leaf, gm.graph.nodes)):
         return "a leaf that is made to require grad: its gradient would get lost"
     if not all(isinstance(x, torch.Tensor | int) for x in inputs):
@@ -243,43 +262,47 @@ _OVERLAPPING = frozenset(
 )
 
 
-class _RandomOps(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts the ops that draw from a random stream."""
+class _Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts the ops that draw from a random stream, and those that raise for some data."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.count = 0
+        self.random = self.checks = 0
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        self.count += torch.Tag.nondeterministic_seeded in func.tags
+        self.random += torch.Tag.nondeterministic_seeded in func.tags
+        self.checks += func in _CHECKS
         return func(*args, **(kwargs or {}))
 
 
-def _random_ops_of(gm: fx.GraphModule, inputs: Sequence[Any]) -> int:
-    """How many random ops eager code does, whether or not anything uses the numbers."""
-    if not any(map(_may_be_random, gm.graph.nodes)):
-        return 0
+_CHECKS = frozenset({torch.ops.aten._linalg_check_errors.default})
+
+
+def _observed(gm: fx.GraphModule, inputs: Sequence[Any]) -> Observed:
+    """What eager code does, whether or not anything uses the numbers."""
+    if not any(map(_may_draw_or_check, gm.graph.nodes)):
+        return Observed()
     fakes = fake.fakes(_tensors(inputs))
     tensors = iter(fakes.values)
     given = [next(tensors) if isinstance(x, torch.Tensor) else x for x in inputs]
-    with _unnoticed(), fakes.mode, _RandomOps() as seen:
+    with _unnoticed(), fakes.mode, _Observer() as seen:
         gm.forward(*given)
-    count: int = seen.count
-    return count
+    return Observed(seen.random, seen.checks)
 
 
-def _may_be_random(node: fx.Node) -> bool:
+def _may_draw_or_check(node: fx.Node) -> bool:
     name = str(getattr(node.target, "__name__", node.target))
-    return any(part in name for part in _RANDOM)
+    return any(part in name for part in _NAMES)
 
 
-_RANDOM = """
+_NAMES = """
     rand normal dropout bernoulli multinomial uniform exponential cauchy geometric poisson rrelu
     gumbel attention lstm gru rnn fractional binomial sample
+    linalg inverse cholesky det matrix_power tensorinv tensorsolve
 """.split()
-"""What is in the names of ops that draw from a random stream."""
+"""What is in the names of ops that draw from a random stream, or that raise for some data."""
 
 
 def _copy(gm: fx.GraphModule) -> fx.GraphModule:

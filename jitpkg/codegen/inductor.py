@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -73,7 +73,9 @@ class Inductor:
             gm, fakes, inner_compile=inner, config_patches=dict(self.options)
         )
         if not self.options["fallback_random"]:
-            compiled.random_before = 0  # they are drawn from a stream of Inductor's own
+            compiled.before = replace(
+                compiled.before, random=0
+            )  # they are drawn from a stream of Inductor's own
         return function  # type: ignore[no-any-return]
 
 

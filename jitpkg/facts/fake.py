@@ -24,6 +24,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from jitpkg.facts.corrected import CorrectedMode
+from jitpkg.facts.decomposed import is_lstm, lstm_is_right
 from jitpkg.facts.outcome import (
     HIDDEN_WRITES,
     DataDependent,
@@ -74,6 +75,8 @@ class FakeFacts:
         """See `jitpkg.facts.answers.Facts.of_call`."""
         if not values:
             return _asked(self._mode, call, args, kwargs)
+        if is_lstm(call) and not lstm_is_right():
+            raise NeedsNumbers("an LSTM, of which this PyTorch has a wrong decomposition")
         bridge = Bridge(values)
         mode = CorrectedMode(allow_non_fake_inputs=False, shape_env=bridge.env)
         mode.cache_enabled = False

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import jitpkg
+from jitpkg.facts.decomposed import lstm_is_right
 from tests.models.support import MODELS, Heard, copied, trained
 
 
@@ -47,7 +48,8 @@ def test_bit_for_bit_and_two_traces_for_a_size_that_varies(model: Any, training:
     assert first == again == 1
     assert length - again <= 1
     assert batch - length <= 1
-    assert third == batch
+    if lstm_is_right() or "LSTM" not in model.title:  # else its sizes are taken as numbers
+        assert third == batch
 
 
 def test_through_aot_autograd(model: Any, training: bool) -> None:

@@ -51,10 +51,20 @@ def as_an_op(x: Tensor) -> Tensor:
     return added(x.cos(), x) * 2
 
 
+def wraps() -> bool:
+    try:
+        torch.library.wrap_triton(add_kernel)
+    except RuntimeError:  # torch 2.11
+        return False
+    return True
+
+
 @pytest.mark.parametrize("backend", ["eager", "jitpkg"])
 @pytest.mark.parametrize("f", [launched, in_a_loop, as_an_op])
 def test_like_eager(f: object, backend: str) -> None:
     assert callable(f)
+    if f is as_an_op and not wraps():
+        pytest.skip("this PyTorch does not wrap kernels that are interpreted")
     fast = jitpkg.compile(f, backend=backend)
     for size in ((5, 7), (5, 7), (3, 100)):
         x = torch.randn(size)

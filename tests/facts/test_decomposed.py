@@ -1,0 +1,52 @@
+"""Decompositions of torch's that are wrong in some versions are not relied on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch._decomp import decompositions
+
+import jitpkg
+from jitpkg.facts import decomposed
+
+
+@pytest.fixture(params=["as it is", "wrong"])
+def decomposition(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """As in this version of torch, and as in 2.11."""
+    decomposed.lstm_is_right.cache_clear()
+    if request.param == "wrong":
+        real = decompositions.one_layer_lstm
+
+        def wrong(inp: Tensor, hidden: Any, *rest: Any, **named: Any) -> Any:
+            out, (h, c) = real(inp, hidden, *rest, **named)
+            return out, (h.reshape(1, *h.shape), c.reshape(1, *c.shape))
+
+        monkeypatch.setattr(decompositions, "one_layer_lstm", wrong)
+        assert not decomposed.lstm_is_right()
+    yield
+    decomposed.lstm_is_right.cache_clear()
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "jitpkg"])
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("training", [False, True])
+def test_the_states_of_an_lstm(
+    decomposition: None, backend: str, dynamic: bool | None, training: bool
+) -> None:
+    torch.manual_seed(0)
+    model = torch.nn.LSTM(4, 4, 2, batch_first=True).train(training)
+
+    def f(x: Tensor) -> Any:
+        out, (h, c) = model(x)
+        return out, h, c.reshape(h.shape[0], -1), h.dim()
+
+    fast = jitpkg.compile(f, backend=backend, dynamic=dynamic)
+    for size in ((2, 3), (2, 5), (3, 7)):
+        x = torch.randn(*size, 4)
+        got, want = fast(x), f(x)
+        torch.testing.assert_close(got[:3], want[:3])
+        assert got[3] == want[3]
+        got[1].sum().backward()
