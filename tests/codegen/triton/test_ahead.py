@@ -142,6 +142,18 @@ def test_a_job_goes_through_text() -> None:
     assert told.aligned == (True,) * 4
 
 
+class Uncopied(int):
+    """As a size of a graph that AOTAutograd has made."""
+
+    def __deepcopy__(self, memo: object) -> None:
+        raise TypeError("it is one of its kind")
+
+
+def test_a_job_of_any_numbers_goes_through_text() -> None:
+    told = job_of(job_text(job(replace(POINTWISE, numbers=(Uncopied(5),)))))
+    assert told.source.numbers == (0,)
+
+
 def test_a_process_that_interprets_says_that_it_cannot_compile(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
