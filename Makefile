@@ -25,7 +25,8 @@ VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2
 VENV := .venv-$(VERSION)$(if $(TORCH),-torch-$(TORCH))
 STDLIB_VENV := .venv-stdlib-$(VERSION)
 VENV_PYTHON := $(VENV)/bin/python
-PIP_INSTALL := -m pip install -qq --disable-pip-version-check --constraint $(if $(TORCH),$(VENV)/,)constraints.txt
+PIP := -m pip install -qq --disable-pip-version-check --constraint
+PIP_INSTALL := $(PIP) $(if $(TORCH),$(VENV)/)constraints.txt
 
 .PHONY: demo test fuzz check lint types layers rules stdlib opinfo bench ahead bench-gpu gpu clean setup python
 
@@ -98,7 +99,7 @@ $(VENV)/ready: pyproject.toml constraints.txt | python
 $(STDLIB_VENV)/ready: constraints.txt | python
 	@echo "Setting up $(STDLIB_VENV)."
 	$(PYTHON) -m venv $(STDLIB_VENV)
-	$(STDLIB_VENV)/bin/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt bytecode
+	$(STDLIB_VENV)/bin/python $(PIP) constraints.txt bytecode
 	@touch $@
 
 python:

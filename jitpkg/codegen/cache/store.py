@@ -76,7 +76,7 @@ class KernelCache:
         part = self.limit // CLEANED_PER_LIMIT
         if self.directory is not None and self._writes and len(data) < part:
             try:
-                self._write(self.directory, key, data, part)
+                self._write(self.directory, key, data)
                 return
             except FileNotFoundError:
                 pass  # another process clears the directory just now
@@ -86,22 +86,25 @@ class KernelCache:
             self._memory[key] = data
             self._held += len(data)
 
-    def _write(self, directory: Path, key: str, data: bytes, part: int) -> None:
+    def _write(self, directory: Path, key: str, data: bytes) -> None:
         directory.mkdir(0o700, parents=True, exist_ok=True)
         with folder.opened(directory) as at:
             written = folder.account(at, _CHECKSUM + len(data))
             _write(at, key, data)
-            if written > part:
-                folder.clean(at, self.limit - part)
+            self._clean(at, written)
 
     def note(self, size: int) -> None:
         """Count bytes that Triton has written to its folder."""
-        part = self.limit // CLEANED_PER_LIMIT
         if self.directory is None or not self._writes:
             return
         with suppress(OSError), folder.opened(self.directory) as at:
-            if folder.account(at, size) > part:
-                folder.clean(at, self.limit - part)
+            self._clean(at, folder.account(at, size))
+
+    def _clean(self, at: int, written: int) -> None:
+        """Clean up, where that much has been written since the last time."""
+        part = self.limit // CLEANED_PER_LIMIT
+        if written > part:
+            folder.clean(at, self.limit - part)
 
     def _give_up(self, error: OSError) -> None:
         if self._writes:
