@@ -179,9 +179,10 @@ class Recorded:
             return self._function(*given)
         moved = recording.moved(given)
         if moved:
-            if moved <= recording.handed:  # the function that made them was not replayed
-                return self._function(*given)
-            self._moving |= moved - recording.handed
+            theirs = moved & recording.handed
+            if any(_storage(given[k]) not in self._handed for k in theirs):
+                return self._function(*given)  # the function that made them was not replayed
+            self._moving |= moved - theirs
             self._drop()
             return self._recorded(given)
         if not recording.takes(given):

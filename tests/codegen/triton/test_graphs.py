@@ -265,6 +265,46 @@ def test_a_backward_half_runs_as_it_is_where_the_forward_half_did() -> None:
     assert fake.recorded == recorded
 
 
+def test_a_backward_half_follows_a_forward_half_that_is_recorded_again() -> None:
+    """An input of the forward half moved; the backward half sees only that its graph is new."""
+    fake, handed = Fake(), set[int]()
+    shift = torch.nn.Parameter(torch.zeros(4))
+    first = Recorded("forward", lambda x, b: (x + b, x.cos()), fake, shown=1, handed=handed)
+    second = Recorded("backward", lambda c, g: (c * g,), fake, handed=handed, warm=3)
+    ones = torch.ones(4)
+    for k, x in enumerate(torch.randn(12, 4)):
+        if k == 6:
+            shift.data = torch.ones(4)
+        y, saved = called(first, x, shift)
+        (gradient,) = called(second, saved, ones)
+        del saved
+        torch.testing.assert_close(y, x + shift)
+        torch.testing.assert_close(gradient, x.cos())
+    # Call 6 records the forward half again, call 7 the backward half.
+    assert fake.recorded == 4 and fake.replayed == (3 + 2) + (5 + 4)
+    recording = second._recording
+    assert recording is not None and recording.handed == {0}
+
+
+def test_a_gradient_that_moves_where_the_forward_half_ran_as_it_is() -> None:
+    """Then nothing is learned from where it is: what is saved is elsewhere as well."""
+    fake, handed = Fake(), set[int]()
+    first = Recorded("forward", lambda x: (x.sin(), x.cos()), fake, shown=1, handed=handed)
+    second = Recorded("backward", lambda c, g: (c * g,), fake, handed=handed, warm=3)
+    inputs, ones, twos = torch.randn(9, 4), torch.ones(4), torch.full((4,), 2.0)
+    for x in list(inputs[:6]):
+        _, saved = called(first, x)
+        called(second, saved, ones)
+        del saved
+    recorded = fake.recorded
+    saved = [called(first, x)[1] for x in inputs[6:]]
+    for k in (2, 0, 1):
+        gradient = twos if k else ones
+        expected = inputs[6 + k].cos() * gradient
+        torch.testing.assert_close(called(second, saved[k], gradient)[0], expected)
+    assert fake.recorded == recorded
+
+
 def test_streams_wait_for_each_other() -> None:
     fake = Fake()
     function = Recorded("f", lambda x: (x + 1,), fake)
@@ -531,10 +571,16 @@ def test_training(fake: Fake, batches: int, replayed: int) -> None:
         for module, of in ((compiled, model), (twin, twin))
     ]
     draw = torch.Generator().manual_seed(0)
+    gradients: list[torch.Tensor] = []  # all alive, so that none lies where another one did
+
+    def loss_of(made: torch.Tensor) -> torch.Tensor:
+        made.register_hook(gradients.append)
+        return made.square().mean()
+
     for batch in torch.randn(8, batches, 3, 4, generator=draw):
         losses = []
         for module, optimizer in trained:
-            made = [module(x).square().mean() for x in batch]
+            made = [loss_of(module(x)) for x in batch]
             optimizer.zero_grad()
             for loss in made:
                 loss.backward()
