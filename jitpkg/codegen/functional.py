@@ -33,6 +33,7 @@ from jitpkg.codegen.varying import Varying
 from jitpkg.errors import BackendError, JitpkgWarning
 from jitpkg.facts import fake
 from jitpkg.facts.decomposed import is_lstm, lstm_is_right
+from jitpkg.facts.outcome import draws, is_random
 from jitpkg.facts.random_streams import RandomStreams, can_be_set_back
 from jitpkg.facts.thread_state import snapshot
 from jitpkg.marks import VARIES, WARNS
@@ -93,16 +94,12 @@ Compile = Callable[[fx.GraphModule, list[torch.Tensor], Compiled], Function]
 
 def random_ops(aten: fx.GraphModule) -> int:
     """How many ops of a graph draw from a random stream."""
-    return sum(map(_is_random, aten.graph.nodes))
-
-
-def _is_random(node: fx.Node) -> bool:
-    return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+    return sum(map(draws, aten.graph.nodes))
 
 
 def random_streams(aten: fx.GraphModule) -> tuple[torch.device, ...]:
     """The devices on which ops of a graph draw random numbers."""
-    drawing = [node for node in aten.graph.nodes if _is_random(node)]
+    drawing = [node for node in aten.graph.nodes if draws(node)]
     made = pytree.tree_leaves([node.meta.get("val") for node in drawing])
     found = {each.device: None for each in made if isinstance(each, torch.Tensor)}
     return tuple(filter(can_be_set_back, found))
@@ -272,9 +269,10 @@ class _Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        self.random += torch.Tag.nondeterministic_seeded in func.tags
+        kwargs = kwargs or {}
+        self.random += is_random(func, args, kwargs)
         self.checks += func in _CHECKS
-        return func(*args, **(kwargs or {}))
+        return func(*args, **kwargs)
 
 
 _CHECKS = frozenset({torch.ops.aten._linalg_check_errors.default})

@@ -20,6 +20,7 @@ from jitpkg.codegen.compiler import Maker, Report, compile_graph
 from jitpkg.codegen.copies import copied
 from jitpkg.codegen.lowering.table import NotLowered
 from jitpkg.codegen.options import Options
+from jitpkg.facts.outcome import draws
 from jitpkg.facts.tensor import TensorFacts, facts_of
 
 Function = Callable[..., Any]
@@ -91,7 +92,7 @@ def with_facts(aten: fx.GraphModule, length: Callable[[Any], int] | None = None)
             several = isinstance(value, tuple | list)
             every = [_facts(each, length) for each in (value if several else [value])]
             node.meta["facts"] = tuple(every) if several else every[0]
-        if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
+        if draws(node):
             node.meta["random"] = True
     return aten.graph
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import fx
 from torch.utils import _pytree as pytree
 
 from jitpkg.facts.sizes import Length, Relation, Size
@@ -198,3 +199,9 @@ def is_random(op: torch._ops.OpOverload, args: Sequence[Any], kwargs: Mapping[st
             given = args[position] if position < len(args) else kwargs.get("dropout_p")
             return bool(argument.default_value if given is None else given)
     return True
+
+
+def draws(node: fx.Node) -> bool:
+    """Whether a node of an ATen graph draws from a random stream."""
+    target = node.target
+    return isinstance(target, torch._ops.OpOverload) and is_random(target, node.args, node.kwargs)

@@ -600,3 +600,14 @@ def test_dropout_is_not_recorded(fake: Fake) -> None:
     explanation = explained(torch.randn(2, 4))
     assert fake.recorded == 0
     assert any("random" in why for why in explanation.not_recorded)
+
+
+@pytest.mark.parametrize("dropped", [0.0, 0.5])
+def test_attention_is_recorded_unless_it_drops_something(fake: Fake, dropped: float) -> None:
+    def attend(q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.scaled_dot_product_attention(q, k, k, dropout_p=dropped) * 2
+
+    explained = jitpkg.explain(attend, backend="jitpkg")
+    keys = torch.nn.Parameter(torch.randn(1, 2, 6, 8))
+    explanation = explained(torch.randn(1, 2, 6, 8, requires_grad=True), keys)
+    assert len(explanation.not_recorded) == (dropped > 0)
