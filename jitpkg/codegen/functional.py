@@ -32,7 +32,7 @@ from jitpkg.codegen.partial_backward import Halves
 from jitpkg.codegen.varying import Varying
 from jitpkg.errors import BackendError, JitpkgWarning
 from jitpkg.facts import fake
-from jitpkg.facts.decomposed import is_lstm, lstm_is_right
+from jitpkg.facts.decomposed import is_recurrent
 from jitpkg.facts.outcome import draws, is_random
 from jitpkg.facts.random_streams import RandomStreams, can_be_set_back
 from jitpkg.facts.thread_state import snapshot
@@ -197,8 +197,8 @@ def _obstacle(gm: fx.GraphModule, inputs: Sequence[Any]) -> str | None:
         return "a write to what may overlap with itself: eager code may refuse it"
     if any(hasattr(node.target, WARNS) for node in gm.graph.nodes):
         return "an op that warns: it would warn while it is compiled, and not when it runs"
-    if any(is_lstm(node.target) for node in gm.graph.nodes) and not lstm_is_right():
-        return "an LSTM, of which this PyTorch has a wrong decomposition"
+    if any(is_recurrent(node.target) for node in gm.graph.nodes):
+        return "a recurrent layer: it would be unrolled into the ops of each step"
     if any(map(_makes_leaf, gm.graph.nodes)):
         return "a leaf that is made to require grad: its gradient would get lost"
     if not all(isinstance(x, torch.Tensor | int) for x in inputs):

@@ -120,6 +120,7 @@ def _traced(
             enter=lambda code, p: _can_enter(compiler, code, p),
             rebuild=can_rebuild,
             reachable=reachable,
+            whole=compiler.fullgraph,
         ),
         history=history,
     )

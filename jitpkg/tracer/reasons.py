@@ -176,6 +176,13 @@ RANDOM_STATE = Reason(
     "autocast are part of the graph, where they are set to plain values.)",
     "Do it outside of the compiled function.",
 )
+RECURRENCE = Reason(
+    "B128",
+    "a recurrent layer that is trained, or that runs on a GPU",
+    "In the graph it would be unrolled into the ops of each step in time, which takes a minute to "
+    "compile for 200 steps, and again for each other length. torch has one call for all of them.",
+    "Nothing need be done. With fullgraph=True it stays in the graph, all of which runs op by op.",
+)
 
 NO_BREAKS = (RAISES, GENERATOR, FORCED)
 """Reasons that `fullgraph=True` does not mind: the program leaves, is suspended, or is tested."""

@@ -51,6 +51,8 @@ class Limits:
     rebuild: CanRebuild
     reachable: Callable[[Heap, Sequence[Value]], Collection[Value]]
     """These values, and all that they refer to."""
+    whole: bool = False
+    """Whether a break is an error: then nothing is left out of the graph for speed only."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)

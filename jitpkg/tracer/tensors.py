@@ -16,6 +16,7 @@ from torch import fx
 from torch.utils import _pytree as pytree
 
 from jitpkg.facts import sizes
+from jitpkg.facts.decomposed import is_recurrent
 from jitpkg.facts.outcome import (
     DataDependent,
     NeedsNumbers,
@@ -206,6 +207,8 @@ def op(
     call = _method_caller(target) if isinstance(target, str) else target
     outcome = _outcome(vm, name, call, fact_args, fact_kwargs, proxied)
     _check_grad_of_views(vm, tensors, outcome)
+    if not opaque and is_recurrent(call) and not vm.whole:
+        _check_recurrence(vm, name, outcome)
 
     if not outcome.shares and not outcome.mutated and outcome.result is not None:
         if opaque:
@@ -319,6 +322,15 @@ def _check_grad_of_views(vm: VM, tensors: list[Tensor], outcome: Outcome) -> Non
             continue
         if tensor.source is not None or tensor in vm.sharing:
             vm.stop(reasons.UNSUPPORTED, "an in-place op makes a shared tensor require grad")
+
+
+def _check_recurrence(vm: VM, name: str, outcome: Outcome) -> None:
+    """Where AOTAutograd would see it, it would be unrolled."""
+    made = [each for each in pytree.tree_leaves(outcome.result) if isinstance(each, TensorFacts)]
+    if any(facts.requires_grad for facts in made):
+        vm.stop(reasons.RECURRENCE, f"{name} of tensors that require grad")
+    if any(facts.device.type != "cpu" for facts in made):
+        vm.stop(reasons.RECURRENCE, f"{name} on {made[0].device}")
 
 
 def _note_mutations(vm: VM, tensors: list[Tensor], outcome: Outcome) -> None:

@@ -107,7 +107,7 @@ def trace(
         stack=list(start.stack),
         at=program.first[start.point],
     )
-    vm = Machine(options, facts, original_code, history)
+    vm = Machine(options, facts, original_code, history, whole=limits.whole)
     vm.guards.extend(start.guards)
     for cell, real in start.cells:
         assert isinstance(real, CellType)

@@ -86,8 +86,12 @@ class VM(ABC):
         facts: Facts,
         original_code: Callable[[CodeType], CodeType],
         history: History,
+        *,
+        whole: bool = False,
     ) -> None:
         self.options = options
+        self.whole = whole
+        """Whether the function is to be one graph."""
         self.answers = facts
         self.original_code = original_code
         """From a hooked code object to what its author wrote; any other is its own original."""
