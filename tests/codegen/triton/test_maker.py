@@ -22,7 +22,7 @@ from jitpkg.codegen.triton.frame import NotPrinted
 from jitpkg.codegen.triton.graphs import Recorded
 from jitpkg.codegen.triton.maker import Interprets, TritonKernels
 from jitpkg.codegen.triton.target import H200
-from tests.codegen.triton.test_graphs import Fake
+from tests.codegen.triton.recorder import Fake
 
 pytestmark = pytest.mark.usefixtures("by_triton")
 
