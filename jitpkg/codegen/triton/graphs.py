@@ -18,8 +18,8 @@ which is not shared with others. Nobody ever sees a tensor change under their ha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from threading import Lock
@@ -30,6 +30,7 @@ from torch import fx
 from torch._ops import OpOverload
 
 from jitpkg import events
+from jitpkg.facts.random_streams import RandomStreams, can_be_set_back
 from jitpkg.facts.tensor import TensorFacts
 
 Function = Callable[..., Any]
@@ -143,6 +144,8 @@ class Recorded:
         self._recorder = recorder
         self._shown = shown
         self._handed = set() if handed is None else handed
+        self._follows = shown is None and handed is not None
+        """Whether its inputs come from another function."""
         self._warm = warm
         self._before: list[int] = []
         """Where the inputs were in the last call that ran as it is."""
@@ -192,6 +195,10 @@ class Recorded:
     def _recorded(self, given: tuple[Any, ...]) -> Any:
         """The function's results, and it is recorded for the next calls."""
         made = self._function(*given)
+        if self._follows and any(
+            _is_tensor(x) and x.device != self._recorder.device for x in given
+        ):
+            return made  # attention's seed, which is on the CPU unless that was replayed
         if self._recordings == MOST:
             self._give_up("its inputs move from call to call")
             return made
@@ -290,7 +297,8 @@ class _Recording:
                 self._copied.append((k, held, x.shape, x.stride()))
         if self._copied:
             self._copy(given)
-            function(*arguments)  # what depends on where its inputs are is loaded now
+            with _streams_kept(recorder.device):
+                function(*arguments)  # what depends on where its inputs are is loaded now
         self._replay, found = recorder.record(lambda: function(*arguments))
         self._stream = recorder.stream()
         self._results = _results(found, made, given, arguments, recorder.device, shown)
@@ -356,6 +364,17 @@ class _Recording:
             copy.set_(storages[key], t.storage_offset(), t.shape, t.stride())
             made[id(t)] = copy
         return made
+
+
+@contextmanager
+def _streams_kept(device: torch.device) -> Iterator[None]:
+    """What is run once more draws nothing."""
+    streams = RandomStreams([device] if can_be_set_back(device) else [])
+    states = streams.save()
+    try:
+        yield
+    finally:
+        streams.restore(states)
 
 
 def _results(
@@ -492,7 +511,7 @@ def obstacle_of(graph: fx.Graph, device: torch.device) -> str | None:
 
 
 def _obstacle_of_call(node: fx.Node) -> str | None:
-    if "random" in node.meta:
+    if "random" in node.meta and not _draws_anew(node):
         return f"{_title(node)} draws random numbers"
     target = node.target
     if not isinstance(target, OpOverload):
@@ -503,6 +522,22 @@ def _obstacle_of_call(node: fx.Node) -> str | None:
     if target._schema.is_mutable:
         return f"{_title(node)} writes to what it is given"
     return None
+
+
+def _draws_anew(node: fx.Node) -> bool:
+    """Whether the op's numbers are those of eager code at each replay: torch keeps account of what
+    a graph draws from the device's own stream."""
+    return _title(node) in _DRAWN_ANEW and node.kwargs.get("generator") is None
+
+
+_DRAWN_ANEW = frozenset(
+    """
+    bernoulli cauchy exponential geometric log_normal native_dropout normal normal_functional rand
+    rand_like randint randint_like randn randn_like random uniform
+    """.split()
+)
+"""Others may wait for the GPU (`randperm`, `multinomial`); and attention that drops something has
+its seed in the CPU's memory, unless it was recorded, where its backward pass reads it."""
 
 
 def _facts(node: fx.Node) -> list[TensorFacts]:

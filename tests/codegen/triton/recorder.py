@@ -97,8 +97,10 @@ class Fake:
 
     def record(self, run: Callable[[], Any]) -> tuple[Callable[[], None], Any]:
         self.recorded += 1
+        state = torch.get_rng_state()
         with _Log() as log:
             made = run()
+        torch.set_rng_state(state)
         log.spoil()
         log.forget_inputs()
 

@@ -355,6 +355,67 @@ def test_random_calls(device: str, data: st.DataObject) -> None:
             assert torch.equal(now, then)
 
 
+class Stream:
+    """A device's random stream."""
+
+    def __init__(self, device: str) -> None:
+        gpu = device == "cuda"
+        self.state = torch.cuda.get_rng_state if gpu else torch.get_rng_state
+        self.to: Callable[[torch.Tensor], None] = (
+            torch.cuda.set_rng_state if gpu else torch.set_rng_state
+        )
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_random_numbers(device: str) -> None:
+    """Those of eager code, in each replay others; and recording draws none."""
+    stream = Stream(device)
+
+    def body(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        dropped = torch.nn.functional.dropout(x)
+        return dropped, torch.rand_like(x), torch.randn(3, device=x.device), x.bernoulli()
+
+    function = Recorded("body", body, recorder(device))
+    seen = set()
+    for k in range(8):
+        x = torch.full((5,), 0.25 + k / 16, device=device)
+        began = stream.state()
+        wanted = body(x)
+        after = stream.state()
+        stream.to(began)
+        assert all(map(torch.equal, called(function, x), wanted))
+        assert torch.equal(stream.state(), after)
+        seen.add(tuple(wanted[1].tolist()))
+    assert len(seen) == 8 and function.why is None
+
+
+def test_a_backward_half_waits_for_inputs_on_the_gpu() -> None:
+    """Attention leaves its seed on the CPU, but for when it is recorded."""
+
+    class Moves(Fake):
+        def record(self, run: Callable[[], Any]) -> tuple[Callable[[], None], Any]:
+            seeds.append(torch.zeros(()))
+            return super().record(run)
+
+    def forward(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return x.sin(), x.cos(), seeds[-1] + 1
+
+    fake, handed, seeds = Moves(), set[int](), [torch.zeros((), device="meta")]
+    first = Recorded("forward", forward, fake, shown=1, handed=handed)
+    second = Recorded("backward", lambda c, s, g: (c * g,), fake, handed=handed, warm=3)
+    ones = torch.ones(4)
+    early = [called(first, x) for x in torch.randn(2, 4)]
+    for _, *saved in early * 3:  # it has been called often, and never behind a replay
+        called(second, *saved, ones)
+    assert fake.recorded == 0 and second.why is None
+    del early, saved
+    for x in torch.randn(6, 4):
+        _, *saved = called(first, x)
+        torch.testing.assert_close(called(second, *saved, ones)[0], x.cos())
+        del saved
+    assert fake.recorded == 2 and second.why is None
+
+
 # What a graph says of itself
 
 
@@ -377,7 +438,7 @@ def test_a_graph_on_a_gpu_may_be_recorded() -> None:
 @pytest.mark.parametrize(
     ("function", "why"),
     [
-        (lambda x: torch.nn.functional.dropout(x), "draws random numbers"),
+        (lambda x: x * torch.randperm(3, device=x.device), "randperm draws random numbers"),
         (lambda x: torch.nonzero(x), "makes a size out of data"),
         (lambda x: x.clone().mul_(2), "writes to what it is given"),
     ],
@@ -386,6 +447,20 @@ def test_why_a_graph_is_not_recorded(function: Callable[..., Any], why: str) -> 
     found = graphs.obstacle_of(graph_of(function, torch.ones(3)), CUDA)
     assert found is not None and why in found
     assert found.startswith("aten") is False
+
+
+@pytest.mark.parametrize("dropped", [0.0, 0.5])
+def test_attention_that_drops_something_is_not_recorded(dropped: float) -> None:
+    """On GPUs its seed is elsewhere when it is recorded: the backward pass must know where."""
+    graph = fx.Graph()
+    q = graph.placeholder("q")
+    q.meta["val"] = torch.ones(1, 2, 16, 8)
+    attention = torch.ops.aten._scaled_dot_product_efficient_attention.default
+    graph.output(graph.call_function(attention, (q, q, q, None, True, dropped)))
+    with_facts(fx.GraphModule(torch.nn.Module(), graph))
+    found = graphs.obstacle_of(graph, torch.device("cpu"))
+    drawn = "_scaled_dot_product_efficient_attention draws random numbers"
+    assert found == (drawn if dropped else None)
 
 
 def test_a_graph_on_the_cpu_is_not_recorded() -> None:
@@ -492,20 +567,29 @@ def test_training(fake: Fake, batches: int, replayed: int) -> None:
     assert fake.recorded == 2 and fake.replayed == replayed
 
 
-def test_dropout_is_not_recorded(fake: Fake) -> None:
-    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Dropout())
-    explained = jitpkg.explain(model, backend="jitpkg")
-    explanation = explained(torch.randn(2, 4))
-    assert fake.recorded == 0
-    assert any("random" in why for why in explanation.not_recorded)
+def test_dropout(fake: Fake) -> None:
+    """Each replay draws what eager code draws."""
+    model = torch.nn.Sequential(torch.nn.Linear(4, 9), torch.nn.Dropout(), torch.nn.Linear(9, 2))
+    twin = copy.deepcopy(model)
+    compiled = jitpkg.jit(model, backend="jitpkg")
+    for k, x in enumerate(torch.randn(9, 3, 4)):
+        made = []
+        for module, of in ((twin, twin), (compiled, model)):
+            torch.manual_seed(k)
+            of.zero_grad()
+            y = module(x)
+            y.square().sum().backward()
+            made += [y.detach(), torch.rand(()), *(p.grad for p in of.parameters())]
+        half = len(made) // 2
+        torch.testing.assert_close(made[:half], made[half:])
+    assert fake.replayed > 9
 
 
-@pytest.mark.parametrize("dropped", [0.0, 0.5])
-def test_attention_is_recorded_unless_it_drops_something(fake: Fake, dropped: float) -> None:
+def test_attention(fake: Fake) -> None:
     def attend(q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
-        return torch.nn.functional.scaled_dot_product_attention(q, k, k, dropout_p=dropped) * 2
+        return torch.nn.functional.scaled_dot_product_attention(q, k, k) * 2
 
     explained = jitpkg.explain(attend, backend="jitpkg")
     keys = torch.nn.Parameter(torch.randn(1, 2, 6, 8))
     explanation = explained(torch.randn(1, 2, 6, 8, requires_grad=True), keys)
-    assert len(explanation.not_recorded) == (dropped > 0)
+    assert not explanation.not_recorded and "scaled_dot_product" in str(explanation)
