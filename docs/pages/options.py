@@ -58,9 +58,11 @@ recorded into memory of its own, and later calls replay that: forward and backwa
 their own. Parameters and other inputs that do not move are read where they are, and other inputs
 are copied. Results and gradients are copied out of the graph's memory, so that what a program
 keeps never changes; what is only saved for the backward pass is not copied, and while any of it is
-alive (several forward passes before one backward pass) the others run kernel by kernel. A graph
-that draws random numbers, makes sizes out of data, has sizes that vary, or uses several devices is
-not recorded: `explain` says why (`No CUDA graph: ...`). Not yet run on a GPU.
+alive (several forward passes before one backward pass) the others run kernel by kernel. Random
+numbers are those that eager code draws, in each replay. A graph that makes sizes out of data, has
+sizes that vary, uses several devices, or draws random numbers by `randperm`, `multinomial` and
+their like or in attention that drops something is not recorded: `explain` says why (`No CUDA
+graph: ...`). Not yet run on a GPU.
 
 With `fused_random`, dropout, `rand`, `randn`, `randint`, `bernoulli` of a number, `uniform_`,
 `normal_` and `exponential_` are parts of kernels: dropout of a large tensor takes a twentieth of

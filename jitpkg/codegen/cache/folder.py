@@ -131,6 +131,12 @@ def _below(name: str, at: int) -> Iterator[int]:
         os.close(descriptor)
 
 
+def taken(directory: Path) -> int:
+    """The bytes that the files of a folder take on disk."""
+    with opened(directory) as at:
+        return sum(file.bytes for file in _files(at))
+
+
 def _files(at: int) -> Iterator[Entry]:
     with os.scandir(at) as scanned:
         for file in scanned:

@@ -60,6 +60,9 @@ TYPES = {
 }
 """What Triton calls them."""
 
+ATTEMPTS = 3
+"""To compile a kernel whose folder in the cache goes meanwhile: another process cleans it."""
+
 REGISTERS, MOST_REGISTERS = 1 << 16, 255
 """Of a multiprocessor, and what a thread may have of them."""
 
@@ -109,18 +112,30 @@ def _compiled(
     source: Source, config: Config, target: Target, aligned: Sequence[bool], more: dict[str, Any]
 ) -> tuple[Any, Resources | Unknown]:
     try:
-        with kept_in_own_folder():
-            kernel = triton.compile(
-                _described(source, config, aligned),
-                target=GPUTarget("cuda", target.architecture, target.warp),
-                options=options(source, config) | more,
-            )
+        kernel = _by_triton(source, config, target, aligned, more)
     except Exception as error:  # of any kind: Python's, MLIR's, LLVM's, ptxas'
         raise CannotCompile(f"Triton cannot compile {source.name}: {error}") from error
     try:
         return kernel, _resources(kernel, target)
     except Exception as error:  # it runs all the same
         return kernel, Unknown(f"{type(error).__name__}: {error}")
+
+
+def _by_triton(
+    source: Source, config: Config, target: Target, aligned: Sequence[bool], more: dict[str, Any]
+) -> Any:
+    for left in reversed(range(ATTEMPTS)):
+        try:
+            with kept_in_own_folder():
+                return triton.compile(
+                    _described(source, config, aligned),
+                    target=GPUTarget("cuda", target.architecture, target.warp),
+                    options=options(source, config) | more,
+                )
+        except FileNotFoundError:
+            if not left:
+                raise
+    raise AssertionError("not reached")
 
 
 def _resources(kernel: Any, target: Target) -> Resources:

@@ -81,9 +81,8 @@ def kept_in_own_folder() -> Iterator[None]:
 def note_made(kernel: Path) -> None:
     """Note that there is a folder of a kernel more: it counts towards what the cache may take."""
     if kernel.parent == own_folder():
-        kernels().note(
-            sum(-(-file.stat().st_size // folder.BLOCK) * folder.BLOCK for file in kernel.iterdir())
-        )
+        with suppress(FileNotFoundError):  # another process has just removed it
+            kernels().note(folder.taken(kernel))
 
 
 def note_used(kernel: Path) -> None:

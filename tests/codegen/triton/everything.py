@@ -88,7 +88,9 @@ def main() -> None:
     parser.add_argument("--jobs", type=Path, help="a folder of kernels, or for them")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="jitpkg-ahead-") as made:
-        folder = arguments.jobs or Path(made)
+        # Not the user's own cache, which so many kernels would fill.
+        os.environ.setdefault("JITPKG_CACHE_DIR", f"{made}/cache")
+        folder = arguments.jobs or Path(made, "jobs")
         has_some = folder.is_dir() and any(folder.glob("*.json"))
         failed = 0 if has_some else collected(arguments.only, folder)
         files = sorted(folder.glob("*.json"))

@@ -3,10 +3,12 @@
 The kernels here are written by hand; those that are printed have tests of their own.
 """
 
+import contextlib
 import os
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -15,7 +17,7 @@ triton = pytest.importorskip("triton")
 
 from jitpkg.codegen.cache.folder import place  # noqa: E402
 from jitpkg.codegen.triton import folder  # noqa: E402
-from jitpkg.codegen.triton.ahead import CannotCompile, compiled, options  # noqa: E402
+from jitpkg.codegen.triton.ahead import ATTEMPTS, CannotCompile, compiled, options  # noqa: E402
 from jitpkg.codegen.triton.elsewhere import compiled_elsewhere  # noqa: E402
 from jitpkg.codegen.triton.jobs import Job, job_of, job_text  # noqa: E402
 from jitpkg.codegen.triton.resources import Resources, kept_beside, resources  # noqa: E402
@@ -213,6 +215,53 @@ def test_the_use_of_a_kernel_is_noted(tmp_path: Path, monkeypatch: pytest.Monkey
     os.utime(kernel, (1e9, 1e9))
     folder.note_used(kernel)
     assert kernel.stat().st_mtime > 1.5e9
+
+
+def test_what_another_thread_is_writing_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It compiles the same kernel: its temporary files go as we look at them."""
+    noted: list[int] = []
+    monkeypatch.setattr(folder, "own_folder", lambda: tmp_path)
+    monkeypatch.setattr(folder, "kernels", lambda: SimpleNamespace(note=noted.append))
+    kernel = tmp_path / "KERNEL"
+    kernel.mkdir()
+    (kernel / "add.cubin").write_bytes(bytes(5000))
+    listed = os.scandir
+
+    def scandir(path: Any) -> Any:
+        (kernel / "tmp.pid_1").mkdir()
+        found = list(listed(path))
+        (kernel / "tmp.pid_1").rmdir()
+        return contextlib.nullcontext(iter(found))
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    folder.note_made(kernel)
+    assert noted == [8192]
+    folder.note_made(tmp_path / "GONE")
+    assert noted == [8192]
+
+
+@pytest.mark.parametrize(("failures", "fails"), [(1, False), (9, True)])
+def test_a_kernel_whose_folder_goes_is_compiled_again(
+    monkeypatch: pytest.MonkeyPatch, failures: int, fails: bool
+) -> None:
+    """Another process cleans the cache, and takes it for one that nobody has used for long."""
+    calls: list[object] = []
+
+    def compile_(*given: object, **named: object) -> object:
+        calls.append(given)
+        if len(calls) <= failures:
+            raise FileNotFoundError("tmp.pid_1/softmax.ttir")
+        return SimpleNamespace(metadata_group={})
+
+    monkeypatch.setattr(triton.knobs.runtime, "interpret", False)
+    monkeypatch.setattr(triton, "compile", compile_)
+    found: object = None
+    with pytest.raises(CannotCompile, match=r"tmp\.pid") if fails else contextlib.nullcontext():
+        found = compiled(SOFTMAX, SOFTMAX.configs[0], H200, aligned=[True])
+    assert (found is None) is fails
+    assert len(calls) == (ATTEMPTS if fails else 2)
 
 
 def kept_at() -> str:
