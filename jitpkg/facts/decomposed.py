@@ -8,14 +8,27 @@ it leaves its last states a dim too many, but for a batch of one.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cache
+from typing import Any
 
 import torch
+
+from jitpkg.facts.tensor import TensorFacts
 
 
 def is_recurrent(function: object) -> bool:
     """Whether it is a layer that walks over time, by torch's name for it."""
     return getattr(function, "__name__", None) in ("gru", "lstm", "rnn_relu", "rnn_tanh")
+
+
+def reads_lengths(function: object, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether a call of a recurrent layer is one on a packed sequence, whose lengths it reads: of a
+    tensor without data, a GRU reads them all the same, and the process dies."""
+    if not is_recurrent(function):
+        return False
+    second = kwargs.get("batch_sizes", args[1] if len(args) > 1 else None)
+    return isinstance(second, TensorFacts) and not second.dtype.is_floating_point
 
 
 def is_lstm(function: object) -> bool:

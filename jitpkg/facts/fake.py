@@ -24,7 +24,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from jitpkg.facts.corrected import CorrectedMode
-from jitpkg.facts.decomposed import is_lstm, lstm_is_right
+from jitpkg.facts.decomposed import is_lstm, lstm_is_right, reads_lengths
 from jitpkg.facts.outcome import (
     HIDDEN_WRITES,
     DataDependent,
@@ -73,6 +73,8 @@ class FakeFacts:
         self, call: Callable[..., Any], args: Any, kwargs: Any, values: Mapping[str, int]
     ) -> Outcome:
         """See `jitpkg.facts.answers.Facts.of_call`."""
+        if reads_lengths(call, args, kwargs):
+            raise DataDependent("the lengths of a packed sequence")
         if not values:
             return _asked(self._mode, call, args, kwargs)
         if is_lstm(call) and not lstm_is_right():

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 import jitpkg
 from jitpkg import events
@@ -80,6 +81,26 @@ def test_training(name: str, device: str, whole: bool) -> None:
     assert {broke.graph_break.reason for broke in heard.breaks} == {reasons.RECURRENCE}
     assert not heard.declined
     assert 0 < heard.calls + heard.kernels < LONG
+
+
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("backend", ["eager", "jitpkg"])
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_packed_sequences(name: str, backend: str, dynamic: bool | None) -> None:
+    """Their lengths are data: a GRU that is asked for facts of them kills the process."""
+    layer = LAYERS[name](3, 4)
+
+    def tagged(x: Tensor, lengths: Tensor) -> Tensor:
+        packed = pack_padded_sequence(x.tanh(), lengths, enforce_sorted=False)
+        hidden, _ = layer(packed)
+        return pad_packed_sequence(hidden)[0] * 2
+
+    compiled = jitpkg.compile(tagged, backend=backend, dynamic=dynamic)
+    for longest in (5, 7):
+        x, lengths = torch.randn(longest, 3, 3), torch.tensor([2, longest, 3])
+        torch.testing.assert_close(compiled(x, lengths), tagged(x, lengths))
+        with torch.no_grad():
+            torch.testing.assert_close(compiled(x, lengths), tagged(x, lengths))
 
 
 @pytest.mark.parametrize("name", LAYERS)
