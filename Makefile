@@ -88,11 +88,14 @@ setup-gpu: setup
 	@$(VENV_PYTHON) -c 'import triton' 2>/dev/null \
 	|| $(VENV_PYTHON) $(PIP_INSTALL) --editable '.[triton]'
 
+# Another PyTorch asks for other versions of these; the interpreter of Triton 3.6 takes numpy to 2.3.
+OF_TORCH := ^(torch|triton|setuptools|numpy)==
+
 # An environment is ready once all of it is installed; it is made again when what it holds changes.
 $(VENV)/ready: pyproject.toml constraints.txt | python
 	@echo "Setting up $(VENV); the first time this takes some minutes."
 	$(PYTHON) -m venv $(VENV)
-	$(if $(TORCH),@{ grep -Ev '^(torch|triton)==' constraints.txt; echo torch==$(TORCH); } > $(VENV)/constraints.txt)
+	$(if $(TORCH),@{ grep -Ev '$(OF_TORCH)' constraints.txt; printf '%s\n' 'torch==$(TORCH)' 'numpy<2.4'; } > $(VENV)/constraints.txt)
 	$(VENV_PYTHON) $(PIP_INSTALL) --editable '.[cpu,dev,examples,test]'
 	@touch $@
 
