@@ -31,6 +31,21 @@ def reads_lengths(function: object, args: Sequence[Any], kwargs: Mapping[str, An
     return isinstance(second, TensorFacts) and not second.dtype.is_floating_point
 
 
+def is_wrong(function: object, args: Sequence[Any]) -> bool:
+    """Whether it is a margin loss whose decomposition is wrong, in torch 2.11 to 2.13 at least.
+
+    For several labels it counts those behind the end of the list, too. For one label and one
+    example without reduction, it returns a vector of one number.
+    """
+    match getattr(function, "__name__", "").partition(".")[0].removesuffix("_forward"):
+        case "multilabel_margin_loss":
+            return True
+        case "multi_margin_loss":
+            return not args or not isinstance(args[0], TensorFacts) or len(args[0].size) < 2
+        case _:
+            return False
+
+
 def is_lstm(function: object) -> bool:
     return getattr(function, "__name__", None) == "lstm"
 

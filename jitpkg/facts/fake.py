@@ -24,7 +24,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from jitpkg.facts.corrected import CorrectedMode
-from jitpkg.facts.decomposed import is_lstm, lstm_is_right, reads_lengths
+from jitpkg.facts.decomposed import is_lstm, is_wrong, lstm_is_right, reads_lengths
 from jitpkg.facts.outcome import (
     HIDDEN_WRITES,
     DataDependent,
@@ -75,6 +75,8 @@ class FakeFacts:
         """See `jitpkg.facts.answers.Facts.of_call`."""
         if reads_lengths(call, args, kwargs):
             raise DataDependent("the lengths of a packed sequence")
+        if is_wrong(call, args):
+            raise NoFacts("torch's own decomposition of it is wrong")
         if not values:
             return _asked(self._mode, call, args, kwargs)
         if is_lstm(call) and not lstm_is_right():

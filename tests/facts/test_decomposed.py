@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 from torch._decomp import decompositions
+from torch.nn import functional
 
 import jitpkg
 from jitpkg.facts import decomposed
@@ -50,3 +51,28 @@ def test_the_states_of_an_lstm(
         torch.testing.assert_close(got[:3], want[:3])
         assert got[3] == want[3]
         got[1].sum().backward()
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "jitpkg"])
+@pytest.mark.parametrize("requires_grad", [False, True])
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.parametrize("batch", [(), (1,), (3,)])
+def test_margin_losses(
+    backend: str, requires_grad: bool, reduction: str, batch: tuple[int, ...]
+) -> None:
+    """A label of -1 ends the list of an example's labels."""
+
+    def f(x: Tensor, one: Tensor, several: Tensor) -> Any:
+        margin = functional.multi_margin_loss(x, one, reduction=reduction)
+        labels = functional.multilabel_margin_loss(x, several, reduction=reduction)
+        return margin, labels, margin.dim(), labels.dim(), (margin + labels)[..., None]
+
+    one, several = torch.tensor(2).expand(batch), torch.tensor([1, 3, -1, 0, 0])
+    given = one.contiguous(), several.expand(*batch, 5).contiguous()
+    x = torch.randn(*batch, 5, requires_grad=requires_grad)
+    got, want = jitpkg.compile(f, backend=backend)(x, *given), f(x, *given)
+    assert got[2:4] == want[2:4]
+    torch.testing.assert_close((*got[:2], got[4]), (*want[:2], want[4]))
+    if requires_grad:
+        gradients = [torch.autograd.grad(made[4].sum(), x)[0] for made in (got, want)]
+        torch.testing.assert_close(*gradients)
