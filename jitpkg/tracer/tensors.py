@@ -32,7 +32,7 @@ from jitpkg.facts.tensor import TensorFacts, facts_of, why_not_plain
 from jitpkg.guards.kinds import ABSENT, Has, TypeIs
 from jitpkg.guards.metadata import SizesAre, TensorIs
 from jitpkg.guards.sources import Attr, Item, Source
-from jitpkg.tracer import classes, containers, numbers, reasons, warnings
+from jitpkg.tracer import classes, containers, numbers, reasons, resizing, warnings
 from jitpkg.tracer.torch_calls import is_graph_function, tensor_methods
 from jitpkg.tracer.values import (
     Constant,
@@ -188,6 +188,8 @@ def op(
     """Add an op to the graph; `opaque` for a function that the program has put there."""
     kwargs = kwargs or {}
     name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
+    if not opaque:
+        resizing.check_factors(vm, name, args, kwargs)
     by_type = not opaque and (name.strip("_") in _BY_TYPE or name in _BY_TYPE)
     proxied = _Proxied(vm, {}, by_type=by_type, opaque=opaque)
     began = vm.graph.mark()

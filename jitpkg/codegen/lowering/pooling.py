@@ -442,6 +442,7 @@ def _between(
     at: Expr, n: int, count: int, given: float | None, align: bool, wide: torch.dtype
 ) -> tuple[tuple[Expr, Expr], tuple[Expr, Expr]]:
     """The two elements that an output lies between, each with its weight."""
+    require(n != count or given in (None, 1.0), "ATen's kernels differ in where they are")
     if align:
         scale = (n - 1) / (count - 1) if count > 1 else 0.0
         real = at.cast(wide) * scale
