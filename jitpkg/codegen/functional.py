@@ -79,9 +79,10 @@ class Compiled:
     def note(self, aten: fx.GraphModule) -> None:
         """Look at a graph of ATen ops on its way to be compiled."""
         self.is_aten = True
-        self.random += random_ops(aten)
+        drawing = list(filter(draws, aten.graph.nodes))
+        self.random += len(drawing)
         self.checks += sum(node.target in _CHECKS for node in aten.graph.nodes)
-        self.streams = tuple(dict.fromkeys((*self.streams, *random_streams(aten))))
+        self.streams = tuple(dict.fromkeys((*self.streams, *_streams_of(drawing))))
         self.looks_at_data |= any(map(_has_checked_backward, aten.graph.nodes))
         metadata: Any = TracingContext.get().fw_metadata
         if metadata is not None:
@@ -92,14 +93,8 @@ Compile = Callable[[fx.GraphModule, list[torch.Tensor], Compiled], Function]
 """Hands a graph to AOTAutograd, with inputs that have no data."""
 
 
-def random_ops(aten: fx.GraphModule) -> int:
-    """How many ops of a graph draw from a random stream."""
-    return sum(map(draws, aten.graph.nodes))
-
-
-def random_streams(aten: fx.GraphModule) -> tuple[torch.device, ...]:
-    """The devices on which ops of a graph draw random numbers."""
-    drawing = [node for node in aten.graph.nodes if draws(node)]
+def _streams_of(drawing: Sequence[fx.Node]) -> tuple[torch.device, ...]:
+    """The devices on which ops draw random numbers."""
     made = pytree.tree_leaves([node.meta.get("val") for node in drawing])
     found = {each.device: None for each in made if isinstance(each, torch.Tensor)}
     return tuple(filter(can_be_set_back, found))

@@ -72,10 +72,8 @@ class Inductor:
         function: Any = compile_fx(
             gm, fakes, inner_compile=inner, config_patches=dict(self.options)
         )
-        if not self.options["fallback_random"]:
-            compiled.before = replace(
-                compiled.before, random=0
-            )  # they are drawn from a stream of Inductor's own
+        if not self.options["fallback_random"]:  # they are drawn from a stream of Inductor's own
+            compiled.before = replace(compiled.before, random=0)
         return function  # type: ignore[no-any-return]
 
 

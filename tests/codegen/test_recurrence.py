@@ -13,9 +13,8 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 import jitpkg
 from jitpkg import events
 from jitpkg.tracer import reasons
+from tests.codegen.devices import DEVICES, needs_cuda
 
-needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
-DEVICES = ("cpu", pytest.param("cuda", marks=needs_cuda))
 LAYERS = {"gru": nn.GRU, "lstm": nn.LSTM, "rnn_tanh": nn.RNN}
 LONG = 100
 """Steps: unrolled, they would be hundreds of ops."""
@@ -114,7 +113,7 @@ def test_inference(name: str) -> None:
     assert not heard.breaks
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@needs_cuda
 @pytest.mark.parametrize("name", LAYERS)
 def test_inference_on_a_gpu(name: str) -> None:
     model, heard = Tagger(LAYERS[name]).eval().cuda(), Heard()

@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -124,18 +125,18 @@ def _compiled(
 def _by_triton(
     source: Source, config: Config, target: Target, aligned: Sequence[bool], more: dict[str, Any]
 ) -> Any:
-    for left in reversed(range(ATTEMPTS)):
-        try:
-            with kept_in_own_folder():
-                return triton.compile(
-                    _described(source, config, aligned),
-                    target=GPUTarget("cuda", target.architecture, target.warp),
-                    options=options(source, config) | more,
-                )
-        except FileNotFoundError:
-            if not left:
-                raise
-    raise AssertionError("not reached")
+    def attempt() -> Any:
+        with kept_in_own_folder():
+            return triton.compile(
+                _described(source, config, aligned),
+                target=GPUTarget("cuda", target.architecture, target.warp),
+                options=options(source, config) | more,
+            )
+
+    for _ in range(ATTEMPTS - 1):
+        with suppress(FileNotFoundError):
+            return attempt()
+    return attempt()
 
 
 def _resources(kernel: Any, target: Target) -> Resources:

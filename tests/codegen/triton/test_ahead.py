@@ -201,13 +201,25 @@ def test_a_kernel_of_which_nothing_can_be_found_out_is_compiled(
     assert list(tmp_path.glob("cache/*/add_relu.cubin"))
 
 
-def test_the_use_of_a_kernel_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    noted: list[int] = []
+@pytest.fixture
+def noted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[int]:
+    """What the cache is told of kernels below `tmp_path`."""
+    sizes: list[int] = []
     monkeypatch.setattr(folder, "own_folder", lambda: tmp_path)
-    monkeypatch.setattr(folder, "kernels", lambda: SimpleNamespace(note=noted.append))
-    kernel = tmp_path / "KERNEL"
-    kernel.mkdir()
-    (kernel / "add.cubin").write_bytes(bytes(5000))
+    monkeypatch.setattr(folder, "kernels", lambda: SimpleNamespace(note=sizes.append))
+    return sizes
+
+
+@pytest.fixture
+def kernel(tmp_path: Path) -> Path:
+    """The folder of one."""
+    made = tmp_path / "KERNEL"
+    made.mkdir()
+    (made / "add.cubin").write_bytes(bytes(5000))
+    return made
+
+
+def test_the_use_of_a_kernel_is_noted(tmp_path: Path, noted: list[int], kernel: Path) -> None:
     folder.note_made(kernel)
     assert noted == [8192]
     folder.note_made(tmp_path.parent)  # of the user's own
@@ -218,15 +230,9 @@ def test_the_use_of_a_kernel_is_noted(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_what_another_thread_is_writing_does_not_count(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, noted: list[int], kernel: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It compiles the same kernel: its temporary files go as we look at them."""
-    noted: list[int] = []
-    monkeypatch.setattr(folder, "own_folder", lambda: tmp_path)
-    monkeypatch.setattr(folder, "kernels", lambda: SimpleNamespace(note=noted.append))
-    kernel = tmp_path / "KERNEL"
-    kernel.mkdir()
-    (kernel / "add.cubin").write_bytes(bytes(5000))
     listed = os.scandir
 
     def scandir(path: Any) -> Any:

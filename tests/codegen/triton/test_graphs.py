@@ -21,13 +21,13 @@ from jitpkg.codegen.interpreted import Interpreted
 from jitpkg.codegen.triton import graphs
 from jitpkg.codegen.triton.graphs import CudaRecorder, Recorded
 from jitpkg.explanation import Explanation
+from jitpkg.facts.random_streams import RandomStreams
 from jitpkg.facts.tensor import TensorFacts
+from tests.codegen.devices import DEVICES
 from tests.codegen.examples import examples
-from tests.codegen.triton.recorder import Fake
+from tests.codegen.triton.recorder import CPU, Fake
 
 CUDA = torch.device("cuda", 0)
-needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
-DEVICES = ("cpu", pytest.param("cuda", marks=needs_cuda))
 
 
 def called(function: Callable[..., Any], *given: Any) -> Any:
@@ -147,11 +147,13 @@ def test_what_was_handed_out_and_is_alive_is_not_overwritten() -> None:
     assert fake.replayed == 2
 
 
-def test_a_backward_half_runs_as_it_is_where_the_forward_half_did() -> None:
+@pytest.mark.parametrize("moves", [False, True])
+def test_a_backward_half_runs_as_it_is_where_the_forward_half_did(moves: bool) -> None:
+    """Nothing is learned then from where the gradient is: what is saved is elsewhere as well."""
     fake, handed = Fake(), set[int]()
     first = Recorded("forward", lambda x: (x.sin(), x.cos()), fake, shown=1, handed=handed)
     second = Recorded("backward", lambda c, g: (c * g,), fake, handed=handed, warm=3)
-    inputs, ones = torch.randn(9, 4), torch.ones(4)
+    inputs, ones, twos = torch.randn(9, 4), torch.ones(4), torch.full((4,), 2.0)
     for x in list(inputs[:6]):
         _, saved = called(first, x)
         called(second, saved, ones)
@@ -159,7 +161,9 @@ def test_a_backward_half_runs_as_it_is_where_the_forward_half_did() -> None:
     recorded = fake.recorded
     saved = [called(first, x)[1] for x in inputs[6:]]
     for k in (2, 0, 1):
-        torch.testing.assert_close(called(second, saved[k], ones)[0], inputs[6 + k].cos())
+        gradient = twos if moves and k else ones
+        expected = inputs[6 + k].cos() * gradient
+        torch.testing.assert_close(called(second, saved[k], gradient)[0], expected)
     assert fake.recorded == recorded
 
 
@@ -182,25 +186,6 @@ def test_a_backward_half_follows_a_forward_half_that_is_recorded_again() -> None
     assert fake.recorded == 4 and fake.replayed == (3 + 2) + (5 + 4)
     recording = second._recording
     assert recording is not None and recording.handed == {0}
-
-
-def test_a_gradient_that_moves_where_the_forward_half_ran_as_it_is() -> None:
-    """Then nothing is learned from where it is: what is saved is elsewhere as well."""
-    fake, handed = Fake(), set[int]()
-    first = Recorded("forward", lambda x: (x.sin(), x.cos()), fake, shown=1, handed=handed)
-    second = Recorded("backward", lambda c, g: (c * g,), fake, handed=handed, warm=3)
-    inputs, ones, twos = torch.randn(9, 4), torch.ones(4), torch.full((4,), 2.0)
-    for x in list(inputs[:6]):
-        _, saved = called(first, x)
-        called(second, saved, ones)
-        del saved
-    recorded = fake.recorded
-    saved = [called(first, x)[1] for x in inputs[6:]]
-    for k in (2, 0, 1):
-        gradient = twos if k else ones
-        expected = inputs[6 + k].cos() * gradient
-        torch.testing.assert_close(called(second, saved[k], gradient)[0], expected)
-    assert fake.recorded == recorded
 
 
 def test_streams_wait_for_each_other() -> None:
@@ -355,21 +340,10 @@ def test_random_calls(device: str, data: st.DataObject) -> None:
             assert torch.equal(now, then)
 
 
-class Stream:
-    """A device's random stream."""
-
-    def __init__(self, device: str) -> None:
-        gpu = device == "cuda"
-        self.state = torch.cuda.get_rng_state if gpu else torch.get_rng_state
-        self.to: Callable[[torch.Tensor], None] = (
-            torch.cuda.set_rng_state if gpu else torch.set_rng_state
-        )
-
-
 @pytest.mark.parametrize("device", DEVICES)
 def test_random_numbers(device: str) -> None:
     """Those of eager code, in each replay others; and recording draws none."""
-    stream = Stream(device)
+    streams = RandomStreams([CUDA if device == "cuda" else CPU])
 
     def body(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         dropped = torch.nn.functional.dropout(x)
@@ -379,12 +353,12 @@ def test_random_numbers(device: str) -> None:
     seen = set()
     for k in range(8):
         x = torch.full((5,), 0.25 + k / 16, device=device)
-        began = stream.state()
+        began = streams.save()
         wanted = body(x)
-        after = stream.state()
-        stream.to(began)
+        after = streams.save()
+        streams.restore(began)
         assert all(map(torch.equal, called(function, x), wanted))
-        assert torch.equal(stream.state(), after)
+        assert all(map(torch.equal, streams.save(), after))
         seen.add(tuple(wanted[1].tolist()))
     assert len(seen) == 8 and function.why is None
 
