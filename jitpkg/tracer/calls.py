@@ -113,7 +113,11 @@ def _call_known(vm: VM, function: Known, args: Args, kwargs: Kwargs, *, direct: 
             return _call_existing(vm, function, obj, args, kwargs, direct=direct)
         case type():
             return construction.construct(vm, function, obj, args, kwargs)
-        case types.MethodDescriptorType() | types.WrapperDescriptorType():
+        case (
+            types.MethodDescriptorType()
+            | types.WrapperDescriptorType()
+            | types.ClassMethodDescriptorType()
+        ):
             return _call_descriptor(vm, obj, args, kwargs)
         case torch._ops.OpOverloadPacket() | torch._ops.OpOverload():
             return vm.op(obj, args, kwargs)
@@ -151,7 +155,7 @@ def _refuse_builtin(vm: VM, obj: types.BuiltinFunctionType) -> None:
 
 def _call_descriptor(
     vm: VM,
-    obj: types.MethodDescriptorType | types.WrapperDescriptorType,
+    obj: types.MethodDescriptorType | types.WrapperDescriptorType | types.ClassMethodDescriptorType,
     args: Args,
     kwargs: Kwargs,
 ) -> Value:

@@ -7,8 +7,9 @@ looked at where the program has loaded it.
 
 from __future__ import annotations
 
+import inspect
 import sys
-from types import FunctionType, MethodDescriptorType, WrapperDescriptorType
+from types import FunctionType, MethodDescriptorType, MethodType, WrapperDescriptorType
 from typing import Any
 
 import torch
@@ -43,10 +44,20 @@ def applied(vm: VM, function: Value, receiver: Value, args: Args, kwargs: Kwargs
     if cls is None or not issubclass(cls, torch.autograd.Function) or _mark(cls) != "in graph":
         return None
     vm.identify(vm.look(function))
-    return _in_graph(vm, cls.apply, args, kwargs)
+    return _in_graph(vm, MethodType(apply, cls), args, kwargs)
 
 
-_APPLY = torch.autograd.Function.apply.__func__  # type: ignore[attr-defined]
+def _function_in(descriptor: Any) -> Any:
+    """The function that is called with the class: a descriptor written in C is its own."""
+    return getattr(descriptor, "__func__", descriptor)
+
+
+_APPLY = _function_in(inspect.getattr_static(torch.autograd.Function, "apply"))
+
+
+def apply(cls: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """`cls.apply`; FX wants to know of a target what module it is from, of a builtin as well."""
+    return cls.apply(*args, **kwargs)
 
 
 def _mark(function: Any) -> Mark | None:
