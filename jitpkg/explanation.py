@@ -19,11 +19,11 @@ _SHOWN = 12
 """So many assumptions are listed."""
 
 
-@dataclass
+@dataclass(repr=False)
 class Explanation:
     """What one call of a function compiled; print it, or take it apart."""
 
-    result: Any = field(default=None, repr=False)
+    result: Any = None
     """What the call returned."""
     graphs: list[Any] = field(default_factory=list)
     """Each graph, a `torch.fx.GraphModule`."""
@@ -72,6 +72,9 @@ class Explanation:
     @property
     def op_count(self) -> int:
         return sum(map(len, self.ops_per_graph))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self._summary()}>"
 
     def __str__(self) -> str:
         parts = [self._summary()]

@@ -75,7 +75,7 @@ def decode(code: CodeType) -> Decoded:
             entries cover the same one.
     """
     raw = code.co_code
-    positions = list(code.co_positions())
+    positions = [*code.co_positions(), *[NO_POSITION] * (len(raw) // 2)]  # it may have none
     found: list[tuple[str, int, int, int]] = []  # opname, argument, offset, end
     index_of: dict[int, int] = {}
     start = argument = at = 0

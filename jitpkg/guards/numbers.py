@@ -21,6 +21,7 @@ from jitpkg.guards.sources import (
     Held,
     Input,
     Item,
+    OriginalOf,
     Proxied,
     Referent,
     SlotOf,
@@ -94,6 +95,7 @@ _SOURCES = (
     TypeOf,
     Referent,
     Proxied,
+    OriginalOf,
 )
 
 

@@ -143,6 +143,15 @@ class Proxied:
     base: Source
 
 
+@_hashed_once
+@dataclass(frozen=True)
+class OriginalOf:
+    """What a compiled callable was made from."""
+
+    base: Source
+    find: Callable[[object], object]
+
+
 Source = (
     Input
     | CellInput
@@ -155,6 +164,7 @@ Source = (
     | TypeOf
     | Referent
     | Proxied
+    | OriginalOf
 )
 
 
@@ -217,7 +227,7 @@ def described(source: Source) -> str:
             return f"type({described(base)})"
         case Referent(base):
             return f"{described(base)}()"
-        case Proxied(base):
+        case Proxied(base) | OriginalOf(base):
             return described(base)
 
 

@@ -23,6 +23,7 @@ from jitpkg.guards.sources import (
     Held,
     Input,
     Item,
+    OriginalOf,
     Proxied,
     Referent,
     SlotOf,
@@ -148,6 +149,8 @@ class Text:
                 return f"{self.of(base)}()"
             case Proxied(base):
                 return f"{self.hold(proxied, 'proxied')}({self.of(base)})"
+            case OriginalOf(base, find):
+                return f"{self.hold(find, 'original')}({self.of(base)})"
 
     def _key(self, key: object) -> str:
         if isinstance(key, str | int | bytes) or key is None:

@@ -9,7 +9,7 @@ import types
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from types import CodeType, FunctionType
-from typing import Any
+from typing import Any, Protocol
 
 from jitpkg import config, events
 from jitpkg.code.analysis import is_function, is_generator
@@ -36,8 +36,20 @@ from jitpkg.tracer.libraries import looks_past_its_caller
 
 Result = tuple[int, Callable[..., Callable[..., Any]] | None, Any]
 
-Stale = Callable[[CodeType], Callable[..., Callable[..., Any]] | None]
-"""Given the code that a version was made from: None, or the `leave` of a call that starts again."""
+
+class Followed(Protocol):
+    """Keeps a function in step with the one that it was made from."""
+
+    original: FunctionType
+
+    def guards(self) -> Sequence[Guard]:
+        """What an entry tests so that it is never older than the original."""
+        ...
+
+    def stale(self, code: CodeType) -> Callable[..., Callable[..., Any]] | None:
+        """None while `code` is the original's; else the `leave` of a call that starts again."""
+        ...
+
 
 _CALLED = -1
 """In place of a number of kept stack values: a resume function that an instruction calls."""
@@ -186,17 +198,15 @@ class Dispatcher:
         self._entries = 0
         self._lock = threading.RLock()
         self._building = False
-        self._followed: tuple[Guard, ...] = ()
-        self._stale: Stale | None = None
+        self.followed: Followed | None = None
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
         """In a pickle of a function by value there is no compiled code."""
         return type(None), ()
 
-    def follow(self, guards: Sequence[Guard], stale: Stale) -> None:
-        """Be right only while these guards hold; `stale` says what to do when they do not."""
-        self._followed = tuple(guards)
-        self._stale = stale
+    def original_of(self, function: FunctionType) -> FunctionType | None:
+        """What a function of this was made from, where it follows another one."""
+        return self.followed.original if self.followed and self.owns(function) else None
 
     def reset(self) -> None:
         """Drop all entries and hooks but the first."""
@@ -222,6 +232,9 @@ class Dispatcher:
             self._failed(error, config.current())
             return False
         return True
+
+    def _followed_guards(self) -> tuple[Guard, ...]:
+        return () if self.followed is None else tuple(self.followed.guards())
 
     def owns(self, function: FunctionType) -> bool:
         """Whether this keeps the function's code up to date."""
@@ -323,8 +336,8 @@ class Dispatcher:
     # A miss
 
     def miss(self, region: Region, arguments: tuple[object, ...]) -> Result:
-        if self._stale is not None and region.h == self.points.first():
-            leave = self._stale(self.points.code)
+        if self.followed is not None and region.h == self.points.first():
+            leave = self.followed.stale(self.points.code)
             if leave is not None:
                 return -2 - region.h, leave, ()
         if self.keeps_frame and self.regions.get(region.h) is not region:
@@ -403,7 +416,7 @@ class Dispatcher:
             leave=region.leave,
             rest=region.rest,
             probe=region.probe,
-            guards=self._followed if region.h == self.points.first() else (),
+            guards=self._followed_guards() if region.h == self.points.first() else (),
         )
         produced = produce(
             name,
@@ -429,7 +442,7 @@ class Dispatcher:
 
         Where others stay, it is taken out once it is met again: they often go together.
         """
-        is_followed = self._stale is not None and region.h == self.points.first()
+        is_followed = self.followed is not None and region.h == self.points.first()
         if is_followed or not self._lock.acquire(blocking=False):
             return
         try:

@@ -26,10 +26,10 @@ def dispatcher_of(function: FunctionType) -> Dispatcher | None:
 
     A wrapper that took over another function's attributes does not have that one's dispatcher.
     """
-    follower = _follower_of(function)
-    if follower is not None:
-        return dispatcher_of(follower.twin)
     found = function.__dict__.get(COMPILED)
+    if isinstance(found, _Follower) and found.owns(function):
+        function = found.twin
+        found = function.__dict__.get(COMPILED)
     return found if isinstance(found, Dispatcher) and found.owns(function) else None
 
 
@@ -67,7 +67,11 @@ def compiled_twin(
 
 
 def _follower_of(function: FunctionType) -> _Follower | None:
+    """What keeps a function that `compiled_twin` has made in step."""
     found = function.__dict__.get(COMPILED)
+    if isinstance(found, Dispatcher) and found.owns(function):
+        found = found.followed
+        return found if isinstance(found, _Follower) else None
     return found if isinstance(found, _Follower) and found.owns(function) else None
 
 
@@ -93,7 +97,7 @@ class _Follower:
         dispatcher = dispatcher_for(self.twin.__code__, self.compiler, self.name)
         if dispatcher is None or refusal(self.original) is not None:
             return
-        dispatcher.follow(self.guards(), self.stale)
+        dispatcher.followed = self
         if dispatcher.install([self.twin]):
             self.twin.__dict__[COMPILED] = dispatcher
 
@@ -121,6 +125,10 @@ class _Follower:
         """Whether this is the function in front of the twin."""
         return self._front is not None and self._front() is function
 
+    def original_of(self, function: FunctionType) -> FunctionType | None:
+        """What the function in front of the twin was made from."""
+        return self.original if self.owns(function) else None
+
     def release(self, function: FunctionType) -> None:
         """Let the twin run the original's code, uncompiled."""
         dispatcher = dispatcher_of(function)
@@ -130,6 +138,9 @@ class _Follower:
     def compile_again(self, compiler: Compiler) -> None:
         """Forget what was compiled, and compile in this way."""
         self.compiler = compiler
+        before = dispatcher_of(self.twin)
+        if before is not None:
+            before.release(self.twin)
         self.twin.__code__ = self._code()
         self._install()
 

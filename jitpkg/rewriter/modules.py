@@ -83,4 +83,6 @@ class _View:
                 return module(*args, **kwargs)
             return call(original, *args, **kwargs)
 
+        __call__.__module__ = base.__module__  # what calls it traces it, as it does the module's
+        __call__.__qualname__ = f"{base.__qualname__}.__call__"
         return __call__

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import threading
 import weakref
-from types import CodeType
+from types import CodeType, FunctionType
+from typing import Protocol
+
+from jitpkg.marks import COMPILED
+
+
+class Compiled(Protocol):
+    """What a function that was made from another one keeps as `COMPILED`."""
+
+    def original_of(self, function: FunctionType) -> FunctionType | None:
+        """What a function was made from, if this is what made it."""
+        ...
 
 
 class Originals:
@@ -31,6 +42,13 @@ class Originals:
         if found is None or found[0]() is not code:
             return code
         return found[1]
+
+    def callable_of(self, obj: object) -> object:
+        """What a compiled function was made from; any other object is its own."""
+        if type(obj) is not FunctionType or COMPILED not in obj.__dict__:
+            return obj
+        made_by: Compiled = obj.__dict__[COMPILED]
+        return made_by.original_of(obj) or obj
 
 
 ORIGINALS = Originals()

@@ -114,7 +114,7 @@ def _traced(
         handover.start(arguments),
         options,
         _TRACING.facts,
-        original_code=ORIGINALS.of,
+        originals=ORIGINALS,
         limits=Limits(
             leave=lambda p: points.exit_refusal(h, p) is None,
             enter=lambda code, p: _can_enter(compiler, code, p),

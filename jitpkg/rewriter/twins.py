@@ -56,7 +56,10 @@ class Twins:
 
     def _function(self, function: FunctionType, compiler: Compiler) -> FunctionType:
         code = function.__code__
-        if ORIGINALS.of(code) is not code or refusal(function) is not None:
+        is_compiled = (
+            ORIGINALS.of(code) is not code or ORIGINALS.callable_of(function) is not function
+        )
+        if is_compiled or refusal(function) is not None:
             return function
         if id(code) not in self._dispatchers:
             self._dispatchers[id(code)] = self._dispatcher(function, compiler)

@@ -178,7 +178,7 @@ def of_slot(vm: VM, value: Value, name: str, descriptor: types.MemberDescriptorT
         case Known(types.FunctionType() as function):
             return _of_function(vm, value, function, name)
         case Known(types.CodeType() as code) if name.startswith("co_"):  # immutable
-            return vm.trusted(getattr(vm.original_code(code), name))
+            return vm.trusted(getattr(vm.originals.of(code), name))
         case Function():
             return _of_new_function(vm, value, name)
         case Tuple(items, tuple_cls):
@@ -226,7 +226,7 @@ def _of_getset(
     if isinstance(value, Object) and name == "maxlen" and issubclass(value.cls, collections.deque):
         return Constant(containers.limit(vm, value))
     if isinstance(value, Known) and isinstance(value.obj, types.CodeType):
-        return vm.trusted(getattr(vm.original_code(value.obj), name))
+        return vm.trusted(getattr(vm.originals.of(value.obj), name))
     if isinstance(value, Known) and isinstance(value.obj, torch.finfo | torch.iinfo):
         return Constant(getattr(value.obj, name))
     if isinstance(value, Constant):  # real, imag, numerator …

@@ -17,7 +17,7 @@ import torch
 from jitpkg.code.analysis import is_generator
 from jitpkg.code.dialect import translate
 from jitpkg.guards.kinds import CodeIs, Is, KeysAre, LengthIs, TypeIs
-from jitpkg.guards.sources import Attr, Held, Item, Referent, Source
+from jitpkg.guards.sources import Attr, Held, Item, OriginalOf, Referent, Source
 from jitpkg.tracer import (
     classes,
     constants,
@@ -85,10 +85,22 @@ def call(
             vm.refuse(function)
         case Kept():
             vm.stop(reasons.OPAQUE, "a callable from before the hook")
+        case Object(_, source, obj) if source and (original := _original(vm, obj, source)):
+            return call(vm, original, args, kwargs, direct=direct)
     method = vm.method_of_class(function, "__call__")
     if method is None:
         vm.stop(reasons.RAISES, f"a call of a {vm.class_of(function).__qualname__}")
     return call(vm, method, args, kwargs, direct=direct)
+
+
+def _original(vm: VM, obj: object, source: Source) -> Value | None:
+    """What a compiled callable was made from, which is traced in its place."""
+    original = vm.originals.callable_of(obj)
+    if original is obj:
+        return None
+    if isinstance(original, types.FunctionType) and is_stable(source):
+        return Known(original, Held(original))
+    return vm.wrap(original, OriginalOf(source, vm.originals.callable_of))
 
 
 def _call_known(vm: VM, function: Known, args: Args, kwargs: Kwargs, *, direct: bool) -> Value:
@@ -226,17 +238,20 @@ def _call_existing(
         vm.stop(reasons.TENSOR_USE, f"Tensor.{function.__name__}")
     wrapped = libraries.WRAPPERS.get(f"{function.__module__}.{function.__qualname__}")
     if wrapped is not None and wrapped in function.__code__.co_freevars:
-        vm.guard(CodeIs(known.source, function.__code__, vm.original_code))
+        vm.guard(CodeIs(known.source, function.__code__, vm.originals.of))
         cells = _existing_closure(vm, known.source, function)
         at = function.__code__.co_freevars.index(wrapped)
         return call(vm, namespaces.cell_content(vm, cells[at]), args, kwargs)
     refusal = libraries.refusal(function)
     if refusal is not None:
         vm.stop(*refusal)
+    original = _original(vm, function, known.source)
+    if original is not None:
+        return call(vm, original, args, kwargs, direct=direct)
     trusted = libraries.is_own(function)
-    code = vm.original_code(function.__code__)
+    code = vm.originals.of(function.__code__)
     if not trusted:
-        vm.guard(CodeIs(known.source, code, vm.original_code))
+        vm.guard(CodeIs(known.source, code, vm.originals.of))
     if code in _GUARDED_REPRS and len(args) == 1 and not kwargs:
         return _guarded_repr(vm, code, _existing_closure(vm, known.source, function), args)
     signature = Signature(
@@ -316,7 +331,7 @@ def _call_new(vm: VM, function: Function, args: Args, kwargs: Kwargs, *, direct:
         keyword_defaults,
         function.closure,
     )
-    code = vm.original_code(function.code)
+    code = vm.originals.of(function.code)
     slots = bind(vm, code, signature, args, kwargs)
     frame = Frame(translate(code), slots, function.globals, function.namespace, direct=direct)
     return _run(vm, frame)

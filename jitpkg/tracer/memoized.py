@@ -32,7 +32,7 @@ Memoized = type(functools.lru_cache(len))
 def call(vm: VM, function: Known, args: Args, kwargs: Mapping[str, Value]) -> Value:
     """`function(*args)`"""
     inner = _function(function.obj)
-    if inner is None or kwargs or not _returns_nothing(vm.original_code(inner.__code__)):
+    if inner is None or kwargs or not _returns_nothing(vm.originals.of(inner.__code__)):
         _refuse(vm, function)
     given = tuple(_plain(vm, function, arg) for arg in args)
     if not _is_remembered(vm, function, given):

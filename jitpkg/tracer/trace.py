@@ -27,7 +27,7 @@ from jitpkg.tracer.look import source_of
 from jitpkg.tracer.machine import Machine
 from jitpkg.tracer.region import Left, Limits, Region, alive
 from jitpkg.tracer.values import NONE, Cell, Kept, Object, Tensor, Value
-from jitpkg.tracer.vm import VM, Failure, Raised, Stopped
+from jitpkg.tracer.vm import VM, Failure, Originals, Raised, Stopped
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ def trace(
     options: Options,
     facts: Facts,
     *,
-    original_code: Callable[[CodeType], CodeType],
+    originals: Originals,
     limits: Limits,
     history: History,
 ) -> Trace:
@@ -94,7 +94,7 @@ def trace(
     Runs none of the user's code and changes none of the user's objects.
 
     Args:
-        original_code: from a hooked code object to the one that its author wrote.
+        originals: what compiled functions and hooked code objects were made from.
         limits: where a region that begins at `start` may end.
         history: what earlier traces from there were built for.
     """
@@ -107,7 +107,7 @@ def trace(
         stack=list(start.stack),
         at=program.first[start.point],
     )
-    vm = Machine(options, facts, original_code, history, whole=limits.whole)
+    vm = Machine(options, facts, originals, history, whole=limits.whole)
     vm.guards.extend(start.guards)
     for cell, real in start.cells:
         assert isinstance(real, CellType)

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import CodeType
-from typing import NoReturn
+from typing import NoReturn, Protocol
 
 import torch
 from torch import fx
@@ -29,6 +29,18 @@ from jitpkg.tracer.values import Generator, Object, Opaque, Tensor, Value
 
 Args = tuple[Value, ...]
 Kwargs = Mapping[str, Value]
+
+
+class Originals(Protocol):
+    """From what compiling has made back to what the program's author wrote."""
+
+    def of(self, code: CodeType) -> CodeType:
+        """The code without its hooks; any other is its own original."""
+        ...
+
+    def callable_of(self, obj: object) -> object:
+        """What a compiled callable was made from; any other is its own original."""
+        ...
 
 
 class Raised(Exception):
@@ -84,7 +96,7 @@ class VM(ABC):
         self,
         options: Options,
         facts: Facts,
-        original_code: Callable[[CodeType], CodeType],
+        originals: Originals,
         history: History,
         *,
         whole: bool = False,
@@ -93,8 +105,7 @@ class VM(ABC):
         self.whole = whole
         """Whether the function is to be one graph."""
         self.answers = facts
-        self.original_code = original_code
-        """From a hooked code object to what its author wrote; any other is its own original."""
+        self.originals = originals
         self.graph = GraphWriter()
         self.heap = Heap()
         self.guards: list[Guard] = []

@@ -38,6 +38,11 @@ def test_explain(capsys: pytest.CaptureFixture[str]) -> None:
         assert part in text
 
 
+def test_an_explanation_is_short_in_a_debugger() -> None:
+    e = jitpkg.explain(broken, backend="eager")(X)
+    assert repr(e) == f"<Explanation: {str(e).splitlines()[0]}>"
+
+
 def test_explain_uses_and_changes_nothing_that_was_compiled(backend: Counts) -> None:
     f = jitpkg.jit(fresh(sine), backend=backend)
     f(X)
