@@ -35,8 +35,13 @@ class Settings:
     mode: str | None = None
     options: Mapping[str, Any] | None = None
 
-    def compiler(self, *, quiet: bool = False) -> Compiler:
+    def compiler(
+        self, *, quiet: bool = False, varying: Mapping[str, frozenset[int] | None] | None = None
+    ) -> Compiler:
         """Check the arguments, and put a compiler together.
+
+        Args:
+            quiet, varying: see `Compiler`.
 
         Raises:
             InvalidArgument: one of them is not possible.
@@ -61,6 +66,7 @@ class Settings:
             twin=lambda callee: twins.of(callee, compiler),
             middle=lambda code, name: twins.middle(code, name, compiler),
             quiet=quiet,
+            varying=varying or {},
             reset=twins.clear,
         )
         return compiler
@@ -234,6 +240,26 @@ def start(
         return None
     _COMPILED.shared.add(dispatcher)
     return dispatcher
+
+
+def compiled_graph(
+    gm: torch.fx.GraphModule,
+    settings: Settings,
+    name: str,
+    varying: Mapping[str, frozenset[int] | None],
+) -> Callable[..., Any]:
+    """A compiled version of a graph that another compiler has made.
+
+    Args:
+        name: what reports call it.
+        varying: for inputs, by name, the dims of which the size varies; None for a number.
+    """
+    compiler = settings.compiler(varying=varying)
+    forward = type(gm).forward
+    assert isinstance(forward, FunctionType)
+    twin = follow.compiled_twin(forward, compiler, name)
+    _note(twin)
+    return MethodType(twin, gm)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ LAYERS: tuple[tuple[Room, ...], ...] = (
         Room("auto", ("compiles modules that", "are imported later")),
         Room("testing", ("compiled compared with eager;", "strategies")),
         Room("explanation", ("what compiling made", "of a function")),
+        Room("torch_compile", ("a backend for", "torch.compile")),
     ),
     (
         Room("api", ("jit, compile, reset: the one place", "that knows all rooms")),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import CellType, CodeType
 from typing import Any, Protocol
@@ -64,5 +64,8 @@ class Compiler:
     """Gives what a function can be entered through in its middle, by its code and name."""
     quiet: bool = False
     """Nobody has asked for these functions to be compiled: a limit is no matter for a warning."""
+    varying: Mapping[str, frozenset[int] | None] = field(default_factory=dict)
+    """Dims of arguments, by name, of which the size varies from the first call on; None for a
+    number."""
     reset: Callable[[], None] = field(default=lambda: None)
     """Forgets all twins."""

@@ -107,6 +107,7 @@ def _traced(
     points, h = handover.points, handover.h
     history.automatic = options.automatic_dynamic_shapes
     history.dynamic = compiler.dynamic
+    history.named = compiler.varying
     if compiler.dynamic is None and not options.assume_static_by_default:
         history.dynamic = True
     began = time.perf_counter()

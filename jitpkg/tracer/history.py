@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import torch
 
-from jitpkg.guards.sources import Attr, Source
+from jitpkg.guards.sources import Attr, Input, Source
 from jitpkg.marks import DYNAMIC_DIMS, STATIC_DIMS
 
 
@@ -21,6 +22,8 @@ class History:
 
     dynamic: bool | None = None
     automatic: bool = True
+    named: Mapping[str, frozenset[int] | None] = field(default_factory=dict)
+    """Dims of arguments that vary from the first call on, by name; None for a number."""
     _sizes: dict[Source, tuple[int, ...]] = field(default_factory=dict)
     _varying_dims: dict[Source, set[int]] = field(default_factory=dict)
     _numbers: dict[Source, int | float] = field(default_factory=dict)
@@ -40,7 +43,7 @@ class History:
         if self.automatic and len(before) == len(size):
             varying.update(k for k, n in enumerate(size) if n != before[k])
         self._sizes[source] = size
-        found = range(len(size)) if self.dynamic else varying
+        found = range(len(size)) if self.dynamic else varying | (self._named(source) or set())
         return frozenset(
             k for k in {*found, *marked} - static if k < len(size) and size[k] not in (0, 1)
         )
@@ -56,13 +59,18 @@ class History:
             self._numbers[source] = number
             if number in (0, 1) or abs(number) >= _LARGE:
                 return False
-            return source in self._varying or self.dynamic is True
+            return source in self._varying or self.dynamic is True or self._named(source) is None
         before = self._numbers.setdefault(source, number)
         if self.automatic and type(before) is float and before != number:
             self._varying.add(source)
         self._numbers[source] = number
         return math.isfinite(number) and source in self._varying
 
+    def _named(self, source: Source) -> frozenset[int] | None:
+        return self.named.get(source.name, _NO_DIMS) if isinstance(source, Input) else _NO_DIMS
+
+
+_NO_DIMS: frozenset[int] = frozenset()
 
 _LARGE = 1 << 31
 """Numbers from here on are no sizes, and are taken as they are."""

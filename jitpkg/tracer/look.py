@@ -240,6 +240,8 @@ def _instance(vm: VM, obj: object, source: Source) -> Value:
 
 def why_not_plain_class(cls: type) -> str | None:
     """Why instances of a class are not understood, or None where they are."""
+    if issubclass(cls, torch._ops.HigherOrderOperator):
+        return f"the higher-order operator {cls.__qualname__}"
     for base in cls.__mro__:
         if base in PLAIN_BASES:
             continue

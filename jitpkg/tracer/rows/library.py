@@ -1,4 +1,4 @@
-"""The standard library's functions in C, by the polyfills that stand for them."""
+"""Functions in C, mostly of the standard library, by the polyfills that stand for them."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
+import torch
+
 from jitpkg.tracer import classes, construction, containers, reasons
 from jitpkg.tracer.polyfills import (
     builtin_functions,
@@ -22,6 +24,7 @@ from jitpkg.tracer.polyfills import (
     itertools_functions,
     operator_functions,
     pure,
+    torch_functions,
 )
 from jitpkg.tracer.rows.table import CallTable
 from jitpkg.tracer.values import NONE, Function, Generator, Known, Method, Object, Tuple, Value
@@ -66,6 +69,10 @@ POLYFILLS: Mapping[object, Callable[..., Any]] = MappingProxyType(
         inspect.unwrap: operator_functions.unwrap,
         copy.deepcopy: copying.deepcopy,
         collections._count_elements: copying.count_elements,  # type: ignore[attr-defined]
+        torch.ops.aten.sym_size.int: torch_functions.sym_size,
+        torch.ops.aten.sym_stride.int: torch_functions.sym_stride,
+        torch.ops.aten.sym_numel.default: torch_functions.sym_numel,
+        torch.ops.aten._assert_scalar.default: torch_functions.assert_scalar,
         **_accelerated("heapq", "_heapq"),
         **_accelerated("bisect", "_bisect"),
         **{
