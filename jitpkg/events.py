@@ -170,6 +170,18 @@ class FellBack:
     error: BaseException
 
 
+@dataclass(frozen=True, slots=True)
+class NameMissing:
+    """PyTorch lacks a name that is not public, or it does not behave as it did."""
+
+    name: str
+    use: str
+    """What jitpkg asks it for, or does with it."""
+    lost: str
+    """What happens without it, as a clause."""
+    why: str
+
+
 Event = (
     Traced
     | GraphCompiled
@@ -185,6 +197,7 @@ Event = (
     | CodeEmitted
     | LimitReached
     | FellBack
+    | NameMissing
 )
 Listener = Callable[[Event], None]
 

@@ -58,6 +58,8 @@ def _entries(event: events.Event) -> str | None:
 
 
 def _breaks(event: events.Event) -> str | None:
+    if isinstance(event, events.NameMissing):
+        return f"{event.name} {event.why}; it is for {event.use}: {event.lost}"
     if not isinstance(event, events.Broke):
         return None
     return f"{event.function}: graph break\n{break_message(event.graph_break)}"

@@ -11,7 +11,8 @@ import importlib.util
 import inspect
 import io
 import types
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -50,8 +51,19 @@ class Program:
 
     def run(self) -> tuple[Any, list[Break]]:
         """The result of the compiled program, or the exception that it raises; and its breaks."""
-        with jitpkg.config.patch(**getattr(self.module, "SETTINGS", {})):
+        with jitpkg.config.patch(**getattr(self.module, "SETTINGS", {})), self._without():
             return result_and_breaks(jitpkg.compile(self.program), self.arguments())
+
+    @contextlib.contextmanager
+    def _without(self) -> Iterator[None]:
+        """As if PyTorch lacked a private name, where the program says which."""
+        row = getattr(self.module, "WITHOUT", None)
+        if row is None:
+            yield
+            return
+        with row.removed(), warnings.catch_warnings():
+            warnings.simplefilter("ignore", jitpkg.errors.JitpkgWarning)
+            yield
 
 
 def result_and_breaks(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
@@ -133,6 +145,8 @@ def _page(reason: Reason) -> str:
     if settings := getattr(program.module, "SETTINGS", {}):
         shown = ", ".join(f"{name}={value!r}" for name, value in settings.items())
         parts.append(f"It is run with `jitpkg.config.patch({shown})`.")
+    if (without := getattr(program.module, "WITHOUT", None)) is not None:
+        parts.append(f"It is run as in a PyTorch that has no `{without.name}`.")
     parts.append(f"```\n{_said(program)}\n```")
     parts.append(f"## One graph\n\n```python\n{_source(program, 'rewritten')}```")
     parts.append("[All reasons](../breaks.md)")

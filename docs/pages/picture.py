@@ -45,21 +45,25 @@ LAYERS: tuple[tuple[Room, ...], ...] = (
         Room("facts", ("what an op returns;", "the door to FakeTensor")),
         Room("native", ("LLVM IR to a builtin;", "the door to llvmlite")),
     ),
-    (Room("comparison", ("copies to start from, facts", "that can be seen, differences")),),
+    (
+        Room("comparison", ("copies to start from, facts", "that can be seen, differences")),
+        Room("marks", ("disable, graph_break",)),
+    ),
+    (Room("internals", ("PyTorch's private names:", "a table, and what is lost without")),),
     (
         Room("collector", ("it rests",)),
         Room("config", ("settings",)),
         Room("events", ("one stream",)),
         Room("listing", ("generated source",)),
         Room("living", ("weak sets",)),
-        Room("marks", ("disable, graph_break",)),
         Room("messages", ("breaks in words",)),
     ),
     (Room("errors", ("exceptions, breaks, reasons",)),),
 )
 """From the top down: each room may import what lies below it."""
 
-LEAVES = {"collector", "config", "events", "listing", "living", "marks", "messages", "errors"}
+LEAVES = {"collector", "config", "events", "internals", "listing", "living", "marks", "messages"}
+LEAVES |= {"errors"}
 """Everybody imports these; no arrows are drawn to them."""
 
 BOX, GAP, WIDTH = 76, 40, 940

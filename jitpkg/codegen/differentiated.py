@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import torch
-from torch.autograd import forward_ad
 from torch.autograd.function import FunctionCtx
 
 from jitpkg.errors import BackendError
+from jitpkg.internals import modes
 
 Function = Callable[..., Any]
 Run = Callable[[list[Any]], Any]
@@ -82,30 +83,22 @@ class Plan:
     """Whether deterministic algorithms were asked for."""
 
 
-# Each call asks them all: they are looked up once.
-_is_grad_enabled = torch.is_grad_enabled
-_is_inference_mode_enabled = torch.is_inference_mode_enabled
-_functorch_level = torch._C._functorch.peek_interpreter_stack
-_is_any_autocast_enabled = torch._C._is_any_autocast_enabled
+@cache
+def quiet_test() -> Callable[[], bool]:
+    """A function that says whether nothing but the mode of autograd changes what ops do."""
+    transforms, any_autocast = modes.TRANSFORMS.get(), modes.ANY_AUTOCAST.get()
+    level = modes.FORWARD_LEVEL.get()
+    return lambda: transforms() is None and not any_autocast() and level() < 0
 
 
-def is_plain() -> bool:
-    """Whether this call is like most: nothing but the tensors is at stake."""
-    return (
-        _is_grad_enabled()
-        and not _is_inference_mode_enabled()
-        and _functorch_level() is None
-        and not _is_any_autocast_enabled()
-        and forward_ad._current_level < 0
-    )
-
-
-def is_quiet() -> bool:
-    """Whether nothing but the mode of autograd changes what ops do."""
-    return (
-        _functorch_level() is None
-        and not _is_any_autocast_enabled()
-        and forward_ad._current_level < 0
+@cache
+def plain_test() -> Callable[[], bool]:
+    """A function that says whether a call is like most: nothing but the tensors is at stake."""
+    grad, inference = torch.is_grad_enabled, torch.is_inference_mode_enabled
+    transforms, any_autocast = modes.TRANSFORMS.get(), modes.ANY_AUTOCAST.get()
+    level = modes.FORWARD_LEVEL.get()
+    return lambda: (
+        grad() and not inference() and transforms() is None and not any_autocast() and level() < 0
     )
 
 
@@ -123,7 +116,7 @@ def differentiated(
     """
     apply = _autograd_function(plan, forward, part)
     unused = plan.unused
-    plain = is_plain
+    plain = plain_test()
 
     def run(*given: Any) -> Any:
         if not plain():

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import fx
 
-from jitpkg.codegen.differentiated import Layout, Plan, differentiated, is_plain, is_quiet
+from jitpkg.codegen.aten.grad_modes import is_switch
+from jitpkg.codegen.differentiated import Layout, Plan, differentiated, plain_test, quiet_test
 from jitpkg.codegen.partial_backward import Halves
 
 Function = Callable[..., Any]
@@ -27,7 +28,7 @@ def plan_of(
     forward, backward = halves.forward_graph, halves.backward_graph
     if halves.forward is None or forward is None or backward is None:
         return None
-    if not is_plain() or not _is_simple(gm, inputs, metadata):
+    if not plain_test()() or not _is_simple(gm, inputs, metadata):
         return None
     if not _has_plain_ends(forward, inputs, metadata):
         return None
@@ -61,7 +62,7 @@ def inference_of(
     What else it depends on, an entry's guards test.
     """
     forward = halves.forward_graph
-    if forward is None or halves.backward_graph is not None or not is_quiet():
+    if forward is None or halves.backward_graph is not None or not quiet_test()():
         return None
     if not _is_simple(gm, inputs, metadata) or not _has_plain_ends(forward, inputs, metadata):
         return None
@@ -90,7 +91,7 @@ def _is_simple(gm: fx.GraphModule, inputs: Sequence[Any], metadata: Any) -> bool
         and metadata.grad_enabled_mutation is None
         and all(type(x) in (torch.Tensor, torch.nn.Parameter) for x in inputs)
         and not any(info.mutates_data or info.mutates_metadata for info in metadata.input_info)
-        and not any(node.target is torch._C._set_grad_enabled for node in gm.graph.nodes)
+        and not any(map(is_switch, gm.graph.nodes))
         and all(
             info.output_type.name in ("non_alias", "unsafe_view_alias")
             and issubclass(info.raw_type, torch.Tensor)

@@ -20,11 +20,11 @@ import torch
 from torch import fx
 from torch._functorch import config as functorch_config
 from torch._guards import TracingContext, tracing
-from torch.autograd import forward_ad
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from jitpkg import config, listing
+from jitpkg.codegen.aten.grad_modes import is_switch
 from jitpkg.codegen.copies import copied
 from jitpkg.codegen.declined import as_it_is
 from jitpkg.codegen.direct import direct, inference_of, plan_of
@@ -35,7 +35,8 @@ from jitpkg.facts import fake
 from jitpkg.facts.decomposed import is_recurrent
 from jitpkg.facts.outcome import draws, is_random
 from jitpkg.facts.random_streams import RandomStreams, can_be_set_back
-from jitpkg.facts.thread_state import snapshot
+from jitpkg.facts.thread_state import setters, snapshot
+from jitpkg.internals import Missing, fake_tensors, modes
 from jitpkg.marks import VARIES, WARNS
 
 Function = Callable[..., Any]
@@ -102,6 +103,15 @@ def _streams_of(drawing: Sequence[fx.Node]) -> tuple[torch.device, ...]:
 
 def through_aot(backend: str, gm: fx.GraphModule, inputs: list[Any], compile_: Compile) -> Function:
     """A function of the graph's inputs: what `compile_` makes of it, wherever that is right."""
+    try:
+        return _through_aot(backend, gm, inputs, compile_)
+    except Missing as missing:
+        return as_it_is(backend, gm, str(missing))
+
+
+def _through_aot(
+    backend: str, gm: fx.GraphModule, inputs: list[Any], compile_: Compile
+) -> Function:
     varying = gm.meta.get(VARIES)
     if varying:
         through = partial(_functional, backend, compile_)
@@ -198,9 +208,9 @@ def _obstacle(gm: fx.GraphModule, inputs: Sequence[Any]) -> str | None:
         return "a leaf that is made to require grad: its gradient would get lost"
     if not all(isinstance(x, torch.Tensor | int) for x in inputs):
         return "an input that is no tensor"
-    if torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
+    if modes.SAVED_TENSOR_HOOKS.get()(True) is not None:
         return "hooks for saved tensors"
-    if forward_ad._current_level != _NO_LEVEL:
+    if modes.FORWARD_LEVEL.get()() != _NO_LEVEL:
         return "forward-mode differentiation"
     return None
 
@@ -302,7 +312,7 @@ def _copy(gm: fx.GraphModule) -> fx.GraphModule:
     return fx.GraphModule(torch.nn.Module(), copied(gm.graph), class_name=type(gm).__name__)
 
 
-_LOG = logging.getLogger("torch._subclasses.fake_tensor")
+_LOG = logging.getLogger(fake_tensors.LOGGER)
 
 
 @contextmanager
@@ -325,7 +335,7 @@ def _views_without_history(gm: fx.GraphModule, metadata: Any) -> bool:
 
     Made again from that, it would have it: gradients that eager code does not pass on.
     """
-    switches = any(node.target is torch._C._set_grad_enabled for node in gm.graph.nodes)
+    switches = any(map(is_switch, gm.graph.nodes))
     return switches and any(
         info.requires_grad and info.output_type.name not in ("non_alias", "unsafe_view_alias")
         for info in metadata.output_info
@@ -370,6 +380,8 @@ class Conditions:
     viewed: tuple[tuple[int, int, bool], ...]
     """Inputs of which views are returned, where in its memory each starts, and whether it is a view
     itself: such results are made again from the offsets that were traced."""
+    level: Callable[[], int]
+    """Gives the level of forward-mode differentiation."""
 
     @classmethod
     def of(cls, metadata: Any, inputs: Sequence[torch.Tensor]) -> Conditions:
@@ -382,10 +394,11 @@ class Conditions:
         return cls(
             tuple((i, inputs[i].is_leaf) for i in written),
             tuple((i, inputs[i].storage_offset(), inputs[i]._base is None) for i in sorted(viewed)),
+            modes.FORWARD_LEVEL.get(),
         )
 
     def hold(self, inputs: Sequence[torch.Tensor]) -> bool:
-        if forward_ad._current_level != _NO_LEVEL:
+        if self.level() != _NO_LEVEL:
             return False
         for i, is_leaf in self.written:
             if inputs[i].is_leaf is not is_leaf:
@@ -412,11 +425,11 @@ class _Guarded:
     def function(self) -> Function:
         gm, compiled_function, hold = self.gm, self.compiled_function, self.conditions.hold
         streams = RandomStreams(self.compiled.streams) if self.compiled.random else None
-        setters = [
+        switches = [
             (node.target, node.args, node.kwargs)
             for node in gm.graph.nodes
             if node.op == "call_function" and not node.all_input_nodes and not node.users
-            if getattr(node.target, "__name__", "") in _STATE_SETTERS
+            if node.target in setters()
         ]
         halfway = bool(self.conditions.written) and not self.compiled.writes_last
         backend = self.backend
@@ -436,7 +449,7 @@ class _Guarded:
                         " written to its inputs before"
                     ) from error
             else:
-                for target, args, kwargs in setters:
+                for target, args, kwargs in switches:
                     target(*args, **kwargs)
                 return results
             # Nothing has happened yet. If an op of the graph is to blame it fails again there.
@@ -449,13 +462,4 @@ class _Guarded:
 
 def changes_state(gm: fx.GraphModule) -> bool:
     """Whether a graph changes thread-local state."""
-    return any(getattr(node.target, "__name__", "") in _STATE_SETTERS for node in gm.graph.nodes)
-
-
-_STATE_SETTERS = frozenset(
-    {"_set_grad_enabled", "set_autocast_enabled", "set_autocast_dtype"}
-    | {"set_autocast_cache_enabled", "autocast_increment_nesting", "autocast_decrement_nesting"}
-    | {"clear_autocast_cache"}
-)
-"""Functions that change thread-local state: a graph that ends inside a context leaves it changed,
-which a graph of ATen ops does not tell."""
+    return any(node.target in setters() for node in gm.graph.nodes)

@@ -32,6 +32,7 @@ from jitpkg.codegen.kept.training import Compilation
 from jitpkg.codegen.launch import CpuKernels
 from jitpkg.codegen.lowering.table import NotLowered
 from jitpkg.codegen.options import Options, WithOptions
+from jitpkg.internals import Missing
 from jitpkg.marks import VARIES
 from jitpkg.messages import warn
 
@@ -42,6 +43,13 @@ def compile_graph_module(
     gm: fx.GraphModule, example_inputs: list[Any], options: Options
 ) -> Function:
     """Compile a graph of torch functions to kernels."""
+    try:
+        return _compiled(gm, example_inputs, options)
+    except Missing as missing:
+        return as_it_is("jitpkg", gm, str(missing))
+
+
+def _compiled(gm: fx.GraphModule, example_inputs: list[Any], options: Options) -> Function:
     maker, why = _maker(options, _device_of(gm, example_inputs))
     if maker is None:
         _say(why)
@@ -77,6 +85,8 @@ def _of_one_size(gm: fx.GraphModule, inputs: list[Any], maker: Maker, options: O
         return _through_aot(gm, inputs, maker, options, key)
     try:
         compiled = compile_graph(prepared.name, prepared.graph, maker, options)
+    except Missing:
+        raise
     except NotLowered as error:
         return as_it_is("jitpkg", gm, str(error))
     except Exception as error:

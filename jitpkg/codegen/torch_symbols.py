@@ -14,7 +14,6 @@ from typing import Any
 import sympy  # type: ignore[import-untyped]
 import torch
 from torch import fx
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from jitpkg.codegen.ir.extents import SYMBOL, symbolic
 from jitpkg.facts import sizes
@@ -109,7 +108,7 @@ class TorchSymbols:
         if value.node.expr in self._ours:
             return
         node.meta[SYMBOL] = True
-        env: ShapeEnv = value.node.shape_env
+        env: Any = value.node.shape_env
         lower = env.var_to_range[value.node.expr].lower
         least = int(lower) if lower.is_Integer else None
         self._ours[value.node.expr] = sizes.symbol(node.name, least)

@@ -14,6 +14,7 @@ from jitpkg.facts.heard import Heard, warns_in_kernel
 from jitpkg.facts.outcome import NoFacts, Outcome
 from jitpkg.facts.rows.common import Unsure
 from jitpkg.facts.tensor import TensorFacts
+from jitpkg.internals import fake_tensors
 
 NO_VALUES: Mapping[str, int] = MappingProxyType({})
 
@@ -47,6 +48,7 @@ class Facts:
             WouldRaise: the call raises on such arguments.
             NeedsNumbers: the answer is not known where sizes vary.
             NoFacts: there is no way to tell.
+            Missing: there would be one, in another PyTorch.
         """
         with Heard() as heard:
             outcome = self._outcome(name, call, args, kwargs, values)
@@ -78,6 +80,7 @@ class Facts:
     def _by_fake_tensors(
         self, call: Callable[..., Any], args: Any, kwargs: Any, values: Mapping[str, int]
     ) -> Outcome:
+        fake_tensors.MODE.get()  # without it, nothing of torch's compiler need be imported
         if self._fake is None:
             from jitpkg.facts.fake import FakeFacts  # it imports torch's compiler: a second
 

@@ -11,9 +11,9 @@ from types import MappingProxyType
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
 
-aten = torch.ops.aten
+from jitpkg.internals import fake_tensors
+
 _NARROW = (torch.bfloat16, torch.float16)
 
 Dtypes = tuple[torch.dtype, ...]
@@ -52,34 +52,36 @@ def _group_norm_backward(args: Sequence[Any]) -> Dtypes:
     return args[1].dtype, kept, kept
 
 
-_DTYPES: Mapping[Any, Callable[[Sequence[Any]], Dtypes]] = MappingProxyType(
+_DTYPES: Mapping[str, Callable[[Sequence[Any]], Dtypes]] = MappingProxyType(
     {
-        aten.native_layer_norm.default: _layer_norm,
-        aten.native_group_norm.default: _group_norm,
-        aten.native_group_norm_backward.default: _group_norm_backward,
-        aten.native_batch_norm.default: _batch_norm,
-        aten.native_batch_norm_backward.default: _batch_norm_backward,
-        aten._native_batch_norm_legit.default: _batch_norm,
-        aten._native_batch_norm_legit.no_stats: lambda args: _norm(args, args[1:3]),
-        aten._native_batch_norm_legit_no_training.default: _batch_norm,
-        aten._native_batch_norm_legit_functional.default: _functional_batch_norm,
+        "aten::native_layer_norm": _layer_norm,
+        "aten::native_group_norm": _group_norm,
+        "aten::native_group_norm_backward": _group_norm_backward,
+        "aten::native_batch_norm": _batch_norm,
+        "aten::native_batch_norm_backward": _batch_norm_backward,
+        "aten::_native_batch_norm_legit": _batch_norm,
+        "aten::_native_batch_norm_legit.no_stats": lambda args: _norm(args, args[1:3]),
+        "aten::_native_batch_norm_legit_no_training": _batch_norm,
+        "aten::_native_batch_norm_legit_functional": _functional_batch_norm,
     }
 )
 """The dtypes of the results, for a narrow input on the CPU; compared with the ops by the tests."""
 
 
-class CorrectedMode(FakeTensorMode):  # type: ignore[no-untyped-call]
-    """FakeTensor's answers, right."""
+def corrected_mode(**settings: Any) -> Any:
+    """A mode of FakeTensor that is right.
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
-    ) -> Any:
-        made: Any = super().__torch_dispatch__(func, types, args, kwargs)
-        dtypes = _DTYPES.get(func)
-        if dtypes is None or args[0].dtype not in _NARROW or args[0].device.type != "cpu":
-            return made
+    Raises:
+        Missing: there is no FakeTensor.
+    """
+    return fake_tensors.mode(_corrected, **settings)
 
-        return tuple(
-            t if t is None or t.dtype is dtype else torch.empty_like(t, dtype=dtype)
-            for t, dtype in zip(made, dtypes(args), strict=True)
-        )
+
+def _corrected(func: Any, args: Sequence[Any], made: Any) -> Any:
+    dtypes = _DTYPES.get(func.name())
+    if dtypes is None or args[0].dtype not in _NARROW or args[0].device.type != "cpu":
+        return made
+    return tuple(
+        t if t is None or t.dtype is dtype else torch.empty_like(t, dtype=dtype)
+        for t, dtype in zip(made, dtypes(args), strict=True)
+    )

@@ -13,17 +13,9 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import (
-    DataDependentOutputException,
-    DynamicOutputShapeException,
-    FakeTensorMode,
-    UnsupportedOperatorException,
-)
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from jitpkg.facts.corrected import CorrectedMode
+from jitpkg.facts.corrected import corrected_mode
 from jitpkg.facts.decomposed import is_lstm, is_wrong, lstm_is_right, reads_lengths
 from jitpkg.facts.outcome import (
     HIDDEN_WRITES,
@@ -35,39 +27,33 @@ from jitpkg.facts.outcome import (
     WouldRaise,
     is_random,
 )
-from jitpkg.facts.shape_env import Bridge, Named, context_of, name_of, symint, test_of
+from jitpkg.facts.shape_env import Bridge, context_of, name_of, symint, test_of
 from jitpkg.facts.tensor import TensorFacts, facts_of, why_not_plain
+from jitpkg.internals import Missing, Row, dispatch, fake_tensors
 
 
-class _Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _Observer:
     """Sees every ATen op of a call."""
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
         self.random = False
         self.written: set[int] = set()
         """Identities of tensors that were written to without a trace in their version."""
 
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
-        if is_random(func, args, kwargs or {}):
+    def see(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        if is_random(func, args, kwargs):
             self.random = True
         training = HIDDEN_WRITES.get(func._schema.name)
         if training is not None and args[training]:
             self.written.update(id(statistic) for statistic in args[3:5])
-        return func(*args, **(kwargs or {}))
+        return func(*args, **kwargs)
 
 
 class FakeFacts:
     """Facts by FakeTensor. Not safe for threads: the caller holds a lock."""
 
     def __init__(self) -> None:
-        self._mode = CorrectedMode(allow_non_fake_inputs=False)
+        self._mode = corrected_mode(allow_non_fake_inputs=False)
 
     def of_call(
         self, call: Callable[..., Any], args: Any, kwargs: Any, values: Mapping[str, int]
@@ -82,14 +68,14 @@ class FakeFacts:
         if is_lstm(call) and not lstm_is_right():
             raise NeedsNumbers("an LSTM, of which this PyTorch has a wrong decomposition")
         bridge = Bridge(values)
-        mode = CorrectedMode(allow_non_fake_inputs=False, shape_env=bridge.env)
+        mode = corrected_mode(allow_non_fake_inputs=False, shape_env=bridge.env)
         mode.cache_enabled = False
         outcome = _asked(mode, call, args, kwargs, bridge)
         return replace(outcome, relations=bridge.relations())
 
 
 def _asked(
-    mode: FakeTensorMode,
+    mode: Any,
     call: Callable[..., Any],
     args: Any,
     kwargs: Any,
@@ -102,7 +88,7 @@ def _asked(
             if bridge is None
             else StandIns(args, kwargs, number=bridge.symint)
         )
-        with observer, _translated_errors():
+        with dispatch.mode(observer.see), _translated_errors():
             result = stand_ins.call(call)
         return stand_ins.outcome(
             result if bridge is None else pytree.tree_map(partial(_number, bridge), result),
@@ -128,7 +114,8 @@ def _number(bridge: Bridge, leaf: Any) -> Any:
 class Fakes:
     """What stands for the inputs of a graph while it is compiled: tensors without their data."""
 
-    mode: FakeTensorMode
+    mode: Any
+    """Of FakeTensor."""
     values: list[Any]
     """Fake tensors, and SymInts for ints."""
     varies: frozenset[int] = frozenset()
@@ -139,7 +126,7 @@ class Fakes:
         return test_of(self.mode.shape_env, self.values, self.varies)
 
 
-def relied_on(mode: FakeTensorMode | None) -> int:
+def relied_on(mode: Any) -> int:
     """How many things torch has relied on about the symbols of a mode, so far."""
     return len(mode.shape_env.guards) if mode is not None and mode.shape_env is not None else 0
 
@@ -149,7 +136,7 @@ def fakes(tensors: Sequence[torch.Tensor]) -> Fakes:
 
     Sizes are plain numbers: an entry's guards hold them fixed.
     """
-    mode = CorrectedMode(shape_env=ShapeEnv())
+    mode = corrected_mode(shape_env=fake_tensors.SHAPE_ENV.get()())
     with mode:
         made = [mode.from_tensor(tensor, static_shapes=True) for tensor in tensors]
     return Fakes(mode, made)
@@ -157,12 +144,12 @@ def fakes(tensors: Sequence[torch.Tensor]) -> Fakes:
 
 def varying(values: Sequence[Any], dims: Sequence[frozenset[int] | None]) -> Fakes:
     """The same, with symbols for ints and for these dims of tensors."""
-    env = ShapeEnv(duck_shape=False)
-    mode = CorrectedMode(shape_env=env)
+    env = fake_tensors.SHAPE_ENV.get()(duck_shape=False)
+    mode = corrected_mode(shape_env=env)
     made: list[Any] = []
     with mode:
         for k, (value, varying) in enumerate(zip(values, dims, strict=True)):
-            source = Named(name_of(k))
+            source = fake_tensors.named(name_of(k))
             if not isinstance(value, torch.Tensor):
                 made.append(symint(env, value, source))
                 continue
@@ -173,20 +160,25 @@ def varying(values: Sequence[Any], dims: Sequence[frozenset[int] | None]) -> Fak
     )
 
 
-_LOG = logging.getLogger("torch._subclasses.fake_tensor")
+_LOG = logging.getLogger(fake_tensors.LOGGER)
 
 
 @contextmanager
 def _translated_errors() -> Iterator[None]:
     quiet = _LOG.disabled
     _LOG.disabled = True  # it logs what it raises
+    data_dependent = _known(fake_tensors.DATA_DEPENDENT, fake_tensors.DYNAMIC_SHAPE)
+    unsupported: tuple[type[Exception], ...] = (
+        NotImplementedError,
+        *_known(fake_tensors.UNSUPPORTED),
+    )
     try:
         yield
-    except (DataDependentOutputException, DynamicOutputShapeException) as error:
+    except data_dependent as error:
         raise DataDependent(str(error)) from error
-    except NeedsNumbers:
+    except (NeedsNumbers, Missing):
         raise
-    except (UnsupportedOperatorException, NotImplementedError) as error:
+    except unsupported as error:
         raise NoFacts(str(error)) from error
     except Exception as error:
         if "fake impl" in str(error):  # torch.library's own words for an op that has none
@@ -194,6 +186,10 @@ def _translated_errors() -> Iterator[None]:
         raise WouldRaise(error) from error
     finally:
         _LOG.disabled = quiet
+
+
+def _known(*rows: Row[type[Exception]]) -> tuple[type[Exception], ...]:
+    return tuple(cls for row in rows if (cls := row.found()) is not None)
 
 
 def _facts(bridge: Bridge | None, fake: torch.Tensor) -> TensorFacts:

@@ -22,6 +22,7 @@ from jitpkg.facts.rows.functions import FUNCTION_ROWS, flowing
 from jitpkg.facts.rows.views import VIEWS, varies
 from jitpkg.facts.symbolic import Decisions, length
 from jitpkg.facts.tensor import TensorFacts, facts_of, why_not_plain
+from jitpkg.internals import modes
 
 FUNCTIONS = frozenset(
     """
@@ -177,7 +178,7 @@ def _number(leaf: Any) -> Any:
 
 def _is_usual_state() -> bool:
     """Whether nothing changes what ops do that rows do not know of."""
-    return not torch._C._is_any_autocast_enabled()
+    return not modes.ANY_AUTOCAST.get()()
 
 
 def facts_of_stand_in(made: torch.Tensor) -> TensorFacts:

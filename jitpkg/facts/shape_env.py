@@ -13,29 +13,10 @@ from typing import Any
 
 import sympy  # type: ignore[import-untyped]
 import torch
-from torch._guards import Source
-from torch.fx.experimental.symbolic_shapes import (
-    SYMPY_INTERP,
-    DimDynamic,
-    ShapeEnv,
-    StatelessSymbolicContext,
-)
-from torch.utils._sympy import functions
 
 from jitpkg.facts.outcome import NeedsNumbers
 from jitpkg.facts.sizes import Comparison, Length, Relation, Size, Symbol, of, plain
-
-
-class Named(Source):
-    """Where torch believes that a symbol comes from."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__()
-        self._text = name
-
-    @property
-    def _name_template(self) -> str:
-        return self._text
+from jitpkg.internals import fake_tensors
 
 
 class Bridge:
@@ -43,7 +24,7 @@ class Bridge:
 
     def __init__(self, values: Mapping[str, int]) -> None:
         """`values` are those that the symbols have in the call at hand."""
-        self.env = ShapeEnv()
+        self.env = fake_tensors.SHAPE_ENV.get()()
         self._values = values
         self._ours: dict[sympy.Symbol, Size] = {}
         self._theirs: dict[Symbol, Any] = {}
@@ -71,12 +52,12 @@ class Bridge:
     def _symbol(self, symbol: Symbol) -> Any:
         known = self._theirs.get(symbol)
         if known is None:
-            value, source = self._values[symbol.name], Named(symbol.name)
+            value, source = self._values[symbol.name], fake_tensors.named(symbol.name)
             is_size = symbol.least is not None and symbol.least >= 2
             theirs = self.env.create_symbol(
                 value,
                 source,
-                dynamic_dim=DimDynamic.DYNAMIC,
+                dynamic_dim=fake_tensors.DIM_DYNAMIC.get().DYNAMIC,
                 positive=True if is_size else None,
                 do_not_specialize_zero_one=not is_size,
             )
@@ -126,7 +107,7 @@ def size_of_expression(expr: Any, symbols: Mapping[Any, Size]) -> Size:
         if known is None:
             raise NeedsNumbers(str(expr))
         return known
-    make = _MAKERS.get(type(expr))
+    make = _MAKERS.get(type(expr).__name__)
     if make is None:
         raise NeedsNumbers(str(expr))
     return make(*(size_of_expression(arg, symbols) for arg in expr.args))
@@ -140,45 +121,43 @@ def name_of(k: int) -> str:
     return f"t{k}"
 
 
-def context_of(tensor: torch.Tensor, dims: Collection[int]) -> StatelessSymbolicContext[Any, Any]:
+def context_of(tensor: torch.Tensor, dims: Collection[int]) -> Any:
     """Says that only these dims have symbols."""
-    return StatelessSymbolicContext(
-        dynamic_sizes=[
-            DimDynamic.DYNAMIC if dim in dims else DimDynamic.STATIC for dim in range(tensor.dim())
-        ]
+    kind = fake_tensors.DIM_DYNAMIC.get()
+    return fake_tensors.SYMBOLIC_CONTEXT.get()(
+        dynamic_sizes=[kind.DYNAMIC if dim in dims else kind.STATIC for dim in range(tensor.dim())]
     )
 
 
-def symint(env: ShapeEnv, value: int, source: Source) -> Any:
+def symint(env: Any, value: int, source: Any) -> Any:
     """A SymInt for any int, 0, 1 and negative ones too."""
     symbol = env.create_symbol(
         value,
         source,
-        dynamic_dim=DimDynamic.DYNAMIC,
+        dynamic_dim=fake_tensors.DIM_DYNAMIC.get().DYNAMIC,
         positive=None,
         do_not_specialize_zero_one=True,
     )
     return env.create_symintnode(symbol, hint=value, source=source)
 
 
-def test_of(
-    env: ShapeEnv | None, values: Sequence[Any], varies: Collection[int]
-) -> Callable[..., bool]:
+def test_of(env: Any, values: Sequence[Any], varies: Collection[int]) -> Callable[..., bool]:
     """A function of real inputs: whether all holds for them that torch has relied on.
 
     Inputs without symbols are left out, as are places in memory: others test those. What relies
     on more afterwards must not be used: see `fake.relied_on`.
     """
-    assert env is not None
     names = [name_of(k) for k in range(len(values))]
-    produced: list[str] = env.produce_guards(values, list(map(Named, names)), ignore_static=False)
+    produced: list[str] = env.produce_guards(
+        values, list(map(fake_tensors.named, names)), ignore_static=False
+    )
     tests = [
         test
         for test in produced
         if any(int(k) in varies for k in _NAMES.findall(test)) and not _PLACE.fullmatch(test)
     ]
     source = f"lambda {', '.join(names)}: {' and '.join(f'({test})' for test in tests) or True}"
-    function: Callable[..., bool] = eval(source, dict(SYMPY_INTERP))
+    function: Callable[..., bool] = eval(source, dict(fake_tensors.GUARD_NAMES.get()))
 
     def test(*inputs: Any) -> bool:
         try:
@@ -242,18 +221,19 @@ def _extreme(which: Any) -> Callable[..., Size]:
     return make
 
 
-_MAKERS: Mapping[type, Callable[..., Size]] = MappingProxyType(
+_MAKERS: Mapping[str, Callable[..., Size]] = MappingProxyType(
     {
-        sympy.Add: _sum,
-        sympy.Mul: _product,
-        sympy.Pow: _power,
-        functions.PowByNatural: _power,
-        functions.FloorDiv: lambda a, b: a // b,
-        functions.CleanDiv: lambda a, b: a // b,
-        functions.Mod: lambda a, b: a % b,
-        functions.PythonMod: lambda a, b: a % b,
-        functions.Max: _extreme("max"),
-        functions.Min: _extreme("min"),
-        functions.Identity: lambda a: a,
+        "Add": _sum,
+        "Mul": _product,
+        "Pow": _power,
+        "PowByNatural": _power,
+        "FloorDiv": lambda a, b: a // b,
+        "CleanDiv": lambda a, b: a // b,
+        "Mod": lambda a, b: a % b,
+        "PythonMod": lambda a, b: a % b,
+        "Max": _extreme("max"),
+        "Min": _extreme("min"),
+        "Identity": lambda a: a,
     }
 )
+"""By the name of the class of an expression: sympy's, or torch's own."""

@@ -3,11 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
+from typing import Any
 
 import torch
-from torch.utils import _python_dispatch
+
+from jitpkg.internals import Row, modes
 
 DEVICE_TYPES = ("cpu", "cuda")
+
+
+@cache
+def setters() -> frozenset[Callable[..., Any]]:
+    """Functions that change this state: a graph may call them, and change it for good."""
+    return frozenset(
+        {
+            torch.set_autocast_enabled,
+            torch.set_autocast_dtype,
+            torch.set_autocast_cache_enabled,
+            torch.autocast_increment_nesting,
+            torch.autocast_decrement_nesting,
+            torch.clear_autocast_cache,
+            *filter(None, [modes.SET_GRAD_ENABLED.found()]),
+        }
+    )
 
 
 def snapshot(*, nested: bool = True) -> Callable[[], None]:
@@ -24,9 +43,10 @@ def snapshot(*, nested: bool = True) -> Callable[[], None]:
         for kind in DEVICE_TYPES
     ]
     nesting = autocast_nesting() if nested else None
+    set_grad_enabled = modes.SET_GRAD_ENABLED.get()
 
     def restore() -> None:
-        torch._C._set_grad_enabled(grad)
+        set_grad_enabled(grad)
         for kind, enabled, dtype in autocast:
             torch.set_autocast_enabled(kind, enabled)
             torch.set_autocast_dtype(kind, dtype)
@@ -43,21 +63,23 @@ def leave_modes() -> None:
     An exception of a signal handler may come when a mode has been entered, and before the `with`
     statement knows; or in the middle of leaving it.
     """
-    while torch._C._len_torch_dispatch_stack():
-        torch._C._pop_torch_dispatch_stack(None)
-        for name in _IN_A_MODE:
-            if hasattr(_python_dispatch, name):
-                setattr(_python_dispatch, name, False)
-    while torch._C._len_torch_function_stack():
-        torch._C._pop_torch_function_stack()
+    if _leave_all(modes.DISPATCH_DEPTH, modes.LEAVE_DISPATCH_MODE, (None,)):
+        for note in modes.LEFT_DISPATCH_MODE:
+            if (set_ := note.found()) is not None:
+                set_(False)
+    _leave_all(modes.FUNCTION_DEPTH, modes.LEAVE_FUNCTION_MODE, ())
 
 
-_IN_A_MODE = (
-    "_is_in_torch_dispatch_mode",
-    "_is_in_non_infra_torch_dispatch_mode",
-    "_is_in_any_mode_without_ignore_compile_internals",
-)
-"""What torch notes of modes besides."""
+def _leave_all(
+    depth: Row[Callable[[], int]], leave: Row[Callable[..., object]], arguments: tuple[object, ...]
+) -> bool:
+    """Whether any was active, and they could be left."""
+    asked = depth.found()
+    if asked is None or not asked() or (leave_one := leave.found()) is None:
+        return False
+    while asked():
+        leave_one(*arguments)
+    return True
 
 
 def autocast_nesting() -> int:

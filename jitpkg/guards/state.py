@@ -6,30 +6,36 @@ import sys
 from collections.abc import Callable, Iterator
 
 import torch
-from torch.autograd import forward_ad
 
 from jitpkg.guards import leaves
 from jitpkg.guards.kinds import StateIs
+from jitpkg.internals import modes
+
+_is_jit_tracing: Callable[[], bool] = vars(torch.jit)["is_tracing"]
 
 
 def obstacle() -> str | None:
-    """Why nothing can be traced in the state that the process is in, or None where it can."""
+    """Why nothing can be traced in the state that the process is in, or None where it can.
+
+    Raises:
+        Missing: nobody can tell.
+    """
     if sys.gettrace() is not None:
         return "a debugger or another trace function is active"
-    if torch._C._len_torch_function_stack():
+    if modes.FUNCTION_DEPTH.get()():
         return "a torch-function mode is active"
-    if torch._C._len_torch_dispatch_stack():
+    if modes.DISPATCH_DEPTH.get()():
         return "a torch-dispatch mode is active"
-    if torch._C._functorch.peek_interpreter_stack() is not None:
+    if modes.TRANSFORMS.get()() is not None:
         return "a function transform (vmap, grad) is active"
-    if torch._C._get_tracing_state() is not None:
+    if _is_jit_tracing():
         return "torch.jit.trace is running"
-    if torch._C._dynamo.eval_frame.get_eval_frame_callback() not in (None, False):
+    if modes.FRAME_CALLBACK.get()() not in (None, False):
         return "torch.compile is compiling what runs here"
-    if torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
+    if modes.SAVED_TENSOR_HOOKS.get()(True) is not None:
         # They are the program's, may raise to end a recomputation, and see each tensor once.
         return "hooks for saved tensors are active"
-    if not torch._C._is_torch_function_enabled():
+    if not modes.FUNCTIONS_ENABLED.get()():
         return "torch functions are disabled"
     return None
 
@@ -49,10 +55,10 @@ def state_guards(*, has_tensors: bool) -> Iterator[StateIs]:
     yield StateIs(
         "the stack of torch-function modes",
         "not {mode_count}()",
-        (("mode_count", torch._C._len_torch_function_stack),),
+        (("mode_count", modes.FUNCTION_DEPTH.get()),),
     )
     yield StateIs("the trace function", "{gettrace}() is None", (("gettrace", sys.gettrace),))
-    hooks = torch._C._autograd._top_saved_tensors_default_hooks
+    hooks = modes.SAVED_TENSOR_HOOKS.get()
     yield StateIs(
         "the saved-tensor hooks", "{saved_hooks}(True) is None", (("saved_hooks", hooks),)
     )
@@ -68,22 +74,22 @@ def _dispatch_state() -> Iterator[StateIs]:
     yield StateIs(
         "the stack of torch-dispatch modes",
         "not {dispatch_count}()",
-        (("dispatch_count", torch._C._len_torch_dispatch_stack),),
+        (("dispatch_count", modes.DISPATCH_DEPTH.get()),),
     )
     yield StateIs(
         "the stack of function transforms",
         "{transforms}() is None",
-        (("transforms", torch._C._functorch.peek_interpreter_stack),),
+        (("transforms", modes.TRANSFORMS.get()),),
     )
     yield StateIs(
         "the tracing state of torch.jit",
-        "{tracing}() is None",
-        (("tracing", torch._C._get_tracing_state),),
+        "not {tracing}()",
+        (("tracing", _is_jit_tracing),),
     )
     yield StateIs(
         "the level of forward-mode differentiation",
-        f"{{forward_ad}}._current_level == {forward_ad._current_level}",
-        (("forward_ad", forward_ad),),
+        f"{{forward_level}}() == {modes.FORWARD_LEVEL.get()()}",
+        (("forward_level", modes.FORWARD_LEVEL.get()),),
     )
 
 

@@ -20,6 +20,7 @@ from jitpkg.facts.thread_state import leave_modes
 from jitpkg.guards import state as global_state
 from jitpkg.guards.explain import FirstFailure, first_failure
 from jitpkg.guards.kinds import Guard
+from jitpkg.internals import Missing
 from jitpkg.living import Living
 from jitpkg.messages import warn
 from jitpkg.rewriter.compiler import Compiler
@@ -343,7 +344,13 @@ class Dispatcher:
         if self.keeps_frame and self.regions.get(region.h) is not region:
             return region.native(arguments)  # a frame that is older than the newest hooks
         options = config.current()
-        if options.disable or region.full or self._building or global_state.obstacle():
+        if options.disable or region.full or self._building:
+            return region.native(arguments)
+        try:
+            obstacle = global_state.obstacle()
+        except Missing as missing:
+            return self._lacking(missing, region, arguments)
+        if obstacle is not None:
             return region.native(arguments)
         if not self._lock.acquire(blocking=False):
             return region.native(arguments)
@@ -355,6 +362,8 @@ class Dispatcher:
         except IncorrectResult:
             self.reset()
             raise
+        except Missing as missing:
+            return self._lacking(missing, region, arguments)
         except Exception as error:
             if isinstance(error, RecursionError) and _is_deep():
                 return region.native(arguments)  # the program will see to it
@@ -372,6 +381,12 @@ class Dispatcher:
         if self.keeps_frame and entry.exit not in (RETURN, *region.exits):
             return region.native(arguments)
         return self._first_run(entry, region, arguments, options)
+
+    def _lacking(self, missing: Missing, region: Region, arguments: tuple[object, ...]) -> Result:
+        """Without this part of PyTorch there is no entry; the user has been told once."""
+        region.full = True
+        events.STREAM.emit(events.FellBack(self.name, missing))
+        return region.native(arguments)
 
     def _end_of_building(self) -> None:
         leave_modes()  # there were none: `obstacle` says so

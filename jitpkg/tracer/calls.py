@@ -28,6 +28,7 @@ from jitpkg.tracer import (
     namespaces,
     numbers,
     reasons,
+    state,
     tensors,
     torch_calls,
 )
@@ -36,7 +37,6 @@ from jitpkg.tracer.frames import Frame, Return
 from jitpkg.tracer.look import is_stable
 from jitpkg.tracer.polyfills import operator_functions
 from jitpkg.tracer.rows import ROWS
-from jitpkg.tracer.state import STATE
 from jitpkg.tracer.values import (
     Cell,
     Constant,
@@ -113,7 +113,7 @@ def _call_known(vm: VM, function: Known, args: Args, kwargs: Kwargs, *, direct: 
     row = ROWS.get(obj)
     if row is not None:
         return row(vm, args, kwargs)
-    row = STATE.get(obj)
+    row = state.rows().get(obj)
     if row is not None:
         return row(vm, args, kwargs)
     if torch_calls.is_graph_function(obj):

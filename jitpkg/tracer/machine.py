@@ -11,6 +11,7 @@ import torch
 from jitpkg.code.dialect import Op
 from jitpkg.guards.kinds import Same
 from jitpkg.guards.sources import Held, Source
+from jitpkg.internals import Missing
 from jitpkg.tracer import (
     assignments,
     attributes,
@@ -79,6 +80,8 @@ class Machine(VM):
                 if not _unwind(frame, op, raised.value):
                     raise
                 continue
+            except Missing as missing:
+                self.stop(reasons.MISSING_IN_TORCH, str(missing))
             if finished is not None:
                 return finished
 

@@ -183,6 +183,14 @@ RECURRENCE = Reason(
     "compile for 200 steps, and again for each other length. torch has one call for all of them.",
     "Nothing need be done. With fullgraph=True it stays in the graph, all of which runs op by op.",
 )
+MISSING_IN_TORCH = Reason(
+    "B129",
+    "a part of PyTorch that jitpkg relies on is missing",
+    "It is no public part, and this version of PyTorch has it no more, or not yet, or it does not "
+    "behave as it did. Only what needs it is called as it is.",
+    "Look for a newer jitpkg, or use a PyTorch that it was tested with; `python -m jitpkg doctor` "
+    "says which these are, and what else is missing.",
+)
 
 NO_BREAKS = (RAISES, GENERATOR, FORCED)
 """Reasons that `fullgraph=True` does not mind: the program leaves, is suspended, or is tested."""

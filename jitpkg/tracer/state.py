@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-from jitpkg.facts.thread_state import snapshot
+from jitpkg.facts.thread_state import setters, snapshot
 from jitpkg.tracer import constants, reasons
-from jitpkg.tracer.torch_calls import STATE_GETTERS, STATE_SETTERS
+from jitpkg.tracer.torch_calls import state_getters
 from jitpkg.tracer.values import NONE, Constant, Value
 from jitpkg.tracer.vm import VM, Args, Kwargs
 
@@ -37,13 +38,15 @@ def _get(getter: Callable[..., Any]) -> Row:
     return row
 
 
-STATE: Mapping[object, Row] = MappingProxyType(
-    {
-        **{setter: _set(setter) for setter in STATE_SETTERS},
-        **{getter: _get(getter) for getter in STATE_GETTERS},
-    }
-)
-"""What calling a function of torch's state means."""
+@cache
+def rows() -> Mapping[object, Row]:
+    """What calling a function of torch's state means."""
+    return MappingProxyType(
+        {
+            **{setter: _set(setter) for setter in setters()},
+            **{getter: _get(getter) for getter in state_getters()},
+        }
+    )
 
 
 @contextmanager

@@ -12,6 +12,8 @@ import torch
 import torch.nn.functional
 from torch.overrides import get_overridable_functions
 
+from jitpkg.internals import Row, modes
+
 _FACTORIES = """
     arange as_tensor asarray bartlett_window blackman_window broadcast_shapes can_cast complex empty
     empty_permuted empty_strided eye finfo full hamming_window hann_window iinfo is_tensor
@@ -167,20 +169,14 @@ def _is_of_tensors(op: torch._ops.OpOverload) -> bool:
     )
 
 
-STATE_SETTERS: Mapping[Callable[..., Any], tuple[Callable[..., Any], ...]] = MappingProxyType(
-    {
-        torch._C._set_grad_enabled: (torch.is_grad_enabled,),
-        torch.set_autocast_enabled: (torch.is_autocast_enabled,),
-        torch.set_autocast_dtype: (torch.get_autocast_dtype,),
-        torch.set_autocast_cache_enabled: (torch.is_autocast_cache_enabled,),
-        torch.autocast_increment_nesting: (),
-        torch.autocast_decrement_nesting: (),
-        torch.clear_autocast_cache: (),
-    }
-)
-"""Functions that change thread-local state which the graph can change, too."""
+@cache
+def state_getters() -> frozenset[Callable[..., Any]]:
+    """Functions that read state which the guards hold fixed, or which a process never changes."""
+    private = (row.found() for row in _ASKED)
+    return frozenset({*_GETTERS, *(getter for getter in private if getter is not None)})
 
-STATE_GETTERS: frozenset[Callable[..., Any]] = frozenset(
+
+_GETTERS: frozenset[Callable[..., Any]] = frozenset(
     {
         torch.is_grad_enabled,
         torch.is_autocast_enabled,
@@ -190,15 +186,8 @@ STATE_GETTERS: frozenset[Callable[..., Any]] = frozenset(
         torch.get_default_dtype,
         torch.are_deterministic_algorithms_enabled,
         torch.get_num_threads,
-        torch._jit_internal.is_scripting,
-        torch._C._is_tracing,
+        vars(torch.jit)["is_scripting"],
         vars(torch.jit)["is_tracing"],
-        torch._C._get_tracing_state,
-        torch._C._is_torch_function_enabled,
-        torch._C._is_torch_function_mode_enabled,
-        torch._C._functorch.peek_interpreter_stack,
-        torch._C._is_autocast_available,
-        torch._C._get_privateuse1_backend_name,
         torch.cuda.is_available,
         torch.cuda.device_count,
         torch.cuda.is_initialized,
@@ -206,4 +195,13 @@ STATE_GETTERS: frozenset[Callable[..., Any]] = frozenset(
         torch.distributed.is_available,
     }
 )
-"""Functions that read state which the guards hold fixed, or which a process never changes."""
+_ASKED: tuple[Row[Callable[..., Any]], ...] = (
+    modes.IS_TRACING,
+    modes.TRACING_STATE,
+    modes.FUNCTIONS_ENABLED,
+    modes.FUNCTION_MODES_ENABLED,
+    modes.TRANSFORMS,
+    modes.AUTOCAST_AVAILABLE,
+    modes.PRIVATE_BACKEND,
+)
+"""Those that torch's own code calls."""

@@ -10,7 +10,7 @@ from torch import fx
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from jitpkg.codegen.halves import with_facts
-from jitpkg.facts.corrected import CorrectedMode
+from jitpkg.facts.corrected import corrected_mode
 
 CUDA = torch.device("cuda", 0)
 
@@ -21,7 +21,7 @@ def graph_of(function: Callable[..., Any], *made: Callable[[], torch.Tensor]) ->
     Args:
         made: make its arguments.
     """
-    with CorrectedMode(allow_non_fake_inputs=True), torch.no_grad():
+    with corrected_mode(allow_non_fake_inputs=True), torch.no_grad():
         inputs = [make() for make in made]
         traced = make_fx(lambda *args: tuple(function(*args)))(*inputs)
     return with_facts(traced)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from jitpkg.facts.corrected import CorrectedMode
+from jitpkg.facts.corrected import corrected_mode
 
 aten = torch.ops.aten
 NARROW = (torch.bfloat16, torch.float16)
@@ -88,7 +88,7 @@ def test_statistics_of_norms(
         real = call(x, *tensors)
     except RuntimeError:
         return  # nothing to be right about
-    with CorrectedMode() as mode:
+    with corrected_mode() as mode:
         fake = call(
             mode.from_tensor(x), *(t if t is None else mode.from_tensor(t) for t in tensors)
         )

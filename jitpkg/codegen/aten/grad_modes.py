@@ -8,7 +8,12 @@ from dataclasses import dataclass
 import torch
 from torch import fx
 
-SWITCH = torch._C._set_grad_enabled
+from jitpkg.internals import modes
+
+
+def is_switch(node: fx.Node) -> bool:
+    """Whether a node of a graph of torch functions switches grad mode."""
+    return node.target is modes.SET_GRAD_ENABLED.found()
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +38,7 @@ class GradModes:
             if isinstance(given, torch.Tensor) and given.requires_grad
         }
         for node in gm.graph.nodes:
-            if node.target is SWITCH:
+            if is_switch(node):
                 changes = changes or node.args != (enabled,)
                 enabled = bool(node.args[0])
             elif not node.op.startswith("call") or node.target == "detach":

@@ -13,9 +13,8 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch.autograd import forward_ad
 
-from jitpkg.codegen.aten.grad_modes import GradModes
+from jitpkg.codegen.aten.grad_modes import GradModes, is_switch
 from jitpkg.codegen.aten.parts import Part, parts_written
 from jitpkg.codegen.aten.prepared import (
     Constant,
@@ -34,6 +33,7 @@ from jitpkg.facts.heard import Heard
 from jitpkg.facts.single import FUNCTIONS, Singles, Unanswered, elsewhere
 from jitpkg.facts.symbolic import length
 from jitpkg.facts.tensor import facts_of, why_not_plain
+from jitpkg.internals import modes
 from jitpkg.marks import VARIES, WARNS
 
 
@@ -75,9 +75,9 @@ def _obstacle(gm: fx.GraphModule, inputs: Sequence[Any], symbols: Symbols | None
             return why
         if given.device.type != "cpu":
             return f"a tensor on {given.device}"
-    if torch._C._is_any_autocast_enabled():
+    if modes.ANY_AUTOCAST.get()():
         return "autocast"
-    if forward_ad._current_level >= 0:
+    if modes.FORWARD_LEVEL.get()() >= 0:
         return "forward-mode differentiation"
     if any(hasattr(node.target, WARNS) for node in gm.graph.nodes):
         return "an op that warns"
@@ -162,7 +162,7 @@ class _Preparation:
         target: Any = node.target
         args: Any
         kwargs: Any
-        if target is torch._C._set_grad_enabled:
+        if is_switch(node):
             return None
         args, kwargs = fx.map_arg((node.args, node.kwargs), self._made.__getitem__)
         if target is getitem and not isinstance(args[0], torch.Tensor):

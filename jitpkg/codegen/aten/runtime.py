@@ -10,7 +10,6 @@ import torch
 from torch.autograd.graph import increment_version
 
 from jitpkg import listing
-from jitpkg.codegen.aten.grad_modes import SWITCH
 from jitpkg.codegen.aten.prepared import (
     Constant,
     Input,
@@ -24,6 +23,7 @@ from jitpkg.codegen.aten.prepared import (
 from jitpkg.codegen.aten.views import View
 from jitpkg.codegen.ir.extents import SYMBOL, Symbolic, text_of, varies
 from jitpkg.codegen.straight_line import straight_line
+from jitpkg.internals import modes
 
 Function = Callable[..., Any]
 
@@ -74,7 +74,7 @@ class _Source:
         for write in prepared.writes:
             self._write(write)
         if prepared.grad_mode is not None:
-            self._lines.append(f"{self._hold('set_grad_enabled', SWITCH)}({prepared.grad_mode})")
+            self._lines.append(f"{self._switch()}({prepared.grad_mode})")
         self._lines.append(f"return ({''.join(f'{name}, ' for name in returned)})")
         body = "\n".join(f"    {line}" for line in self._lines)
         parameters = ", ".join([*self._inputs, *(f"{name}={name}" for name in self._held)])
@@ -95,10 +95,13 @@ class _Source:
         else:
             handlers = []
         if self._prepared.without_grad:
-            switch = self._hold("set_grad_enabled", SWITCH)
+            switch = self._switch()
             self._lines.append(f"{switch}(False)")
             handlers.append(f"finally: {switch}(True)")
         self._lines += [f"try: {line}", *handlers] if handlers else [line]
+
+    def _switch(self) -> str:
+        return self._hold("set_grad_enabled", modes.SET_GRAD_ENABLED.get())
 
     def _check_memory(self, original: str) -> None:
         """Inputs that are written to have their memory to themselves, or it runs as it was."""

@@ -19,11 +19,11 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch.autograd import forward_ad
 
 from jitpkg.codegen.kept.plain import NotPlain, Plain, written
 from jitpkg.codegen.options import Options
 from jitpkg.facts.tensor import TensorFacts, facts_of, why_not_plain
+from jitpkg.internals import modes
 from jitpkg.marks import VARIES, WARNS
 
 FORMAT = "1"
@@ -110,9 +110,9 @@ def _sharing(inputs: Sequence[torch.Tensor]) -> Plain:
 
 
 def _state() -> Plain:
-    if torch._C._is_any_autocast_enabled() or forward_ad._current_level >= 0:
+    if modes.ANY_AUTOCAST.get()() or modes.FORWARD_LEVEL.get()() >= 0:
         raise NotPlain("autocast, or forward-mode differentiation")
-    if torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
+    if modes.SAVED_TENSOR_HOOKS.get()(True) is not None:
         raise NotPlain("hooks for saved tensors")
     return [
         *(torch.is_grad_enabled(), torch.is_inference_mode_enabled()),

@@ -32,6 +32,7 @@ from torch._ops import OpOverload
 from jitpkg import events
 from jitpkg.facts.random_streams import RandomStreams, can_be_set_back
 from jitpkg.facts.tensor import TensorFacts
+from jitpkg.internals import modes
 
 Function = Callable[..., Any]
 
@@ -167,8 +168,7 @@ class Recorded:
 
     def _is_seen(self) -> bool:
         """Whether somebody looks at what is saved: it may be read on other streams."""
-        hooks = torch._C._autograd._top_saved_tensors_default_hooks
-        return self._shown is not None and hooks(True) is not None
+        return self._shown is not None and modes.SAVED_TENSOR_HOOKS.get()(True) is not None
 
     def _called(self, given: tuple[Any, ...]) -> Any:
         if self._warm > 0:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from jitpkg.internals import Row as PrivateRow
 from jitpkg.tracer import reasons
 from jitpkg.tracer.values import Value
 from jitpkg.tracer.vm import VM, Args, Kwargs
@@ -19,6 +20,8 @@ class CallTable:
     def __init__(self) -> None:
         self._rows: dict[int, Row] = {}
         self._keys: list[object] = []
+        self._late: list[tuple[PrivateRow[Any], Row]] = []
+        """Those for private functions of torch's, which are looked up with the first question."""
 
     def row(self, *functions: object) -> Callable[[Handler], Handler]:
         """Register what calling these functions means.
@@ -35,15 +38,29 @@ class CallTable:
         return register
 
     def add(self, function: object, handler: Callable[..., Value]) -> None:
+        if isinstance(function, PrivateRow):
+            self._late.append((function, _fitted(handler)))
+            return
         if id(function) in self._rows:
             raise ValueError(f"two rows for {function}")
         self._rows[id(function)] = _fitted(handler)
         self._keys.append(function)
 
     def get(self, function: object) -> Row | None:
+        if self._late:
+            self._look_up()
         return self._rows.get(id(function))
 
+    def _look_up(self) -> None:
+        late, self._late = self._late, []
+        for row, handler in late:
+            function = row.found()
+            if function is not None:
+                self._rows[id(function)] = handler
+                self._keys.append(function)
+
     def include(self, other: CallTable) -> None:
+        self._late.extend(other._late)
         for function in other._keys:
             if id(function) in self._rows:
                 raise ValueError(f"two rows for {function}")

@@ -7,6 +7,7 @@ import sys
 import torch
 
 from jitpkg import marks
+from jitpkg.internals import modes
 from jitpkg.tracer import reasons
 from jitpkg.tracer.rows.table import CallTable
 from jitpkg.tracer.values import FALSE, TRUE, Constant, Tensor, Value
@@ -44,9 +45,9 @@ def is_tensor_like(vm: VM, value: Value, /) -> Value:
 
 
 @TABLE.row(
-    torch._C._has_torch_function,
-    torch._C._has_torch_function_unary,
-    torch._C._has_torch_function_variadic,
+    torch.overrides.has_torch_function,
+    torch.overrides.has_torch_function_unary,
+    torch.overrides.has_torch_function_variadic,
 )
 def has_torch_function(vm: VM, *values: Value) -> Value:
     """Plain tensors only come here, and modes are excluded by the guards."""
@@ -58,6 +59,6 @@ def getframe(vm: VM, depth: Value | None = None, /) -> Value:
     vm.stop(reasons.FRAMES, "sys._getframe()")
 
 
-@TABLE.row(torch._C._log_api_usage_once)
+@TABLE.row(modes.LOG_USAGE)
 def log_api_usage_once(vm: VM, *args: Value) -> Value:
     return FALSE

@@ -14,7 +14,7 @@ from jitpkg.codegen.ir.builder import Builder
 from jitpkg.codegen.ir.nodes import Buffer
 from jitpkg.codegen.lowering.calls import lower
 from jitpkg.codegen.lowering.table import Lowering, NotLowered
-from jitpkg.facts.corrected import CorrectedMode
+from jitpkg.facts.corrected import corrected_mode
 from jitpkg.facts.tensor import facts_of
 from tests.codegen.fake_cuda import CUDA
 from tests.codegen.lowering import calls
@@ -45,7 +45,7 @@ def test_dtypes_and_sizes(name: str) -> None:
 
 def facts_on_gpu(op: Any, args: Any, kwargs: Any) -> Any:
     """None where nobody knows."""
-    with CorrectedMode():
+    with corrected_mode():
         args, kwargs = on_gpu((args, kwargs))
         if "device" in kwargs:
             kwargs["device"] = CUDA

@@ -1,0 +1,52 @@
+"""Seeing the ATen ops that torch runs: torch-dispatch modes, and FakeTensor, which is one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from functools import cache
+from typing import Any
+
+from jitpkg.internals.row import Row
+
+See = Callable[[Any, tuple[Any, ...], Mapping[str, Any]], Any]
+"""What is called in place of an op, with its arguments."""
+
+MODE = Row[type[Any]](
+    "torch.utils._python_dispatch.TorchDispatchMode",
+    use="seeing which ATen ops a call comes to",
+    lost="nothing is known of what ops return: each breaks the graph",
+)
+
+
+NO_MODES = Row[Callable[[], AbstractContextManager[object]]](
+    "torch.utils._python_dispatch._disable_current_modes",
+    use="making real tensors while a graph is compiled",
+    lost="max-autotune measures nothing",
+)
+
+
+def mode(see: See) -> AbstractContextManager[object]:
+    """A context in which `see` is called in place of each ATen op."""
+    made: AbstractContextManager[object] = _mode_type()(see)
+    return made
+
+
+@cache
+def _mode_type() -> type[Any]:
+    class Mode(MODE.get()):  # type: ignore[misc]
+        def __init__(self, see: See) -> None:
+            super().__init__()
+            self._see = see
+
+        @classmethod
+        def _should_skip_dynamo(cls) -> bool:
+            """Otherwise torch imports its compiler, to keep it from tracing what follows."""
+            return False
+
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+        ) -> Any:
+            return self._see(func, args, kwargs or {})
+
+    return Mode

@@ -1,0 +1,144 @@
+"""What is active in a thread: modes, function transforms, hooks, tracers, autocast."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from jitpkg.internals.row import Row, Setting, Variable
+
+_NOTHING = "no function is compiled, for nobody can tell whether it may be"
+_STAYS = "a mode stays active that an exception of a signal handler has left behind"
+_BREAKS = "a call of it breaks the graph"
+
+# Modes
+
+DISPATCH_DEPTH = Row[Callable[[], int]](
+    "torch._C._len_torch_dispatch_stack",
+    use="seeing whether a torch-dispatch mode is active",
+    lost=_NOTHING,
+)
+LEAVE_DISPATCH_MODE = Row[Callable[[None], object]](
+    "torch._C._pop_torch_dispatch_stack",
+    use="leaving torch-dispatch modes that an exception has left behind",
+    lost=_STAYS,
+)
+FUNCTION_DEPTH = Row[Callable[[], int]](
+    "torch._C._len_torch_function_stack",
+    use="seeing whether a torch-function mode is active",
+    lost=_NOTHING,
+)
+LEAVE_FUNCTION_MODE = Row[Callable[[], object]](
+    "torch._C._pop_torch_function_stack",
+    use="leaving torch-function modes that an exception has left behind",
+    lost=_STAYS,
+)
+FUNCTIONS_ENABLED = Row[Callable[[], bool]](
+    "torch._C._is_torch_function_enabled",
+    use="seeing whether torch functions are disabled",
+    lost=_NOTHING,
+)
+FUNCTION_MODES_ENABLED = Row[Callable[[], bool]](
+    "torch._C._is_torch_function_mode_enabled",
+    use="tracing code that asks for it",
+    lost=_BREAKS,
+)
+
+_AFTER = "forgetting a dispatch mode that an exception has left behind"
+_NOTED = "what torch notes of it besides stays"
+IN_DISPATCH_MODE = Setting[bool](
+    "torch.utils._python_dispatch._is_in_torch_dispatch_mode", use=_AFTER, lost=_NOTED
+)
+IN_USERS_DISPATCH_MODE = Setting[bool](
+    "torch.utils._python_dispatch._is_in_non_infra_torch_dispatch_mode", use=_AFTER, lost=_NOTED
+)
+IN_VISIBLE_DISPATCH_MODE = Setting[bool](
+    "torch.utils._python_dispatch._is_in_any_mode_without_ignore_compile_internals",
+    use=_AFTER,
+    lost=_NOTED,
+)
+LEFT_DISPATCH_MODE = (IN_DISPATCH_MODE, IN_USERS_DISPATCH_MODE, IN_VISIBLE_DISPATCH_MODE)
+"""What torch notes of modes besides: each is False where none is active."""
+
+LOG_USAGE = Row[Callable[[str], object]](
+    "torch._C._log_api_usage_once",
+    use="tracing torch's own code, which calls it",
+    lost=_BREAKS,
+)
+
+# Transforms, and other compilers
+
+
+def _is_compiling_nothing() -> Callable[[], object]:
+    return lambda: None
+
+
+TRANSFORMS = Row[Callable[[], object]](
+    "torch._C._functorch.peek_interpreter_stack",
+    use="seeing whether a function transform (vmap, grad) is active",
+    lost=_NOTHING,
+)
+FRAME_CALLBACK = Row[Callable[[], object]](
+    "torch._C._dynamo.eval_frame.get_eval_frame_callback",
+    use="seeing whether torch.compile is compiling what runs",
+    lost="functions that torch.compile calls are not left alone",
+    instead=_is_compiling_nothing,
+)
+TRACING_STATE = Row[Callable[[], object]](
+    "torch._C._get_tracing_state",
+    use="tracing calls of modules, which ask for it",
+    lost=_BREAKS,
+)
+IS_TRACING = Row[Callable[[], bool]](
+    "torch._C._is_tracing",
+    use="tracing torch.jit.is_tracing(), which asks for it",
+    lost=_BREAKS,
+)
+
+# Autograd and autocast
+
+FORWARD_LEVEL = Variable[int](
+    "torch.autograd.forward_ad._current_level",
+    use="seeing whether forward-mode differentiation is active",
+    lost="graphs without tensor inputs are not compiled, and all others run op by op",
+)
+SAVED_TENSOR_HOOKS = Row[Callable[[bool], object]](
+    "torch._C._autograd._top_saved_tensors_default_hooks",
+    use="seeing whether there are hooks for saved tensors",
+    lost=_NOTHING,
+)
+
+
+def _setter_of_grad_mode() -> Callable[[bool], object]:
+    return torch.set_grad_enabled
+
+
+SET_GRAD_ENABLED = Row[Callable[[bool], object]](
+    "torch._C._set_grad_enabled",
+    use="switching grad mode, in graphs as well",
+    lost="torch.set_grad_enabled does it, and breaks the graph where a program calls it",
+    instead=_setter_of_grad_mode,
+)
+
+
+def _is_autocast_on_any_device() -> Callable[[], bool]:
+    return lambda: any(map(torch.is_autocast_enabled, ("cpu", "cuda")))
+
+
+ANY_AUTOCAST = Row[Callable[[], bool]](
+    "torch._C._is_any_autocast_enabled",
+    use="seeing whether autocast is on",
+    lost="torch.is_autocast_enabled is asked for each kind of device, which is slower",
+    instead=_is_autocast_on_any_device,
+)
+AUTOCAST_AVAILABLE = Row[Callable[[str], bool]](
+    "torch._C._is_autocast_available",
+    use="tracing torch.autocast, which asks for it",
+    lost=_BREAKS,
+)
+PRIVATE_BACKEND = Row[Callable[[], str]](
+    "torch._C._get_privateuse1_backend_name",
+    use="tracing torch.autocast, which asks for it",
+    lost=_BREAKS,
+)

@@ -1,0 +1,198 @@
+"""Rows: names of PyTorch's that are not public, each looked up when it is first used."""
+
+from __future__ import annotations
+
+import pkgutil
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from operator import attrgetter
+from typing import Any, Generic, TypeVar
+
+from jitpkg import events
+from jitpkg.internals import versions
+from jitpkg.messages import warn
+
+T = TypeVar("T")
+
+
+class Missing(Exception):
+    """PyTorch has a private name no more, or not yet, or it does not behave as it did.
+
+    Attributes:
+        row: its row.
+    """
+
+    def __init__(self, row: Row[Any], why: str) -> None:
+        super().__init__(f"{row.name} {why}")
+        self.row = row
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What became of looking a name up."""
+
+    value: Any
+    why: str | None
+    """Why it cannot be used; None where it can."""
+    instead: bool = False
+    """Whether the value is another way to do the same."""
+
+
+@dataclass(eq=False)
+class Row(Generic[T]):
+    """One private name."""
+
+    name: str
+    """Its path, from `torch` on."""
+    use: str
+    """What jitpkg asks it for, or does with it."""
+    lost: str
+    """What happens where it is missing, as a clause."""
+    since: str | None = None
+    """The first version that has it; None for all that jitpkg knows."""
+    until: str | None = None
+    """The last version that has it; None for all that jitpkg knows."""
+    works: Callable[[T], bool] | None = None
+    """Tries what was found; where this is not True, or raises, the name counts as missing."""
+    instead: Callable[[], T] | None = None
+    """Gives another way to do the same by public names, where there is one."""
+    _looked: Looked | None = field(default=None, init=False, repr=False)
+    _is_removed: bool = field(default=False, init=False, repr=False)
+
+    def get(self) -> T:
+        """What the name stands for, or what does the same.
+
+        Raises:
+            Missing: there is neither.
+        """
+        looked = self._looked or self.look()
+        if looked.why is not None and not looked.instead:
+            raise Missing(self, looked.why)
+        value: T = looked.value
+        return value
+
+    def found(self) -> T | None:
+        """What the name itself stands for; None where it is missing."""
+        looked = self._looked or self.look()
+        return looked.value if looked.why is None else None
+
+    def look(self) -> Looked:
+        """Look the name up, if that is not done yet; never raises."""
+        if self._looked is None:
+            self._looked = looked = self._tried()
+            if looked.why is not None:
+                self._say(looked)
+        return self._looked
+
+    def _say(self, looked: Looked) -> None:
+        assert looked.why is not None
+        events.STREAM.emit(events.NameMissing(self.name, self.use, self.lost, looked.why))
+        if not looked.instead and self.is_expected:
+            _SAID.once(self, looked.why)
+
+    @contextmanager
+    def removed(self) -> Iterator[None]:
+        """As if PyTorch did not have the name, for whoever looks it up in here: for tests."""
+        before, self._looked, self._is_removed = self._looked, None, True
+        said, _SAID.done = _SAID.done, False
+        try:
+            yield
+        finally:
+            self._looked, self._is_removed = before, False
+            _SAID.done = said
+
+    @property
+    def is_used(self) -> bool:
+        """Whether it has been looked up."""
+        return self._looked is not None
+
+    @property
+    def is_expected(self) -> bool:
+        """Whether this version of PyTorch should have it."""
+        return versions.has(self.since, self.until)
+
+    def _tried(self) -> Looked:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                value = self._find()
+                if self._is_removed:
+                    raise AttributeError(f"no attribute {self.name.rpartition('.')[2]!r}")
+        except Exception as error:
+            return self._without(f"is missing ({type(error).__name__}: {error})")
+        try:
+            behaves = self.works is None or self.works(value)
+        except Exception as error:
+            return self._without(f"does not behave as it did ({type(error).__name__}: {error})")
+        return Looked(value, None) if behaves else self._without("does not behave as it did")
+
+    def _without(self, why: str) -> Looked:
+        if self.instead is not None:
+            try:
+                return Looked(self.instead(), why, instead=True)
+            except Exception as error:
+                why = f"{why}, nor is there another way ({type(error).__name__}: {error})"
+        return Looked(None, why)
+
+    def _find(self) -> Any:
+        return pkgutil.resolve_name(self.name)
+
+
+@dataclass(eq=False)
+class Attribute(Row[Callable[[Any], T]]):
+    """A private attribute of objects: gives a function of such an object."""
+
+    of: Callable[[], object] | None = None
+    """Makes an object that has it, where its class does not show it."""
+
+    def _find(self) -> Callable[[Any], T]:
+        owner, _, name = self.name.rpartition(".")
+        getter: Callable[[Any], T] = attrgetter(name)
+        getter(pkgutil.resolve_name(owner) if self.of is None else self.of())
+        return getter
+
+
+@dataclass(eq=False)
+class Variable(Row[Callable[[], T]]):
+    """A private variable of a module: gives a function that reads it."""
+
+    def _find(self) -> Callable[[], T]:
+        owner, _, name = self.name.rpartition(".")
+        reader: Callable[[], T] = partial(getattr, pkgutil.resolve_name(owner), name)
+        reader()
+        return reader
+
+
+@dataclass(eq=False)
+class Setting(Row[Callable[[T], None]]):
+    """A private variable of a module that is set: gives a function that does."""
+
+    def _find(self) -> Callable[[T], None]:
+        owner, _, name = self.name.rpartition(".")
+        module = pkgutil.resolve_name(owner)
+        getattr(module, name)
+        return partial(setattr, module, name)
+
+
+class _Said:
+    """Whether the user has been told."""
+
+    def __init__(self) -> None:
+        self.done = False
+
+    def once(self, row: Row[Any], why: str) -> None:
+        if self.done:
+            return
+        self.done = True
+        remark = versions.remark()
+        before = f"{remark}. There " if remark else f"In PyTorch {versions.running()} "
+        warn(
+            f"{before}{row.name} {why}: {row.lost}. `python -m jitpkg doctor` lists what else is"
+            " missing."
+        )
+
+
+_SAID = _Said()
