@@ -8,7 +8,6 @@ Each function that is called for the second time with a tensor in sight is compi
 from __future__ import annotations
 
 import copy
-import dis
 import importlib
 import os
 import sys
@@ -94,53 +93,6 @@ def _start(selection: Selection, stub: Stub, functions: Sequence[FunctionType]) 
     return compiled
 
 
-# Programs that compile by themselves
-
-
-_OF_DYNAMO = frozenset({"torch._dynamo", "torch.export"})
-_ENTRIES = frozenset({"_dynamo", "compile", "export"})
-_OTHERS = frozenset({"jitpkg", "re", "regex"})
-"""What has a `compile` of another meaning."""
-
-
-def uses_dynamo(code: CodeType) -> bool:
-    """Whether a module seems to use `torch.compile` or `torch.export`, which need functions as
-    their author wrote them, without stubs."""
-    codes = list(_nested(code))
-    return any("torch" in c.co_names for c in codes) and any(map(_enters_dynamo, codes))
-
-
-def _enters_dynamo(code: CodeType) -> bool:
-    if _OF_DYNAMO.intersection(code.co_names):
-        return True
-    if not _ENTRIES.intersection(code.co_names):
-        return False
-    before: dis.Instruction | None = None
-    for ins in dis.get_instructions(code):
-        loads = ins.opname in ("LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM")
-        owner = None if before is None else before.argval
-        enters = ins.argval == "compile" or (owner == "torch" and ins.argval in _ENTRIES)
-        if loads and enters and owner not in _OTHERS:
-            return True
-        before = ins
-    return False
-
-
-def _nested(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for const in code.co_consts:
-        if isinstance(const, CodeType):
-            yield from _nested(const)
-
-
-def hooked(hooks: Hooks, code: CodeType) -> CodeType:
-    """A module's code with stubs. One that uses Dynamo ends the hook, for it and for all others."""
-    if uses_dynamo(code):
-        uninstall()
-        return code
-    return hooks.module(code)
-
-
 # Importing
 
 
@@ -209,7 +161,7 @@ class _GetCode:
 
     def __call__(self, fullname: str) -> CodeType | None:
         code = self.original(fullname)
-        return code if code is None or fullname != self.name else hooked(self.hooks, code)
+        return code if code is None or fullname != self.name else self.hooks.module(code)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -225,11 +177,7 @@ class _ExecModule:
     def __call__(self, module: ModuleType) -> None:
         self.original(module)
         if type(module) is ModuleType:  # and not one that is executed later
-            functions = list(_functions_of(module))
-            if any(uses_dynamo(function.__code__) for function in functions):
-                uninstall()
-            else:
-                self.hooks.functions(functions)
+            self.hooks.functions(_functions_of(module))
 
 
 def _functions_of(module: ModuleType) -> Iterator[FunctionType]:

@@ -153,7 +153,7 @@ class _Program:
         loader = (SourcelessFileLoader if file.endswith(".pyc") else SourceFileLoader)(_MAIN, file)
         hooks = auto.hooks_for(self.selection)
         if self.selection.selects(_MAIN, file):
-            code = auto.hooked(hooks, code)
+            code = hooks.module(code)
         vars(loader)["hooks"] = hooks  # they live as long as the module
         self.module.__loader__ = loader
         namespace["__cached__"] = None

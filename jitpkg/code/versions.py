@@ -42,6 +42,12 @@ JUMP_IF = "POP_JUMP_FORWARD_IF_" if PYTHON == (3, 11) else "POP_JUMP_IF_"
 ATTRIBUTE_SHIFT = 1 if ATTRIBUTE_LOADS_METHODS else 0
 """LOAD_ATTR's argument is the index of the name, shifted left by this."""
 
+JUMPS_ON_BOOLS = PYTHON >= (3, 13)
+"""Conditional jumps take a bool itself: TO_BOOL comes before one on any other object."""
+
+DYNAMO_PASSES_JUMPS = PYTHON <= (3, 12)
+"""Dynamo takes it that what stands behind a JUMP_BACKWARD_NO_INTERRUPT may come next."""
+
 COMPARE_SHIFT = {(3, 11): 0, (3, 12): 4}.get(PYTHON, 5)
 """COMPARE_OP's argument is the index of the operator, shifted left by this."""
 

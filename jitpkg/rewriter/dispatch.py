@@ -119,6 +119,15 @@ class Region:
         self.dispatcher.refresh()
         return self.native(arguments)
 
+    def traced(self) -> None:
+        """See `Door`."""
+        self.dispatcher.traced()
+
+    def close(self) -> None:
+        """From now on the original code runs here, without a change to what has the hook."""
+        self.entries, self.full = (), True
+        self.run = lambda *arguments: self.native(arguments)
+
     def leave_here(self, arguments: tuple[object, ...]) -> Result:
         """Go on with the original code, in a frame that has the newest hooks."""
         if self.dispatcher.keeps_frame:
@@ -333,6 +342,9 @@ class Dispatcher:
             self._resumes[p, _CALLED] = code
         cells = (*free, *map(types.CellType, own), types.CellType(state))
         return FunctionType(code, globals_, code.co_name, (None,), cells)
+
+    def traced(self) -> None:
+        """Dynamo has traced a version of the code: see `Door`."""
 
     # A miss
 

@@ -6,9 +6,12 @@ and leads back to the code would never be freed.
 
 from __future__ import annotations
 
+import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
+
+_DYNAMO = "torch._dynamo."
 
 RETURN = -1
 """The exit of a region that left the function."""
@@ -24,15 +27,41 @@ class Region(Protocol):
 
     run: Callable[..., tuple[int, Callable[..., Callable[..., Any]] | None, Any]]
 
+    def traced(self) -> None:
+        """`torch.compile` or `torch.export` has traced the code with the hook."""
+
 
 class Door(weakref.ref["Region"]):
     """A weak reference to a region; called, it gives the region, or None when it is gone.
 
     In a pickle (of a function by value, as cloudpickle makes them) it becomes a door to nothing:
     in the other process the original code runs.
+
+    Dynamo traces functions of which we have changed the code, and must find what their author
+    wrote. What it knows of a constant is its class: to it, and to nobody else, a door says that it
+    is an empty frozenset, and so the jump around the hook, which is on the door's truth, is taken.
     """
 
     __slots__ = ()
+
+    @property
+    def __class__(self) -> type:  # type: ignore[override]
+        asks = sys._getframe(1).f_globals.get("__name__")
+        if not isinstance(asks, str) or not asks.startswith(_DYNAMO):
+            return Door
+        region = self()
+        if region is not None:
+            region.traced()
+        return frozenset
+
+    def __iter__(self) -> Iterator[object]:
+        return iter(())
+
+    def __copy__(self) -> Door:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Door:
+        return self
 
     def __hash__(self) -> int:
         return id(self)

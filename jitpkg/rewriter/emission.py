@@ -182,7 +182,8 @@ class Emission(Writer):
         hook, base = self.hooks[h], self.points.analysis.kept(h)
         self._stand_at(h)
         self.place(label)
-        gone = Label()
+        gone, transparent = Label(), Label()
+        self.jump_if_transparent(hook.door, transparent)
         self.call_const(hook.door)
         self.emit("COPY", 1)
         self.jump_if("NONE", gone)
@@ -199,7 +200,8 @@ class Emission(Writer):
         self._dispatch(h, base, hook.exits)
         self.place(gone)
         self.emit("POP_TOP")
-        self.goto(self.behind_hook[h])
+        self.place(transparent)
+        self.go_back(self.behind_hook[h])
 
     def _push_inputs(self, h: int, base: int, stack: tuple[StackValue, ...]) -> int:
         kinds = self.points.analysis.slots(h)
@@ -302,7 +304,7 @@ class Emission(Writer):
             if kinds[slot] == MAYBE_BOUND:
                 self.unbind_if_unbound(slot)
         self._rebuild_nulls(stack, real)
-        self.goto(self.behind_hook[p])
+        self.go_back(self.behind_hook[p])
 
     def _rebuild_nulls(self, stack: tuple[StackValue, ...], real: list[StackValue]) -> None:
         """From the lowest NULL on, the stack goes by way of temporaries."""

@@ -184,6 +184,11 @@ class Stub:
         for function in self._functions(namespace, thoroughly=False):
             function.__code__ = self.code
 
+    def traced(self) -> None:
+        """Leave the functions alone, with the code that Dynamo has seen: it guards that."""
+        self.hooks.stubs.discard(self)
+        self.run = _rest
+
     def _sees_tensors(self, arguments: tuple[Any, ...]) -> bool:
         """Whether a tensor is in the arguments, or something of torch's among the globals.
 

@@ -25,6 +25,7 @@ class SharedDispatcher(Dispatcher):
         super().__init__(code, compiler, code.co_qualname)
         self._forget = forget
         self._first: Region | None = None
+        self._closed = False
 
     def start(self, functions: Sequence[FunctionType]) -> bool:
         """Hook the code of these functions; False where that cannot be, or must not."""
@@ -40,8 +41,16 @@ class SharedDispatcher(Dispatcher):
         self._first = None if first is None else self.regions.get(first)
 
     def reset(self) -> None:
-        super().reset()
-        self._find_first()
+        if not self._closed:
+            super().reset()
+            self._find_first()
+
+    def traced(self) -> None:
+        """Leave the functions alone, with the code that Dynamo has seen: it guards that."""
+        self._closed, self._first = True, None
+        for region in self.regions.values():
+            region.close()
+        self.regions.clear()
 
     def uninstall(self) -> None:
         super().uninstall()
@@ -49,6 +58,8 @@ class SharedDispatcher(Dispatcher):
         self._forget({})
 
     def _replace(self, code: CodeType) -> None:
+        if self._closed:
+            return
         for function in self._owners:
             if COMPILED in function.__dict__:  # somebody has asked for this one by name
                 self._owners.discard(function)

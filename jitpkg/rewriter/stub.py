@@ -22,6 +22,7 @@ from jitpkg.code.versions import (
     CACHES,
     HAS_PRECALL,
     JUMP_IF,
+    JUMPS_ON_BOOLS,
     LOAD_CELL,
     NULL_BELOW_CALLABLE,
 )
@@ -152,11 +153,13 @@ class _Assembler:
         behind = ask + behind
         begin = self._call_const(self.door) + _ins("COPY", 1)
         begin += _ins(JUMP_IF + "NONE", _units(behind))
-        behind = begin + behind
+        behind = begin + behind + gone
+        seen = _ins("LOAD_CONST", self.door) + (_ins("TO_BOOL") if JUMPS_ON_BOOLS else b"")
+        seen += _ins(JUMP_IF + "FALSE", _units(behind))  # if Dynamo traces it: see `Door`
         if handled is not None:
-            shift = _units(behind) - _units(leave)
+            shift = _units(seen + behind) - _units(leave + gone)
             handled = (handled[0] + shift, handled[1] + shift, handled[2] + shift)
-        return behind + gone, handled
+        return seen + behind, handled
 
     def _callee_on_stack(self) -> bytes:
         code = _ins("LOAD_ATTR", self.name << ATTRIBUTE_SHIFT) + _ins("PUSH_NULL")

@@ -8,8 +8,10 @@ from types import CodeType
 from jitpkg.code.instructions import Position
 from jitpkg.code.versions import (
     ATTRIBUTE_SHIFT,
+    DYNAMO_PASSES_JUMPS,
     HAS_PRECALL,
     JUMP_IF,
+    JUMPS_ON_BOOLS,
     LOAD_CHECKED,
     MOVES,
     NULL_BELOW_CALLABLE,
@@ -37,8 +39,21 @@ class Writer:
     def goto(self, to: Label) -> None:
         self.emit(GOTO, to=to)
 
+    def go_back(self, to: Label) -> None:
+        """Jump to an earlier instruction."""
+        self.goto(to)
+        if DYNAMO_PASSES_JUMPS:
+            self.emit("RETURN_VALUE")  # never reached
+
     def jump_if(self, condition: str, to: Label) -> None:
         self.emit(JUMP_IF + condition, to=to)
+
+    def jump_if_transparent(self, door: object, to: Label) -> None:
+        """Jump if Dynamo traces this code: see `Door`."""
+        self.const(door)
+        if JUMPS_ON_BOOLS:
+            self.emit("TO_BOOL")
+        self.jump_if("FALSE", to)
 
     def place(self, label: Label) -> None:
         label.index = len(self.out)
@@ -126,4 +141,4 @@ class Writer:
             self.place(unbound)
             self.emit("POP_TOP")
             self.const(UNBOUND)
-            self.goto(behind)
+            self.go_back(behind)

@@ -62,6 +62,9 @@ TRACED = frozenset(
 REAL = frozenset({"torch.autograd.grad", "torch.autograd.backward"})
 """Functions that are called for real though their neighbours are traced."""
 
+COMPILING = frozenset({"torch.compile", "torch.nn.modules.module.Module.compile"})
+"""Functions that hand others to torch's own compiler."""
+
 WRAPPERS: Mapping[str, str] = MappingProxyType(
     {"torch._dynamo.mutation_guard.install_generation_tagging_init.<locals>.patched_init": "init"}
 )
@@ -94,13 +97,21 @@ def refusal(function: FunctionType) -> tuple[Reason, str] | None:
         return reasons.FRAMES, name
     if name in TRACED:
         return None
-    if module.partition(".")[0] in SKIPPED or _is_in(module, SKIPPED_PARTS):
+    if module.partition(".")[0] in SKIPPED or _is_in(module, SKIPPED_PARTS) or name in COMPILING:
         return reasons.LIBRARY, name
+    if _is_of_dynamo(function):
+        return reasons.LIBRARY, f"{name}, compiled by torch.compile"
     if name in REAL:
         return reasons.TENSOR_USE, name
     if module == "jitpkg" or (module.startswith("jitpkg.") and not module.startswith(OWN)):
         return reasons.LIBRARY, name
     return None
+
+
+def _is_of_dynamo(function: FunctionType) -> bool:
+    """Whether it calls what Dynamo has compiled: it has the name and module of the original."""
+    at = function.__globals__.get("__name__")
+    return isinstance(at, str) and _is_in(at, ("torch._dynamo",))
 
 
 def _is_in(module: str, parts: tuple[str, ...]) -> bool:

@@ -463,28 +463,40 @@ def test_a_module_seems_to_be_loaded_as_usual(project: Project) -> None:
     assert vars(module.f) == {}
 
 
-@pytest.mark.parametrize(
-    ("source", "uses"),
-    [
-        ("import torch\n@torch.compile\ndef f(x): return x", True),
-        ("import torch\ndef f(m): m.compile(); return torch", True),
-        ("from torch import compile\ndef f(x): return torch.sin(x)", True),
-        ("import torch\ndef f(m): return torch.export.export(m, ())", True),
-        ("import torch, torch._dynamo", True),
-        ("import re, torch\nfind = re.compile('x')", False),
-        ("import jitpkg, torch\nf = jitpkg.compile(torch.sin)", False),
-        ("import torch\nx = compile('1', '', 'eval')", False),
-        ("class C:\n  def compile(self): return self.compile()", False),
-    ],
-)
-def test_who_uses_dynamo(source: str, uses: bool) -> None:
-    assert auto.uses_dynamo(compile(source, "program", "exec")) is uses
+COMPILES_BY_ITSELF = {
+    "an option that is off": (
+        "def train(model, compiled=False):\n    if compiled:\n        model = torch.compile(model)\n"
+        "    return model"
+    ),
+    "at the top": "wanted = False\nif wanted:\n    f = torch.compile(f)",
+    "a method of another library's": (
+        "class Keras:\n    def compile(self, optimizer): return self\n"
+        "model = Keras().compile('adam')"
+    ),
+    "a regular expression": "import re\npattern = re.compile('x')",
+    "a query": (
+        "class Query:\n    def compile(self, dialect): return str(dialect)\n"
+        "def text(query): return query.compile(dialect='lite')\nassert text(Query()) == 'lite'"
+    ),
+    "a builtin": "three = eval(compile('1 + 2', '', 'eval'))",
+    "an export that nobody calls": "def save(m, x): return torch.export.export(m, (x,))",
+    "torch's compiler is imported": "import torch._dynamo\nfrom torch import compile",
+    "a decorated neighbour": "@torch.compile(backend='eager')\ndef other(x): return x * 2",
+    "ours": "import jitpkg\nother = jitpkg.compile(lambda x: x * 2)",
+}
 
 
-def test_a_program_that_compiles_by_itself_is_left_alone(project: Project) -> None:
-    source = "import torch\ndef f(x): return x + 1\ndef g(): return torch.compile(f)"
-    assert not has_stub(project.load("by_itself", source).f)
-    assert not has_stub(project.load("imported_later", "def f(x): return x + 1").f)
+@pytest.mark.parametrize("what", COMPILES_BY_ITSELF)
+def test_a_module_that_compiles_something_by_itself_is_compiled(
+    project: Project, what: str
+) -> None:
+    source = f"import torch\ndef f(x): return x.sin() + 1\n{COMPILES_BY_ITSELF[what]}"
+    module = project.load("by_itself", source)
+    torch.testing.assert_close(called(module.f, X)[-1], X.sin() + 1)
+    assert project.compiled == ["f"]
+    later = project.load("imported_later", "def g(x): return x.cos()")
+    called(later.g, X)
+    assert project.compiled == ["f", "g"]
 
 
 def test_reload(project: Project) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jitpkg.code.instructions import decode
-from jitpkg.code.versions import HAS_PRECALL, NULL_BELOW_CALLABLE
+from jitpkg.code.versions import HAS_PRECALL, JUMPS_ON_BOOLS, NULL_BELOW_CALLABLE
 from jitpkg.rewriter.door import RETURN, Door
 from jitpkg.rewriter.emitter import Emitter, Hook
 from jitpkg.rewriter.points import Points
@@ -59,7 +59,8 @@ def test_what_runs_on_a_hit() -> None:
     door = ["LOAD_CONST", *precall, "CALL"]
     door.insert(0 if NULL_BELOW_CALLABLE else 1, "PUSH_NULL")
     assert [name.replace("FORWARD_", "") for name in ran] == [
-        *("RESUME", "JUMP_FORWARD", *door),
+        *("RESUME", "JUMP_FORWARD", "LOAD_CONST", *(["TO_BOOL"] * JUMPS_ON_BOOLS)),
+        *("POP_JUMP_IF_FALSE", *door),
         *("COPY", "POP_JUMP_IF_NONE", "LOAD_ATTR", "PUSH_NULL"),
         *(["SWAP"] * NULL_BELOW_CALLABLE),
         *("LOAD_FAST", "LOAD_FAST", *precall, "CALL"),
