@@ -62,7 +62,7 @@ def _artefacts() -> dict[str, str]:
     hooked = _emitted(emitter.hooked())
     resume = emitter.resume(h, points.analysis.kept(h))
     labels = [k for k, line in enumerate(hooked) if ">>" in line]
-    _, _, restore, returns, leave, raised = labels
+    *_, restore, returns, leave, raised = labels
     tests = tomllib.loads((ROOT / "tests/stdlib/modules.toml").read_text(encoding="utf-8"))
     modules = {module for modules in tests["library"].values() for module in modules}
     return {
@@ -104,7 +104,7 @@ def _emitted(code: CodeType) -> list[str]:
     """The disassembly from the hook on."""
     lines = _listing(code)
     first = next(k for k, line in enumerate(lines) if "'Region'" in line)
-    return lines[first - 1 :]
+    return lines[first:]
 
 
 def _listing(code: CodeType) -> list[str]:
