@@ -44,8 +44,8 @@ class Door(weakref.ref["Region"]):
 
     __slots__ = ()
 
-    @property
-    def __class__(self) -> type:  # type: ignore[override]
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
         asks = sys._getframe(1).f_globals.get("__name__")
         if not isinstance(asks, str) or not asks.startswith(_DYNAMO):
             return Door

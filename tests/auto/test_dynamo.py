@@ -13,9 +13,8 @@ import torch
 from torch import fx
 
 import jitpkg
-
 from jitpkg.rewriter.door import Door
-from tests.auto.test_hook import Project, called, has_stub, project, stubs_of  # noqa: F401
+from tests.auto.project import Project, called
 
 X = torch.tensor([1.0, 2.0])
 
@@ -134,19 +133,19 @@ def _fresh() -> Iterator[None]:
 
 @pytest.mark.parametrize("warm", [0, 1, 5], ids=["new", "called once", "compiled"])
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_compiled_by_torch_as_a_whole(project: Project, name: str, warm: int) -> None:  # noqa: F811
+def test_compiled_by_torch_as_a_whole(project: Project, name: str, warm: int) -> None:
     module = project.load("whole", SOURCE)
     function = getattr(module, name)
     wanted = [function(X + k).detach() for k in range(warm)]
     backend = Counted()
     by_torch = torch.compile(function, backend=backend, fullgraph=True)
-    for k in range(3):
+    for _ in range(3):
         torch.testing.assert_close(by_torch(X), function(X))
     assert backend.graphs == 1
     torch.testing.assert_close([function(X + k).detach() for k in range(warm)], wanted)
 
 
-def test_broken_by_torch_where_it_is_without_us(project: Project) -> None:  # noqa: F811
+def test_broken_by_torch_where_it_is_without_us(project: Project) -> None:
     source = (
         "import torch\ndef helper(x):\n    print(end='')\n    return x * 2\n"
         "def f(x):\n    y = helper(x.sin())\n    if y.sum() > 0:\n        y = helper(y)\n"
@@ -168,7 +167,7 @@ def test_broken_by_torch_where_it_is_without_us(project: Project) -> None:  # no
     assert counts == [backend.graphs] * 2
 
 
-def test_what_torch_has_traced_is_left_alone_and_traced_once(project: Project) -> None:  # noqa: F811
+def test_what_torch_has_traced_is_left_alone_and_traced_once(project: Project) -> None:
     module = project.load("left_alone", SOURCE)
     called(module.loops, X)
     project.compiled.clear()
@@ -184,7 +183,7 @@ def test_what_torch_has_traced_is_left_alone_and_traced_once(project: Project) -
     assert "objects" in project.compiled
 
 
-def test_closures_that_are_made_later(project: Project) -> None:  # noqa: F811
+def test_closures_that_are_made_later(project: Project) -> None:
     module = project.load(
         "later", "import torch\ndef make(k):\n    def f(x): return x.sin() * k\n    return f"
     )
@@ -196,7 +195,7 @@ def test_closures_that_are_made_later(project: Project) -> None:  # noqa: F811
 
 
 @pytest.mark.parametrize("strict", [False, True])
-def test_exported(project: Project, strict: bool) -> None:  # noqa: F811
+def test_exported(project: Project, strict: bool) -> None:
     module = project.load("exported", SOURCE)
     for warm in (0, 4):
         net = module.Net()
@@ -205,7 +204,7 @@ def test_exported(project: Project, strict: bool) -> None:  # noqa: F811
         torch.testing.assert_close(exported(X), net(X))
 
 
-def test_traced_scripted_and_symbolically(project: Project) -> None:  # noqa: F811
+def test_traced_scripted_and_symbolically(project: Project) -> None:
     project.write("in_fx", SOURCE)
     module = project.load("in_fx", SOURCE)
     for _ in range(4):
@@ -218,7 +217,7 @@ def test_traced_scripted_and_symbolically(project: Project) -> None:  # noqa: F8
     torch.testing.assert_close(torch.jit.script(module.Layer())(X), module.Layer()(X))
 
 
-def test_a_model_that_compiles_itself(project: Project) -> None:  # noqa: F811
+def test_a_model_that_compiles_itself(project: Project) -> None:
     module = project.load("itself", SOURCE)
     net = module.Net()
     wanted = called(net, X)[-1]

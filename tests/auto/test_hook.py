@@ -10,7 +10,7 @@ import threading
 import types
 import weakref
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,65 +18,10 @@ import pytest
 import torch
 
 import jitpkg
-from jitpkg import auto, config, events
-from jitpkg.rewriter.hooked import Stub
-from jitpkg.rewriter.originals import ORIGINALS
+from jitpkg import auto, config
+from tests.auto.project import Project, called, has_stub, stubs_of
 
 X = torch.tensor([1.0, 2.0])
-
-
-class Project:
-    """A folder of modules, which are imported with the hook."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.names: set[str] = set()
-        self.compiled: list[str] = []
-
-    def write(self, name: str, source: str) -> Path:
-        file = self.folder / f"{name.replace('.', '/')}.py"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(source, encoding="utf-8")
-        importlib.invalidate_caches()
-        return file
-
-    def load(self, name: str, source: str) -> Any:
-        self.write(name, source)
-        self.names.add(name)
-        return importlib.import_module(name)
-
-    def heard(self, event: events.Event) -> None:
-        if isinstance(event, events.GraphCompiled):
-            self.compiled.append(event.function)
-
-
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
-    monkeypatch.syspath_prepend(str(tmp_path))
-    before = set(sys.modules)
-    auto.install()
-    made = Project(tmp_path)
-    with events.STREAM.listening(made.heard), config.patch(break_anywhere=False):
-        yield made
-    auto.uninstall()
-    for name in set(sys.modules) - before:
-        file = getattr(sys.modules[name], "__file__", None) or ""
-        if file.startswith(str(tmp_path)) or name in made.names:
-            del sys.modules[name]
-
-
-def has_stub(function: Any) -> bool:
-    code = function.__code__
-    return ORIGINALS.of(code) is not code
-
-
-def stubs_of(function: Any) -> list[Stub]:
-    doors = [const for const in function.__code__.co_consts if isinstance(const, weakref.ref)]
-    return [door() for door in doors if isinstance(door(), Stub)]
-
-
-def called(function: Callable[..., Any], *arguments: Any, times: int = 4) -> list[Any]:
-    return [function(*arguments) for _ in range(times)]
 
 
 # What is compiled
@@ -465,8 +410,8 @@ def test_a_module_seems_to_be_loaded_as_usual(project: Project) -> None:
 
 COMPILES_BY_ITSELF = {
     "an option that is off": (
-        "def train(model, compiled=False):\n    if compiled:\n        model = torch.compile(model)\n"
-        "    return model"
+        "def train(model, compiled=False):\n    if compiled:\n"
+        "        model = torch.compile(model)\n    return model"
     ),
     "at the top": "wanted = False\nif wanted:\n    f = torch.compile(f)",
     "a method of another library's": (
