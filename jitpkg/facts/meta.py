@@ -47,8 +47,8 @@ FUNCTIONS = frozenset(
     sin_ sinc sinh smooth_l1_loss softmax softmin softplus softsign sort split split_with_sizes
     sqrt sqrt_ square squeeze stack std std_mean sub sub_ subtract sum swapaxes swapdims t tan
     tanh tanh_ tanhshrink tile to topk transpose tril triu true_divide truediv trunc type_as
-    unbind unflatten unfold uniform_ unsqueeze var var_mean view view_as where xor zero_ zeros
-    zeros_like
+    unbind unflatten unfold uniform_ unsafe_split unsqueeze var var_mean view view_as where xor
+    zero_ zeros zeros_like
     """.split()
 )
 """Functions and methods of tensors, by name."""

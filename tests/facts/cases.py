@@ -112,6 +112,7 @@ CASES = [
             ("chunk", (2, 1)),
             ("split", (2, -1)),
             ("split_with_sizes", ([1, 2], 1)),
+            ("unsafe_split", (2, -1)),
             ("unbind", (1,)),
             ("diagonal", ()),
             ("unflatten", (0, (-1, 1))),

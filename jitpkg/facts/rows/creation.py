@@ -100,7 +100,7 @@ ROWS = rows(
         as_it_is,
         """
         view transpose permute t unsqueeze squeeze expand select slice split split_with_sizes
-        unbind detach alias diagonal copy_ _unsafe_view unfold
+        unbind detach alias diagonal copy_ _unsafe_view unfold unsafe_split
         """,
     ),
     (factory, "zeros ones empty rand randn"),

@@ -249,6 +249,7 @@ _OF_NAME: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "slice": slice_,
         "split_with_sizes": split_with_sizes,
         "split": split,
+        "unsafe_split": split,
         "unbind": unbind,
         "detach": whole,
         "alias": whole,

@@ -7,6 +7,7 @@ from jitpkg.tracer.rows import (
     mappings,
     messages,
     objects,
+    recurrent_cells,
     sequences,
     sets,
     sizes,
@@ -25,5 +26,6 @@ ROWS = merged(
     sets.TABLE,
     sizes.TABLE,
     torch_api.TABLE,
+    recurrent_cells.TABLE,
 )
 """Callable -> what calling it means."""
