@@ -6,6 +6,7 @@
 #   make check   format, lint, types, layers, house rules
 #   make stdlib  rewrite functions of the standard library and run its own tests (needs no torch)
 #   make auto    whole programs, and the standard library's tests, with the import hook
+#   make programs  the programs of examples/programs, eagerly and compiled in every way
 #   make opinfo  PyTorch's op database, compiled and eager   make opinfo ARGS="--ops '^nn'"
 #   make bench   run the benchmarks                     make bench ARGS="kernels --quick"
 #   make ahead   compile all Triton kernels of tests and benchmarks, without a GPU; none may spill
@@ -28,7 +29,7 @@ VENV_PYTHON := $(VENV)/bin/python
 PIP := -m pip install -qq --disable-pip-version-check --constraint
 PIP_INSTALL := $(PIP) $(if $(TORCH),$(VENV)/)constraints.txt
 
-.PHONY: demo test fuzz check lint types layers rules stdlib opinfo bench ahead bench-gpu gpu clean setup python
+.PHONY: demo test fuzz check lint types layers rules stdlib programs opinfo bench ahead bench-gpu gpu clean setup python
 
 demo: setup
 	$(VENV_PYTHON) examples/digits.py $(ARGS)
@@ -61,6 +62,9 @@ stdlib: $(STDLIB_VENV)/ready
 auto: setup
 	$(VENV_PYTHON) -m pytest -q -m slow tests/auto
 	$(VENV_PYTHON) -m tests.auto.library $(ARGS)
+
+programs: setup
+	$(VENV_PYTHON) -m pytest -q -m "slow or not slow" --numprocesses=$(WORKERS) tests/example_programs $(ARGS)
 
 opinfo: setup
 	$(VENV_PYTHON) -m tests.opinfo.run --workers $(WORKERS) $(ARGS)

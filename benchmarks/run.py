@@ -6,6 +6,7 @@
     python benchmarks/run.py models        models in their steady state, and the cost of a launch
     python benchmarks/run.py compile-time  how compiling grows with the program
     python benchmarks/run.py ahead         Triton kernels: how many, and what compiling takes
+    python benchmarks/run.py programs      examples/programs, eager and compiled in turns; half an hour
     python benchmarks/run.py gpu           kernels and models on a GPU; needs one
 
 Each takes --help, and --quick to see that it works.
@@ -22,6 +23,7 @@ import compile_time
 import gpu
 import kernels
 import steady_state
+import whole_programs
 
 import jitpkg
 
@@ -32,6 +34,7 @@ COMMANDS = {
     "models": steady_state.main,
     "compile-time": compile_time.main,
     "ahead": ahead.main,
+    "programs": whole_programs.main,
     "gpu": gpu.main,
 }
 

@@ -1,0 +1,148 @@
+"""The programs, the ways in which each is compiled, and what that may take at most."""
+
+from tests.example_programs.support import INCLUDE, RUN, Program, Way
+
+COMPILE = ("--compile",)
+
+PROGRAMS = (
+    Program(
+        "nanogpt-train",
+        "nanogpt/train.py",
+        (
+            Way("run", RUN, entries=6, breaks=3, slow=True),
+            Way("dynamo", (), ("--compile=True", "--compile_backend=jitpkg"), slow=True),
+        ),
+    ),
+    Program(
+        "nanogpt-float16",
+        "nanogpt/train.py",
+        (Way("run", RUN, entries=6, breaks=3, slow=True),),
+        ("--dtype=float16", "--flash=False"),
+        tolerance=0.05,
+    ),
+    Program(
+        "nanogpt-sample",
+        "nanogpt/sample.py",
+        (
+            Way("compile", (), ("--compile=True",), entries=4, slow=True),
+            Way("run", RUN, entries=6, breaks=3, slow=True),
+        ),
+    ),
+    *(
+        Program(
+            f"trainer-{model}",
+            "hf_trainer.py",
+            (
+                Way("compile", (), ("--compile", "jitpkg"), entries=4, slow=model == "gpt2"),
+                Way("auto", (), ("--compile", "auto"), entries=30, breaks=15, slow=True),
+                Way("trainer", (), ("--compile", "trainer"), slow=model == "bert"),
+                Way("run", (*RUN, *INCLUDE), entries=30, breaks=15, slow=True),
+            ),
+            ("--model", model),
+            needs=("transformers", "accelerate"),
+        )
+        for model in ("bert", "gpt2")
+    ),
+    *(
+        Program(
+            f"llama-{mode}",
+            "llama_generate.py",
+            (
+                Way("compile", (), COMPILE, entries=12, breaks=6, slow=mode != "beams"),
+                Way("run", (*RUN, *INCLUDE), entries=30, breaks=20, slow=True),
+            ),
+            ("--mode", mode),
+            needs=("transformers",),
+        )
+        for mode in ("greedy", "sample", "static", "beams")
+    ),
+    *(
+        Program(
+            f"images-{model}",
+            "train_images.py",
+            (
+                Way("compile", (), COMPILE, entries=6, slow=model == "resnet"),
+                Way("run", RUN, entries=30, breaks=15, slow=True),
+            ),
+            ("--model", model),
+        )
+        for model in ("vit", "resnet")
+    ),
+    Program(
+        "images-resnet-bfloat16",
+        "train_images.py",
+        (Way("compile", (), COMPILE, entries=6, slow=True),),
+        ("--model", "resnet", "--amp", "--channels-last"),
+        tolerance=0.05,
+    ),
+    Program(
+        "diffusion",
+        "diffusion_sample.py",
+        (
+            Way("compile", (), COMPILE, entries=2),
+            Way("run", RUN, entries=20, breaks=5, slow=True),
+        ),
+        ("--scheduler", "ddpm"),
+    ),
+    Program(
+        "lstm",
+        "lstm_lm.py",
+        (
+            Way("compile", (), COMPILE, entries=8, breaks=2),
+            Way("run", RUN, entries=20, breaks=8, slow=True),
+        ),
+    ),
+    Program(
+        "graph-network",
+        "graph_network.py",
+        (
+            Way("compile", (), COMPILE, entries=6, breaks=1),
+            Way("run", RUN, entries=20, breaks=8, slow=True),
+        ),
+    ),
+    Program(
+        "ppo",
+        "ppo.py",
+        (
+            Way("compile", (), COMPILE, entries=12, breaks=3),
+            Way("run", RUN, entries=20, breaks=8, slow=True),
+        ),
+    ),
+    Program(
+        "scikit-learn",
+        "sklearn_pipeline.py",
+        (
+            Way("compile", (), COMPILE, entries=20),
+            Way("run", RUN, entries=20, breaks=8, slow=True),
+        ),
+        needs=("sklearn",),
+    ),
+    Program(
+        "notebook",
+        "notebook.py",
+        (
+            Way("compile", (), COMPILE, entries=30, breaks=4),
+            Way("run", RUN, entries=20, breaks=8, slow=True),
+        ),
+    ),
+    Program(
+        "processes",
+        "processes.py",
+        (
+            Way("compile", (), COMPILE, entries=20),
+            Way("run", RUN, entries=20, breaks=8, slow=True),
+        ),
+    ),
+    *(
+        Program(
+            f"ranks-{way}",
+            "distributed.py",
+            (
+                Way("compile", (), COMPILE, entries=12, slow=way == "ddp"),
+                Way("run", RUN, entries=20, breaks=8, slow=True),
+            ),
+            ("--way", way),
+        )
+        for way in ("ddp", "all_reduce")
+    ),
+)
