@@ -6,7 +6,7 @@
     python benchmarks/run.py models        models in their steady state, and the cost of a launch
     python benchmarks/run.py compile-time  how compiling grows with the program
     python benchmarks/run.py ahead         Triton kernels: how many, and what compiling takes
-    python benchmarks/run.py programs      examples/programs, eager and compiled in turns; half an hour
+    python benchmarks/run.py programs      whole programs, eagerly and compiled; an hour
     python benchmarks/run.py gpu           kernels and models on a GPU; needs one
 
 Each takes --help, and --quick to see that it works.
