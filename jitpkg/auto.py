@@ -21,6 +21,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from jitpkg import config
+from jitpkg.interrupts import from_outside, uninterrupted
 from jitpkg.messages import warn
 from jitpkg.rewriter.hooked import Compiled, Hooks, Stub, inside
 
@@ -78,19 +79,23 @@ def hooks_for(selection: Selection) -> Hooks:
 
 def _start(selection: Selection, stub: Stub, functions: Sequence[FunctionType]) -> Compiled | None:
     """Compile; the compiler is loaded here, where a tensor has been seen: it loads torch."""
-    try:
+
+    def started() -> Compiled | None:
         api = importlib.import_module("jitpkg.api")
         settings = api.Settings(backend=selection.backend, dynamic=selection.dynamic)
-        compiled: Compiled | None = api.start(stub, functions, settings)
+        found: Compiled | None = api.start(stub, functions, settings)
+        return found
+
+    try:
+        return uninterrupted(started)
     except Exception as error:
-        if config.current().strict:
+        if config.current().strict or from_outside(error):
             raise
         warn(
             f"jitpkg could not compile {stub.code.co_qualname} and runs the original code"
             f" ({type(error).__name__}: {error})."
         )
         return None
-    return compiled
 
 
 # Importing

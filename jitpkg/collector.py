@@ -14,8 +14,8 @@ def resting() -> Iterator[None]:
     Nor do the program's finalisers run inside.
     """
     enabled = gc.isenabled()
-    gc.disable()
     try:
+        gc.disable()
         yield
     finally:
         if enabled:

@@ -54,6 +54,7 @@ LAYERS: tuple[tuple[Room, ...], ...] = (
         Room("collector", ("it rests",)),
         Room("config", ("settings",)),
         Room("events", ("one stream",)),
+        Room("interrupts", ("handlers wait",)),
         Room("listing", ("generated source",)),
         Room("living", ("weak sets",)),
         Room("messages", ("breaks in words",)),
@@ -62,8 +63,10 @@ LAYERS: tuple[tuple[Room, ...], ...] = (
 )
 """From the top down: each room may import what lies below it."""
 
-LEAVES = {"collector", "config", "events", "internals", "listing", "living", "marks", "messages"}
-LEAVES |= {"errors"}
+LEAVES = frozenset(
+    {"collector", "config", "errors", "events", "internals", "interrupts", "listing"}
+    | {"living", "marks", "messages"}
+)
 """Everybody imports these; no arrows are drawn to them."""
 
 BOX, GAP, WIDTH = 76, 40, 940

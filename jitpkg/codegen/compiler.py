@@ -40,6 +40,7 @@ from jitpkg.codegen.options import Options
 from jitpkg.codegen.progress import Progress
 from jitpkg.codegen.straight_line import straight_line
 from jitpkg.facts.tensor import TensorFacts
+from jitpkg.interrupts import from_outside
 from jitpkg.messages import warn
 
 Function = Callable[..., Any]
@@ -450,6 +451,8 @@ class _Wrapper:
             try:
                 ready()
             except Exception as error:
+                if from_outside(error):
+                    raise
                 raise _Failed(kernel, nodes, error) from error
 
     def finished(self) -> fx.Graph:
@@ -477,6 +480,8 @@ class _Wrapper:
             try:
                 made = self._maker.make(normal, self._lowered.builder, given)
             except Exception as error:
+                if from_outside(error):
+                    raise
                 raise _Failed(kernel, nodes, error) from error
             self._made[key] = made
             if made.ready is not None:

@@ -37,6 +37,7 @@ from jitpkg.facts.outcome import draws, is_random
 from jitpkg.facts.random_streams import RandomStreams, can_be_set_back
 from jitpkg.facts.thread_state import setters, snapshot
 from jitpkg.internals import Missing, fake_tensors, modes
+from jitpkg.interrupts import from_outside
 from jitpkg.marks import VARIES, WARNS
 
 Function = Callable[..., Any]
@@ -129,13 +130,15 @@ def _functional(
     try:
         compiled = Compiled(before=_observed(gm, inputs))
     except Exception as error:  # eager code may refuse it, too
+        if from_outside(error):
+            raise
         return as_it_is(backend, gm, f"{type(error).__name__}: {error}")
     try:
         with _unnoticed(), tracing(context), _settings():
             before = listing.texts_of_fx()
             function = compile_(_copy(gm), fakes.values, compiled)
     except Exception as error:
-        if compiled.is_aten or fakes.varies:
+        if compiled.is_aten or fakes.varies or from_outside(error):
             raise
         return as_it_is(backend, gm, f"{type(error).__name__}: {error}")
     metadata: Any = context.fw_metadata
@@ -441,7 +444,9 @@ class _Guarded:
             try:
                 results = compiled_function(*inputs)
             except Exception as error:
-                if isinstance(error, BackendError) and config.current().raises:
+                if from_outside(error) or (
+                    isinstance(error, BackendError) and config.current().raises
+                ):
                     raise
                 if halfway:
                     raise BackendError(

@@ -33,6 +33,7 @@ from jitpkg.codegen.launch import CpuKernels
 from jitpkg.codegen.lowering.table import NotLowered
 from jitpkg.codegen.options import Options, WithOptions
 from jitpkg.internals import Missing
+from jitpkg.interrupts import from_outside
 from jitpkg.marks import VARIES
 from jitpkg.messages import warn
 
@@ -90,7 +91,7 @@ def _of_one_size(gm: fx.GraphModule, inputs: list[Any], maker: Maker, options: O
     except NotLowered as error:
         return as_it_is("jitpkg", gm, str(error))
     except Exception as error:
-        if config.current().raises:
+        if config.current().raises or from_outside(error):
             raise
         warn(
             f"{prepared.name} runs op by op: its kernels could not be compiled"
@@ -122,12 +123,14 @@ def _of_symbols(
             if isinstance(prepared, str):
                 return None
             simplify(prepared)
-    except Exception:  # whatever it is that torch cannot do with symbols
+    except Exception as error:  # whatever it is that torch cannot do with symbols
+        if from_outside(error):
+            raise
         return None
     try:
         compiled = compile_graph(prepared.name, prepared.graph, maker, options)
-    except Exception:
-        if config.current().raises:
+    except Exception as error:
+        if config.current().raises or from_outside(error):
             raise
         return None
     maker.made.clear()

@@ -20,6 +20,7 @@ from torch.autograd.graph import Node
 from jitpkg.codegen.copies import copied
 from jitpkg.codegen.differentiated import Run, refusal
 from jitpkg.facts.tensor import TensorFacts, contiguous_stride
+from jitpkg.interrupts import from_outside, uninterrupted
 
 _TANGENTS = "tangents"
 """How AOTAutograd names the placeholders for gradients of outputs."""
@@ -87,13 +88,15 @@ class Halves:
         """What runs the backward graph where these of its gradients are undefined."""
         found = self._known.get(undefined)
         if found is None:
-            if self._whole is None and self._whole_of is not None:
-                self._whole = self._whole_of()
-            assert self._compile is not None
-            assert self._whole is not None
-            found = _compiled(self._compile, without(self._whole, undefined))
-            self._known[undefined] = found
+            found = self._known[undefined] = uninterrupted(lambda: self._new(undefined))
         return found
+
+    def _new(self, undefined: frozenset[int]) -> Run:
+        if self._whole is None and self._whole_of is not None:
+            self._whole = self._whole_of()
+        assert self._compile is not None
+        assert self._whole is not None
+        return _compiled(self._compile, without(self._whole, undefined))
 
     def watched(self, function: Callable[..., Any], metadata: Any) -> Callable[..., Any]:
         """The forward function, whose results say which of them have gradients."""
@@ -139,7 +142,9 @@ def _compiled(compile_: Callable[[fx.GraphModule], Run], aten: fx.GraphModule) -
     forward = _copied(aten).forward
     try:
         return compile_(aten)
-    except Exception:
+    except Exception as error:
+        if from_outside(error):
+            raise
         return lambda arguments: forward(*arguments)
 
 

@@ -16,6 +16,7 @@ from torch import fx
 from jitpkg.codegen.numbers import MOST, is_operand, is_symbol, key_of, of_some, with_numbers
 from jitpkg.codegen.straight_line import straight_line
 from jitpkg.facts import fake
+from jitpkg.interrupts import from_outside, uninterrupted
 
 Function = Callable[..., Any]
 
@@ -60,8 +61,10 @@ class Varying:
         if len(self._made) >= MOST or self._failed:
             return self._as_it_is(*inputs)
         try:
-            made = self._compilation(inputs)
-        except Exception:  # the backend can do with other sizes
+            made = uninterrupted(lambda: self._compilation(inputs))
+        except Exception as error:  # the backend can do with other sizes
+            if from_outside(error):
+                raise
             self._failed = True
             return self._as_it_is(*inputs)
         self._made = (made, *self._made)
@@ -71,7 +74,9 @@ class Varying:
         if self._as_symbols:
             try:
                 return self._symbolic(inputs)
-            except Exception:  # whatever it is that torch cannot do with symbols
+            except Exception as error:  # whatever it is that torch cannot do with symbols
+                if from_outside(error):
+                    raise
                 self._as_symbols = False
         return self._of_sizes(inputs)
 

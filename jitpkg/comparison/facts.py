@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from jitpkg.comparison.copies import ATOMS, is_library
+from jitpkg.interrupts import of_handler
 
 _DRAINED = 20
 """So many items are taken from an iterator that a program returned."""
@@ -203,6 +204,8 @@ class State:
                 self.fact(where, "length", k)
                 return
             except Exception as error:
+                if of_handler(error) is not None:
+                    raise
                 self.add(f"{where} raises", error)
                 return
             self.add(f"{where} item {k}", item)

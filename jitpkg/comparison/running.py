@@ -16,6 +16,7 @@ import torch
 from jitpkg.comparison.facts import Fact, Phrase, State
 from jitpkg.comparison.surroundings import process_facts
 from jitpkg.errors import JitpkgError, JitpkgWarning
+from jitpkg.interrupts import of_handler
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -102,6 +103,8 @@ def _called(target: Callable[..., Any], call: Call) -> tuple[object, list[Fact]]
             except JitpkgError:
                 raise
             except (Exception, SystemExit) as error:
+                if of_handler(error) is not None:
+                    raise
                 result = _Raised(error)
     warned = []
     for w in caught:

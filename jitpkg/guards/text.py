@@ -69,6 +69,11 @@ class Text:
         """Add the lines of a part, one level deeper; `fallback` where it has none."""
         self.lines.extend(f"    {line}" for line in part.lines or [fallback])
 
+    def guard(self, start: int, undo: str) -> None:
+        """Let a line run where one of those from `start` on raises."""
+        inner = [f"    {line}" for line in self.lines[start:]]
+        self.lines[start:] = ["try:", *inner, "except BaseException:", f"    {undo}", "    raise"]
+
     def variable(self, hint: str) -> str:
         """A name that nothing else in the function has."""
         stem = re.sub(r"\W+", "_", hint).strip("_") or "value"

@@ -26,6 +26,7 @@ from jitpkg.comparison.running import Call, observe
 from jitpkg.comparison.surroundings import Names, process_facts, same_process
 from jitpkg.errors import IncorrectResult
 from jitpkg.guards.sources import Globals, Source
+from jitpkg.interrupts import from_outside
 from jitpkg.rewriter.door import RETURN
 from jitpkg.rewriter.entry import Entry
 from jitpkg.rewriter.handover import Handover
@@ -80,7 +81,9 @@ def verified(
 
     try:
         eager = _eager(function, call, names, describe)
-    except Exception:  # there is something that cannot be copied
+    except Exception as error:  # there is something that cannot be copied
+        if from_outside(error):
+            raise
         return entry.run(*arguments)  # type: ignore[no-any-return]
     result = entry.run(*arguments)
     if result[0] == RETURN:

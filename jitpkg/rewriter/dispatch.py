@@ -21,6 +21,7 @@ from jitpkg.guards import state as global_state
 from jitpkg.guards.explain import FirstFailure, first_failure
 from jitpkg.guards.kinds import Guard
 from jitpkg.internals import Missing
+from jitpkg.interrupts import from_outside, uninterrupted
 from jitpkg.living import Living
 from jitpkg.messages import warn
 from jitpkg.rewriter.compiler import Compiler
@@ -305,12 +306,16 @@ class Dispatcher:
         cells: tuple[types.CellType, ...],
     ) -> FunctionType:
         """The newest version, entered at point `p`."""
+        code = self._resume_code(p, base)
+        return FunctionType(code, globals_, code.co_name, None, cells)
+
+    def _resume_code(self, p: int, base: int) -> CodeType:
         code = self._resumes.get((p, base))
         if code is None:
             code = self._emitter().resume(p, base)
             ORIGINALS.add(code, self.points.code)
             self._resumes[p, base] = code
-        return FunctionType(code, globals_, code.co_name, None, cells)
+        return code
 
     @property
     def has_graph(self) -> bool:
@@ -361,31 +366,16 @@ class Dispatcher:
         try:
             obstacle = global_state.obstacle()
         except Missing as missing:
-            return self._lacking(missing, region, arguments)
+            self._lack(missing, region)
+            return region.native(arguments)
         if obstacle is not None:
             return region.native(arguments)
-        if not self._lock.acquire(blocking=False):
+        made = uninterrupted(
+            lambda: self._attempt(region, arguments, options), self._end_of_building
+        )
+        if made is None:
             return region.native(arguments)
-        try:
-            self._building = True
-            entry, changed, looks = self._build(region, arguments, options)
-        except GraphBreak:
-            raise
-        except IncorrectResult:
-            self.reset()
-            raise
-        except Missing as missing:
-            return self._lacking(missing, region, arguments)
-        except Exception as error:
-            if isinstance(error, RecursionError) and _is_deep():
-                return region.native(arguments)  # the program will see to it
-            region.full = not options.raises  # the warning may be an error
-            self._failed(error, options)
-            return region.native(arguments)
-        finally:
-            self._end_of_building()
-        if entry is None:
-            return region.native(arguments)
+        entry, changed, looks = made
         if changed and (self.keeps_frame or looks):
             return region.native(arguments)
         if entry.exit is None:
@@ -394,16 +384,46 @@ class Dispatcher:
             return region.native(arguments)
         return self._first_run(entry, region, arguments, options)
 
-    def _lacking(self, missing: Missing, region: Region, arguments: tuple[object, ...]) -> Result:
+    def _lack(self, missing: Missing, region: Region) -> None:
         """Without this part of PyTorch there is no entry; the user has been told once."""
         region.full = True
         events.STREAM.emit(events.FellBack(self.name, missing))
-        return region.native(arguments)
+
+    def _attempt(
+        self, region: Region, arguments: tuple[object, ...], options: config.Options
+    ) -> tuple[Entry, bool, bool] | None:
+        """Build, unless another thread does; None where that fails, too."""
+        if not self._lock.acquire(blocking=False):
+            return None
+        self._building = True
+        try:
+            return self._build(region, arguments, options)
+        except GraphBreak:
+            raise
+        except IncorrectResult:
+            self.reset()
+            raise
+        except Missing as missing:
+            self._lack(missing, region)
+            return None
+        except Exception as error:
+            if from_outside(error):
+                raise
+            if not (isinstance(error, RecursionError) and _is_deep()):  # the program will see to it
+                region.full = not options.raises  # the warning may be an error
+                self._failed(error, options)
+            return None
 
     def _end_of_building(self) -> None:
+        """An interrupt may have come when the lock had been taken and nothing else done."""
         leave_modes()  # there were none: `obstacle` says so
-        self._building = False
-        self._lock.release()
+        if self._lock.acquire(blocking=False):  # once more, or nobody has it
+            self._building = False
+            self._lock.release()
+        try:  # noqa: SIM105
+            self._lock.release()
+        except RuntimeError:
+            pass  # it is another thread's
 
     def _first_run(
         self, entry: Entry, region: Region, arguments: tuple[object, ...], options: config.Options
@@ -419,7 +439,7 @@ class Dispatcher:
 
     def _build(
         self, region: Region, arguments: tuple[object, ...], options: config.Options
-    ) -> tuple[Entry | None, bool, bool]:
+    ) -> tuple[Entry, bool, bool] | None:
         """A new entry for these values, whether the code has new hooks, and whether the program
         would notice the frame of a resume function."""
         failures = self._failures(region, arguments)
@@ -429,7 +449,7 @@ class Dispatcher:
             or len(failures) >= _CLOSURES * options.recompile_limit
         ):
             self._limit(region, failures, options)
-            return None, False, False
+            return None
         if failures:
             sentences = tuple(failure.sentence for failure in failures)
             events.STREAM.emit(events.Recompiled(self.name, sentences))
@@ -455,7 +475,7 @@ class Dispatcher:
             region.history,
         )
         if produced is None:
-            return None, False, False
+            return None
         self._entries += 1
         changed = self._discover(region, produced, options)
         region = self.regions.get(region.h, region)
@@ -469,10 +489,11 @@ class Dispatcher:
 
         Where others stay, it is taken out once it is met again: they often go together.
         """
-        is_followed = self.followed is not None and region.h == self.points.first()
-        if is_followed or not self._lock.acquire(blocking=False):
+        if self.followed is not None and region.h == self.points.first():
             return
         try:
+            if not self._lock.acquire(blocking=False):
+                return
             if self.regions.get(region.h) is not region:
                 return
             del self.regions[region.h]
@@ -483,20 +504,26 @@ class Dispatcher:
             else:
                 self.uninstall()
         finally:
-            self._lock.release()
+            try:  # noqa: SIM105
+                self._lock.release()
+            except RuntimeError:
+                pass  # it is another thread's
 
     def refresh(self) -> None:
         """Emit the version without the hooks that were dropped, if that is not done yet."""
-        if not self._lock.acquire(blocking=False):
-            return
         try:
+            if not self._lock.acquire(blocking=False):
+                return
             dropped, self._dropped = self._dropped, []  # the emitter may run this very code
             if dropped and self.regions:
                 self._emit()
         except Unverified as error:
             self._failed(error, config.current())
         finally:
-            self._lock.release()
+            try:  # noqa: SIM105
+                self._lock.release()
+            except RuntimeError:
+                pass  # it is another thread's
 
     def _discover(self, region: Region, produced: Produced, options: config.Options) -> bool:
         """Give the code the hooks and exits that a new entry needs; whether anything changed."""
@@ -512,6 +539,8 @@ class Dispatcher:
                 changed = True
         if changed:
             self._emit()
+            if exit_ is not None and exit_ >= 0 and not self.keeps_frame:
+                self._resume_code(exit_, region.handover.base)  # this call needs it
         return changed
 
     def _lacks(self, h: int) -> bool:

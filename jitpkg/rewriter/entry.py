@@ -32,6 +32,7 @@ from jitpkg.guards.numbers import Expression, Formula, number_text, read_by
 from jitpkg.guards.sources import Held, Item, Source, base_of
 from jitpkg.guards.state import state_guards
 from jitpkg.guards.text import Text, order, write_tests
+from jitpkg.interrupts import from_outside
 from jitpkg.rewriter.compiler import Compiler, Middle
 from jitpkg.rewriter.door import RETURN
 from jitpkg.rewriter.failure import Failures
@@ -142,7 +143,8 @@ def write_entry(
     numbers.extend(origin for origin in inputs if isinstance(origin, Formula))
     read = [s for i in inputs for s in (read_by(i) if isinstance(i, Formula) else [i])]
     rebuilder.numbers = _write_guards(text, guards, [*read, *sources], numbers, trace)
-    returned = _write_graph(text, rebuilder, trace, tensors, interface, graph, module)
+    returned, undo = _write_graph(text, rebuilder, trace, tensors, interface, graph, module)
+    behind = len(text.lines)
     rebuilder.make(operands)
     for effect in trace.effects:
         text.line(rebuilder.effect(effect))
@@ -158,6 +160,8 @@ def write_entry(
     leave = text.hold(interface.leave, "leave")
     result = values[0] if outputs.exit == RETURN else _tuple(values)
     text.line(f"return {outputs.exit}, {leave}, {result}")
+    if undo is not None:  # until Python stands inside of the contexts that the graph has entered
+        text.guard(behind, undo)
     run, source = _compiled(name, text, interface)
     return Entry(name, run, source, tuple(guards), returned, trace.op_count, outputs.exit, middles)
 
@@ -291,7 +295,9 @@ def _write_guards(
         inner.line(f"{names[number]} = {number_text(number, inner)}")
     text.line("try:")
     text.extend(inner, fallback="pass")
-    text.line(f"except {text.hold(MISSING, 'missing')}: {otherwise}")
+    text.line(f"except {text.hold(MISSING, 'missing')} as error:")
+    text.line(f"    if {text.hold(from_outside, 'from_outside')}(error): raise")
+    text.line(f"    {otherwise}")
     return names
 
 
@@ -311,10 +317,13 @@ def _write_graph(
     interface: Interface,
     graph: Callable[..., Any],
     module: fx.GraphModule,
-) -> fx.GraphModule | None:
-    """The call of the compiled graph, and what to do when it raises."""
+) -> tuple[fx.GraphModule | None, str | None]:
+    """The call of the compiled graph, and what to do when it raises.
+
+    Also what leaves the contexts that it has entered, if Python goes on inside of some.
+    """
     if not trace.op_count:
-        return None
+        return None, None
     names = []
     for tensor in tensors:
         names.append(text.variable(trace.nodes(tensor).name))
@@ -325,7 +334,7 @@ def _write_graph(
     )
     held = text.hold(graph, "graph")
     failures = Failures(trace, module, graph, interface.parameters)
-    handed = _tuple(list(interface.parameters.values()))
+    handed, nesting = _tuple(list(interface.parameters.values())), ""
     if failures.streams is not None:
         drawn = text.variable("drawn")
         text.line(f"{drawn} = {text.hold(failures.streams.save, 'random_streams')}()")
@@ -342,7 +351,8 @@ def _write_graph(
     text.line(f"    if {decide}(error, {handed}):")
     text.line(f"        return {interface.here}, None, {_unchanged(interface)}")
     text.line("    raise")
-    return module
+    put_back = text.hold(failures.put_back, "put_back") if failures.leaves_state else None
+    return module, None if put_back is None else f"{put_back}({nesting})"
 
 
 def _compiled(name: str, text: Text, interface: Interface) -> tuple[FunctionType, str]:

@@ -5,12 +5,15 @@ raises the exception itself. So it does where numbers were drawn, once the rando
 back. Otherwise the effects that come before the op are replayed, and the
 exception goes on as if raised at the op's own line; the tracer has seen to it that no handler of
 the program comes into question then.
+
+An exception from outside (a signal handler's, say) is nobody's failure: what has happened has
+happened, and the exception goes on in that way.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from types import FrameType
+from types import FrameType, TracebackType
 from typing import Any, NoReturn
 
 import torch
@@ -21,8 +24,11 @@ from jitpkg.facts.random_streams import RandomStreams
 from jitpkg.facts.thread_state import nest_autocast, snapshot
 from jitpkg.guards.sources import Source
 from jitpkg.guards.text import Text
+from jitpkg.interrupts import from_outside, of_handler
 from jitpkg.rewriter.rebuild import Rebuilder, needed
 from jitpkg.tracer.effects import effect_operands
+from jitpkg.tracer.region import Left
+from jitpkg.tracer.torch_calls import STATE_SETTERS
 from jitpkg.tracer.trace import Trace
 from jitpkg.tracer.values import Lazy, Object
 from jitpkg.tracer.vm import Failure
@@ -46,8 +52,13 @@ class Failures:
         targets = {node.target for node in ops}
         self.nests = not targets.isdisjoint(_NESTING)
         """Whether the graph enters or leaves autocast contexts."""
+        self.leaves_state = isinstance(trace.exit, Left) and not targets.isdisjoint(STATE_SETTERS)
+        """Whether Python may go on inside of a context that the graph has entered."""
         self.streams = RandomStreams(trace.rewinds) if trace.rewinds else None
-        self._codes = {type(module).forward.__code__, getattr(compiled, "__code__", None)}
+        codes = (type(module).forward.__code__, getattr(compiled, "__code__", None))
+        names = {node.name for node in ops}
+        self._codes = {code for code in codes if code and names <= {*code.co_varnames}}
+        """Of functions that compute one op after the other, by its name."""
         late = any(f is not None and f.effects and not f.may_restart for _, f in self._ops)
         self._replay = Replay(trace, parameters) if late else None
 
@@ -68,12 +79,10 @@ class Failures:
         frame = self._frame(error)
         computed: dict[str, Any] = {} if frame is None else frame.f_locals
         failure = None if frame is None else self._failure(computed)
-        self._restore()
-        if nesting is not None:
-            nest_autocast(nesting)
+        self.put_back(nesting)
         if isinstance(error, BackendError):
             raise error
-        if isinstance(error, Exception):
+        if not from_outside(error):
             failed = [f for _, f in self._ops if f is not None] if failure is None else [failure]
             if all(each.may_restart for each in failed):
                 return True
@@ -84,7 +93,13 @@ class Failures:
             raise error
         if self._replay is not None:
             self._replay.run(failure, arguments, computed)
-        raise_at(error, failure.where.where)
+        raise_at(error, failure.where.where, of_handler(error))
+
+    def put_back(self, nesting: int | None = None) -> None:
+        """Leave the contexts that the graph may have entered."""
+        self._restore()
+        if nesting is not None:
+            nest_autocast(nesting)
 
     def _failure(self, computed: Mapping[str, Any]) -> Failure | None:
         """What is known of the op that failed: the first that has not been computed."""
@@ -142,9 +157,11 @@ class Replay:
         namespace["replay"](*arguments, computed, *text.held.values())
 
 
-def raise_at(error: BaseException, where: Location) -> NoReturn:
-    """Raise `error` from a frame that shows a place in the user's source."""
-    error.__traceback__ = None
+def raise_at(
+    error: BaseException, where: Location, traceback: TracebackType | None = None
+) -> NoReturn:
+    """Raise `error` from a frame that shows a place in the user's source, and what it called."""
+    error.__traceback__ = traceback
     line = max(1, where.line or 1)
     code = compile("\n" * (line - 1) + "raise error", where.file, "exec")
     exec(code.replace(co_name=where.function, co_qualname=where.function), {"error": error})

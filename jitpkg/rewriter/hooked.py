@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 from jitpkg import config
 from jitpkg.code.analysis import is_function, is_generator
+from jitpkg.interrupts import from_outside
 from jitpkg.rewriter.door import RETURN, UNBOUND, Door
 from jitpkg.rewriter.originals import ORIGINALS
 from jitpkg.rewriter.stub import Place, place_of, stubbed
@@ -277,7 +278,9 @@ def _attributes(value: object) -> object:
         return None
     try:
         return object.__getattribute__(value, "__dict__")
-    except Exception:
+    except Exception as error:
+        if from_outside(error):
+            raise
         return None
 
 
@@ -338,5 +341,7 @@ def inside(obj: Any, depth: int) -> Iterator[FunctionType]:
 def _content(cell: types.CellType) -> object:
     try:
         return cell.cell_contents
-    except ValueError:
+    except ValueError as error:
+        if from_outside(error):
+            raise
         return None

@@ -20,6 +20,7 @@ from jitpkg.facts.sizes import Length
 from jitpkg.guards.explain import assumptions, shown
 from jitpkg.guards.kinds import Guard
 from jitpkg.guards.metadata import SizesAre
+from jitpkg.interrupts import from_outside
 from jitpkg.marks import VARIES
 from jitpkg.messages import break_message
 from jitpkg.rewriter.compiler import Compiler
@@ -58,8 +59,9 @@ class Produced:
 class _Tracing:
     """What all traces of the process share, and the lock that one holds."""
 
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    """Not even its own thread takes it twice: what runs while we trace is not traced."""
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    thread: int | None = None
+    """Which traces. Not even that one takes it twice: what runs while we trace is not traced."""
     facts: Facts = field(default_factory=Facts)
 
 
@@ -81,19 +83,41 @@ def produce(
         GraphBreak: the whole function was to be one graph.
         BackendError: the backend failed.
     """
-    if not _TRACING.lock.acquire(blocking=False):
+    thread = threading.get_ident()
+    if _TRACING.thread == thread:
         return None
-    try:
-        with collector.resting():  # from end to end: it would run at once where it is let go
-            traced = _traced(name, handover, arguments, compiler, options, history)
-            guards = complete_guards(traced, interface)
-            outputs = _outputs(traced, handover)
-            if _is_idle(traced, outputs, options):
-                idle = write_idle_entry(name, guards, traced, interface)
-                return _produced(idle, traced, handover, compiler)
-            return _compiled(name, traced, guards, outputs, handover, interface, compiler, options)
+    try:  # an interrupt may come when the lock has been taken and nothing else done
+        if not _TRACING.lock.acquire(blocking=False):
+            return None
+        _TRACING.thread = thread
+        try:
+            with collector.resting():  # from end to end: it would run at once where it is let go
+                return _produce(name, handover, arguments, interface, compiler, options, history)
+        finally:
+            _TRACING.thread = None
     finally:
-        _TRACING.lock.release()
+        try:  # noqa: SIM105 - a call of ours could be interrupted before it releases the lock
+            _TRACING.lock.release()
+        except RuntimeError:
+            pass  # it is another thread's
+
+
+def _produce(
+    name: str,
+    handover: Handover,
+    arguments: tuple[object, ...],
+    interface: Interface,
+    compiler: Compiler,
+    options: Options,
+    history: History,
+) -> Produced:
+    traced = _traced(name, handover, arguments, compiler, options, history)
+    guards = complete_guards(traced, interface)
+    outputs = _outputs(traced, handover)
+    if _is_idle(traced, outputs, options):
+        idle = write_idle_entry(name, guards, traced, interface)
+        return _produced(idle, traced, handover, compiler)
+    return _compiled(name, traced, guards, outputs, handover, interface, compiler, options)
 
 
 def _traced(
@@ -254,6 +278,8 @@ def _compile_graph(
     try:
         graph = compiler.backend(module, examples)
     except Exception as error:
+        if from_outside(error):
+            raise
         why = f"{type(error).__name__}: {error}"
         raise BackendError(f"the backend failed on the graph {name} ({why})") from error
     if not callable(graph):

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from jitpkg.guards.sources import Held
+from jitpkg.interrupts import from_outside
 from jitpkg.marks import Mark, mark_of
 from jitpkg.tracer import reasons, tensors
 from jitpkg.tracer.look import BY_IDENTITY, BY_VALUE
@@ -101,6 +102,8 @@ def _constant(vm: VM, function: Any, args: Args, kwargs: Kwargs) -> Value:
     try:
         result = function(*real_args, **real_kwargs)
     except Exception as error:
+        if from_outside(error):
+            raise
         vm.stop(reasons.RAISES, f"{_name(function)} raises {type(error).__name__}")
     source = Held(result)
     if isinstance(result, BY_IDENTITY) or type(result) in BY_VALUE:

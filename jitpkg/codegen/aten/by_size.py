@@ -11,6 +11,7 @@ from torch import fx
 
 from jitpkg.codegen.numbers import MOST, key_of, of_some, with_numbers
 from jitpkg.codegen.straight_line import straight_line
+from jitpkg.interrupts import from_outside, uninterrupted
 
 Function = Callable[..., Any]
 
@@ -43,8 +44,10 @@ class BySize:
             if len(self._made) >= MOST:
                 return self._as_it_is(*inputs)
             try:
-                function = self._add(key, inputs)
-            except Exception:  # the backend can do with other sizes
+                function = uninterrupted(lambda: self._add(key, inputs))
+            except Exception as error:  # the backend can do with other sizes
+                if from_outside(error):
+                    raise
                 function = self._keep(key, self._as_it_is)
         return function(*inputs)
 

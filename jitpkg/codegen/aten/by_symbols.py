@@ -14,6 +14,7 @@ from torch import fx
 from jitpkg.codegen.aten.by_size import BySize
 from jitpkg.codegen.aten.symbols import Find, Symbols
 from jitpkg.codegen.numbers import MOST, is_operand
+from jitpkg.interrupts import uninterrupted
 
 Function = Callable[..., Any]
 
@@ -54,7 +55,7 @@ class BySymbols:
             sizes = find(*inputs)
             if sizes is not None:
                 return function(*inputs, *sizes)
-        if self._can and len(self._made) < MOST and self._add(inputs):
+        if self._can and len(self._made) < MOST and uninterrupted(lambda: self._add(inputs)):
             find, function = self._made[-1]
             sizes = find(*inputs)
             if sizes is not None:

@@ -96,7 +96,7 @@ class _Source:
             handlers = []
         if self._prepared.without_grad:
             switch = self._switch()
-            self._lines.append(f"{switch}(False)")
+            line = f"{switch}(False); {line}"
             handlers.append(f"finally: {switch}(True)")
         self._lines += [f"try: {line}", *handlers] if handlers else [line]
 

@@ -20,6 +20,7 @@ from jitpkg.codegen.cache import kernels as cache
 from jitpkg.codegen.kept.functions import Apart, Together
 from jitpkg.codegen.kept.plain import NotPlain, Plain
 from jitpkg.errors import NativeError
+from jitpkg.interrupts import from_outside
 
 Function = Callable[..., Any]
 
@@ -109,8 +110,8 @@ def kept(key: str, graph: str, gm: fx.GraphModule) -> Kept | None:
             ready()
     except (NativeError, NotPlain, AttributeError, ImportError):
         return None  # a symbol that is not in this process, or an op: it is compiled anew
-    except Exception:
-        if config.current().raises:
+    except Exception as error:
+        if config.current().raises or from_outside(error):
             raise
         return None
     for half, shown, calls in header["fused"]:

@@ -22,6 +22,7 @@ from jitpkg.codegen.options import Options
 from jitpkg.codegen.partial_backward import Halves
 from jitpkg.errors import BackendError
 from jitpkg.facts.random_streams import RandomStreams
+from jitpkg.interrupts import from_outside
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +170,7 @@ def _guarded(function: Function, original: Function, devices: Sequence[torch.dev
         try:
             return function(*inputs)
         except Exception as error:  # nothing has happened yet: if an op is to blame it fails again
-            if isinstance(error, BackendError) and config.current().raises:
+            if from_outside(error) or (isinstance(error, BackendError) and config.current().raises):
                 raise
             if streams is not None:
                 streams.restore(states)

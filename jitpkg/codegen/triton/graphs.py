@@ -33,6 +33,7 @@ from jitpkg import events
 from jitpkg.facts.random_streams import RandomStreams, can_be_set_back
 from jitpkg.facts.tensor import TensorFacts
 from jitpkg.internals import modes
+from jitpkg.interrupts import from_outside, uninterrupted
 
 Function = Callable[..., Any]
 
@@ -214,12 +215,17 @@ class Recorded:
         still -= self._moving
         try:
             with torch.inference_mode(False), torch.no_grad():
-                recording = _Recording(
-                    self._function, given, made, still | handed, handed, self._recorder, self._shown
+                recording = uninterrupted(
+                    lambda: _Recording(
+                        *(self._function, given, made, still | handed, handed),
+                        *(self._recorder, self._shown),
+                    )
                 )
         except NotRecordable as error:
             self._give_up(str(error))
         except Exception as error:  # whatever a library does that cannot be captured
+            if from_outside(error):
+                raise
             self._give_up(f"{type(error).__name__}: {error}")
         else:
             self._recording = recording

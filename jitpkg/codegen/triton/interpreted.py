@@ -19,6 +19,7 @@ from jitpkg.codegen.triton.module import grid_of, is_empty, kernel_of
 from jitpkg.codegen.triton.source import Config, Source
 from jitpkg.config import current
 from jitpkg.errors import BackendError
+from jitpkg.interrupts import from_outside
 
 Launch = Callable[[Sequence[torch.Tensor], Sequence[int]], None]
 """Runs a kernel on tensors, and numbers that vary."""
@@ -55,6 +56,8 @@ def interpreted(source: Source, config: Config | None = None) -> Launch:
             try:
                 kernel_of(source)[grid](*tensors, *numbers, **blocks)
             except Exception as error:
+                if from_outside(error):
+                    raise
                 cause = _cause(error)
                 if isinstance(cause, IndexError) or not current().raises:
                     raise cause from error
