@@ -1,9 +1,10 @@
 """Bytes by key: on disk where that works, else in memory.
 
 Written once and never changed: a temporary file in the same directory, then a rename, so that a
-reader sees all of an entry or none of it. Each begins with a checksum of its key and data: what
-was cut off or changed by a crash or a bad disk counts as absent, and is removed. No file is locked,
-so nothing waits for a process that was killed.
+reader sees all of an entry or none of it. Each begins with its length and a checksum of its key and
+data: what was cut off or changed by a crash or a bad disk counts as absent, and is removed, and so
+is what the cache cannot have written. No file is locked, so nothing waits for a process that was
+killed.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from jitpkg.codegen.cache import folder
+from jitpkg.codegen.cache import folder, trust
 from jitpkg.codegen.cache.folder import Info
 from jitpkg.errors import InvalidArgument
 from jitpkg.messages import warn
 
-FORMAT = "1"
+FORMAT = "2"
 """Of the entries: part of every key and checksum."""
 
 LIMIT = 512 << 20
@@ -34,7 +35,10 @@ MEMORY = 64 << 20
 SEEN = 3600
 """Seconds for which a use is not noted again."""
 
-_CHECKSUM = hashlib.sha256().digest_size
+_MAGIC = b"jitpkg\n" + FORMAT.encode()
+_LENGTH = 8
+_HEAD = len(_MAGIC) + _LENGTH + hashlib.sha256().digest_size
+"""Bytes before the data: what it is, how long they are, and the checksum."""
 
 
 class KernelCache:
@@ -62,10 +66,10 @@ class KernelCache:
         found = self._memory.get(key)
         if found is None and self.directory is not None:
             try:
-                with folder.opened(self.directory) as at:
-                    return _read(at, key)
-            except folder.NotPrivate as error:
-                self._give_up(error)
+                with trust.folder(self.directory) as at:
+                    return _read(at, key, self.limit)
+            except trust.NotPrivate as error:
+                self.give_up(error)
             except OSError:
                 return None
         return found
@@ -78,18 +82,21 @@ class KernelCache:
             try:
                 self._write(self.directory, key, data)
                 return
-            except FileNotFoundError:
-                pass  # another process clears the directory just now
+            except IsADirectoryError:
+                pass  # it is in the place of this one entry
+            except FileNotFoundError as error:
+                if not self.directory.is_dir():  # else another process clears it just now
+                    self.give_up(error)
             except OSError as error:
-                self._give_up(error)
+                self.give_up(error)
         if self._held + len(data) <= MEMORY:
             self._memory[key] = data
             self._held += len(data)
 
     def _write(self, directory: Path, key: str, data: bytes) -> None:
-        directory.mkdir(0o700, parents=True, exist_ok=True)
-        with folder.opened(directory) as at:
-            written = folder.account(at, _CHECKSUM + len(data))
+        trust.make(directory)
+        with trust.folder(directory) as at:
+            written = folder.account(at, _HEAD + len(data))
             _write(at, key, data)
             self._clean(at, written)
 
@@ -97,7 +104,7 @@ class KernelCache:
         """Count bytes that Triton has written to its folder."""
         if self.directory is None or not self._writes:
             return
-        with suppress(OSError), folder.opened(self.directory) as at:
+        with suppress(OSError), trust.folder(self.directory) as at:
             self._clean(at, folder.account(at, size))
 
     def _clean(self, at: int, written: int) -> None:
@@ -106,7 +113,8 @@ class KernelCache:
         if written > part:
             folder.clean(at, self.limit - part)
 
-    def _give_up(self, error: OSError) -> None:
+    def give_up(self, error: OSError) -> None:
+        """Keep nothing more on disk, and say why, once."""
         if self._writes:
             self._writes = False
             warn(
@@ -135,32 +143,57 @@ def _check(key: str) -> None:
         raise InvalidArgument(f"A key is a sha256 in hexadecimal, not {key!r}.")
 
 
-def _checksum(key: str, data: bytes) -> bytes:
+def _head(key: str, data: bytes) -> bytes:
     made = hashlib.sha256(f"jitpkg {FORMAT} {key}\n".encode())
     made.update(data)
-    return made.digest()
+    return _MAGIC + len(data).to_bytes(_LENGTH, "little") + made.digest()
 
 
-def _read(at: int, key: str) -> bytes | None:
-    with open(key, "rb", opener=folder.opener(at)) as file:
-        whole = file.read()
-        checksum, data = whole[:_CHECKSUM], whole[_CHECKSUM:]
-        if checksum != _checksum(key, data):
-            os.unlink(key, dir_fd=at)
-            return None
-        if time.time() - os.fstat(file.fileno()).st_mtime > SEEN:
-            with suppress(OSError):
-                os.utime(file.fileno())
-        return data
+def _read(at: int, key: str, most: int) -> bytes | None:
+    """The data of an entry; what is none is removed."""
+    try:
+        with trust.file(at, key) as entry:
+            data = _whole(entry, key, most)
+            if data is not None:
+                _note_use(entry)
+                return data
+    except trust.Strange:
+        pass
+    trust.remove(at, key)
+    return None
+
+
+def _whole(entry: int, key: str, most: int) -> bytes | None:
+    """The data, if they are as long as the entry says, and what it says."""
+    head = trust.bytes_of(entry, _HEAD)
+    length = int.from_bytes(head[len(_MAGIC) :][:_LENGTH], "little")
+    if length > most or os.fstat(entry).st_size != _HEAD + length:
+        return None
+    data = trust.bytes_of(entry, length)
+    return data if head == _head(key, data) else None
+
+
+def _note_use(entry: int) -> None:
+    if time.time() - os.fstat(entry).st_mtime > SEEN:
+        with suppress(OSError):
+            os.utime(entry)
 
 
 def _write(at: int, key: str, data: bytes) -> None:
     temporary = f".{os.urandom(8).hex()}.tmp"
     try:
-        with open(temporary, "xb", opener=folder.opener(at)) as file:
-            file.write(_checksum(key, data) + data)
-        os.rename(temporary, key, src_dir_fd=at, dst_dir_fd=at)
+        with trust.file(at, temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as entry:
+            trust.write(entry, _head(key, data) + data)
+        _put_in_place(at, temporary, key)
     except BaseException:
         with suppress(OSError):
             os.unlink(temporary, dir_fd=at)
         raise
+
+
+def _put_in_place(at: int, temporary: str, key: str) -> None:
+    try:
+        os.rename(temporary, key, src_dir_fd=at, dst_dir_fd=at)
+    except IsADirectoryError:
+        trust.remove(at, key)
+        os.rename(temporary, key, src_dir_fd=at, dst_dir_fd=at)

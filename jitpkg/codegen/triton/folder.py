@@ -15,7 +15,7 @@ from pathlib import Path
 
 import triton
 
-from jitpkg.codegen.cache import folder, kernels
+from jitpkg.codegen.cache import folder, kernels, trust
 from jitpkg.codegen.cache.store import SEEN
 
 
@@ -28,10 +28,13 @@ def own_folder() -> Path:
     above = folder.place()
     if above is not None:
         try:
-            above.mkdir(0o700, parents=True, exist_ok=True)
-            return folder.inside(above, folder.TRITON)
-        except OSError:
-            pass
+            trust.make(above)
+            own = folder.inside(above, folder.TRITON)
+            with trust.folder(own) as at:  # Triton itself asks nothing of what it finds there
+                trust.drop_strange(at)
+            return own
+        except OSError as error:
+            kernels().give_up(error)
     made = tempfile.mkdtemp(prefix="jitpkg-triton-")
     atexit.register(shutil.rmtree, made, ignore_errors=True)
     return Path(made)
@@ -82,6 +85,7 @@ def note_made(kernel: Path) -> None:
     """Note that there is a folder of a kernel more: it counts towards what the cache may take."""
     if kernel.parent == own_folder():
         with suppress(FileNotFoundError):  # another process has just removed it
+            trust.close_to_others(kernel)
             kernels().note(folder.taken(kernel))
 
 

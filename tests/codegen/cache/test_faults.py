@@ -75,17 +75,15 @@ die = lambda *arguments, **named: os.kill(os.getpid(), signal.SIGKILL)
 if {step!r} == "rename":
     os.rename = die
 else:
-    def opener(at, real=folder.opener):
-        open_file = real(at)
-        def opened(name, flags):
-            found = open_file(name, flags)
-            if name.endswith(".tmp"):
-                if {step!r} == "close":
-                    os.write(found, data_of(3)[:40])
-                die()
-            return found
-        return opened
-    folder.opener = opener
+    open_file = os.open
+    def opened(name, *arguments, **named):
+        found = open_file(name, *arguments, **named)
+        if str(name).endswith(".tmp"):
+            if {step!r} == "close":
+                os.write(found, data_of(3)[:40])
+            die()
+        return found
+    os.open = opened
 cache.put(key_of(3), data_of(3))
 """
     writer = started(program, tmp_path)
@@ -158,12 +156,19 @@ def test_the_account_of_what_was_written_may_be_lost(tmp_path: Path) -> None:
 
 
 def test_folders_in_the_place_of_files(tmp_path: Path) -> None:
+    """An empty one is removed; any other stays, and its entry is kept in memory."""
     (tmp_path / key_of(1)).mkdir()
+    (tmp_path / key_of(2) / "below").mkdir(parents=True)
     cache = KernelCache(tmp_path)
-    assert cache.get(key_of(1)) is None
-    with pytest.warns(JitpkgWarning, match="cannot be kept on disk"):
-        cache.put(key_of(1), b"data")
-    assert cache.get(key_of(1)) == b"data"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for k in (1, 2, 3):
+            assert cache.get(key_of(k)) is None
+            cache.put(key_of(k), b"data")
+    assert (tmp_path / key_of(2) / "below").exists()
+    other = KernelCache(tmp_path)
+    assert [other.get(key_of(k)) for k in (1, 2, 3)] == [b"data", None, b"data"]
+    assert cache.get(key_of(2)) == b"data"
 
 
 def test_a_file_in_the_place_of_the_directory(tmp_path: Path) -> None:
