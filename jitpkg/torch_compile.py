@@ -17,6 +17,7 @@ from torch.utils.checkpoint import checkpoint
 
 from jitpkg import api, config, events
 from jitpkg.codegen.copies import copied
+from jitpkg.interrupts import from_outside, uninterrupted
 from jitpkg.messages import warn
 
 _NAME = "jitpkg"
@@ -46,9 +47,11 @@ def backend(
         events.STREAM.emit(events.Declined(name, _NAME, why))
         return gm.forward
     try:
-        return api.compiled_graph(_as_python(gm), settings, name, _varying(gm))
+        return uninterrupted(
+            lambda: api.compiled_graph(_as_python(gm), settings, name, _varying(gm))
+        )
     except Exception as error:
-        if config.current().raises:
+        if config.current().raises or from_outside(error):
             raise
         warn(f"{name} runs op by op: jitpkg failed ({type(error).__name__}: {error}).")
         return gm.forward

@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from jitpkg import events
 from jitpkg.internals import versions
+from jitpkg.interrupts import from_outside
 from jitpkg.messages import warn
 
 T = TypeVar("T")
@@ -122,10 +123,14 @@ class Row(Generic[T]):
                 if self._is_removed:
                     raise AttributeError(f"no attribute {self.name.rpartition('.')[2]!r}")
         except Exception as error:
+            if from_outside(error):
+                raise
             return self._without(f"is missing ({type(error).__name__}: {error})")
         try:
             behaves = self.works is None or self.works(value)
         except Exception as error:
+            if from_outside(error):
+                raise
             return self._without(f"does not behave as it did ({type(error).__name__}: {error})")
         return Looked(value, None) if behaves else self._without("does not behave as it did")
 
@@ -134,6 +139,8 @@ class Row(Generic[T]):
             try:
                 return Looked(self.instead(), why, instead=True)
             except Exception as error:
+                if from_outside(error):
+                    raise
                 why = f"{why}, nor is there another way ({type(error).__name__}: {error})"
         return Looked(None, why)
 

@@ -21,14 +21,13 @@ from torch import fx
 
 from jitpkg.errors import BackendError, Location
 from jitpkg.facts.random_streams import RandomStreams
-from jitpkg.facts.thread_state import nest_autocast, snapshot
+from jitpkg.facts.thread_state import nest_autocast, setters, snapshot
 from jitpkg.guards.sources import Source
 from jitpkg.guards.text import Text
 from jitpkg.interrupts import from_outside, of_handler
 from jitpkg.rewriter.rebuild import Rebuilder, needed
 from jitpkg.tracer.effects import effect_operands
 from jitpkg.tracer.region import Left
-from jitpkg.tracer.torch_calls import STATE_SETTERS
 from jitpkg.tracer.trace import Trace
 from jitpkg.tracer.values import Lazy, Object
 from jitpkg.tracer.vm import Failure
@@ -52,7 +51,7 @@ class Failures:
         targets = {node.target for node in ops}
         self.nests = not targets.isdisjoint(_NESTING)
         """Whether the graph enters or leaves autocast contexts."""
-        self.leaves_state = isinstance(trace.exit, Left) and not targets.isdisjoint(STATE_SETTERS)
+        self.leaves_state = isinstance(trace.exit, Left) and not targets.isdisjoint(setters())
         """Whether Python may go on inside of a context that the graph has entered."""
         self.streams = RandomStreams(trace.rewinds) if trace.rewinds else None
         codes = (type(module).forward.__code__, getattr(compiled, "__code__", None))
