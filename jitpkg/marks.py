@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from types import MethodType
 from typing import Any, Literal, NoReturn, TypeVar, overload
 
@@ -18,9 +19,31 @@ COMPILED = "__jitpkg__"
 """The attribute where a function keeps its dispatcher, which lives as long as the function does."""
 
 
+@dataclass(frozen=True, slots=True)
+class Dims:
+    """In which dims a tensor is another one from call to call."""
+
+    sizes: frozenset[int] = frozenset()
+    strides: frozenset[int] = frozenset()
+    """Those of which the stride varies and does not follow from the sizes."""
+
+    def __bool__(self) -> bool:
+        return bool(self.sizes or self.strides)
+
+
 VARIES = "jitpkg_varies"
-"""The key in a graph module's `meta`: for each input the dims of which the size varies, or None for
-a number; nothing at all where each call has the sizes of the example inputs."""
+"""The key in a graph module's `meta`: for each input its `Dims`, or None for a number; nothing at
+all where each call has the sizes and strides of the example inputs."""
+
+
+def varies(meta: Mapping[str, Any]) -> bool:
+    """Whether an input of a graph with this `meta` is another one from call to call."""
+    return any(dims is None or dims for dims in meta.get(VARIES) or ())
+
+
+SCALAR = "jitpkg_scalar"
+"""The key in the `meta` of a graph's node that computes the same with a tensor of float64 without
+dims in place of its float."""
 
 WARNS = "_jitpkg_warns"
 """The attribute of a function in a graph that calls an op which warns."""

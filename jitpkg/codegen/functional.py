@@ -24,6 +24,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from jitpkg import config, listing
+from jitpkg.codegen import scalars
 from jitpkg.codegen.aten.grad_modes import is_switch
 from jitpkg.codegen.copies import copied
 from jitpkg.codegen.declined import as_it_is
@@ -113,6 +114,10 @@ def through_aot(backend: str, gm: fx.GraphModule, inputs: list[Any], compile_: C
 def _through_aot(
     backend: str, gm: fx.GraphModule, inputs: list[Any], compile_: Compile
 ) -> Function:
+    floats = scalars.places(gm, inputs)
+    if floats:
+        again = partial(through_aot, backend, compile_=compile_)
+        return scalars.with_tensors(gm, inputs, floats, again)
     varying = gm.meta.get(VARIES)
     if varying:
         through = partial(_functional, backend, compile_)

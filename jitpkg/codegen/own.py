@@ -15,6 +15,7 @@ import torch
 from torch import fx
 
 from jitpkg import config, events, native
+from jitpkg.codegen import scalars
 from jitpkg.codegen.aten.by_size import BySize
 from jitpkg.codegen.aten.by_symbols import BySymbols
 from jitpkg.codegen.aten.grad_modes import GradModes
@@ -34,7 +35,7 @@ from jitpkg.codegen.lowering.table import NotLowered
 from jitpkg.codegen.options import Options, WithOptions
 from jitpkg.internals import Missing
 from jitpkg.interrupts import from_outside
-from jitpkg.marks import VARIES
+from jitpkg.marks import VARIES, varies
 from jitpkg.messages import warn
 
 Function = Callable[..., Any]
@@ -51,11 +52,15 @@ def compile_graph_module(
 
 
 def _compiled(gm: fx.GraphModule, example_inputs: list[Any], options: Options) -> Function:
+    floats = scalars.places(gm, example_inputs)
+    if floats:
+        again = partial(compile_graph_module, options=options)
+        return scalars.with_tensors(gm, example_inputs, floats, again)
     maker, why = _maker(options, _device_of(gm, example_inputs))
     if maker is None:
         _say(why)
         return as_it_is("jitpkg", gm, why)
-    if any(dims != frozenset() for dims in gm.meta.get(VARIES) or ()):
+    if varies(gm.meta):
         if not _prepares(maker) or isinstance(GradModes.of(gm, example_inputs), str):
             return _through_aot(gm, example_inputs, maker, options, None)
         by_size = BySize(gm, partial(_of_one_size, maker=maker, options=options))

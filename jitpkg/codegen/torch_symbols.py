@@ -7,7 +7,7 @@ of the inputs.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -83,8 +83,8 @@ class TorchSymbols:
         """`graph` gets a placeholder more for each symbol that is no input itself."""
         self._decisions = OfTorch()
         self._ours: dict[sympy.Symbol, Size] = {}
-        self.more: list[tuple[int, int]] = []
-        """Where the values of further placeholders are: inputs and dims of theirs."""
+        self.more: list[tuple[int, Function, int]] = []
+        """Where the values of further placeholders are: inputs, what reads them, and dims."""
         placeholders = graph.find_nodes(op="placeholder")
         for node in placeholders:
             value = node.meta.get("val")
@@ -93,16 +93,19 @@ class TorchSymbols:
         last = placeholders[-1]
         for k, node in enumerate(placeholders):
             value = node.meta.get("val")
-            shape: Sequence[Any] = value.shape if isinstance(value, torch.Tensor) else ()
-            for dim, length in enumerate(shape):
+            if not isinstance(value, torch.Tensor):
+                continue
+            rank = value.dim()
+            for n, length in enumerate((*value.shape, *value.stride())):
                 is_symbol = isinstance(length, torch.SymInt) and length.node.expr.is_Symbol
                 if not is_symbol or length.node.expr in self._ours:
                     continue
+                read = torch.Tensor.size if n < rank else torch.Tensor.stride
                 with graph.inserting_after(last):
-                    last = graph.placeholder(f"size_{k}_{dim}")
+                    last = graph.placeholder(f"{read.__name__}_{k}_{n % rank}")
                 last.meta["val"] = length
                 self._add(length, last)
-                self.more.append((k, dim))
+                self.more.append((k, read, n % rank))
 
     def _add(self, value: torch.SymInt, node: fx.Node) -> None:
         if value.node.expr in self._ours:
@@ -146,4 +149,4 @@ class TorchSymbols:
         if not self.more:
             return function
         more = tuple(self.more)
-        return lambda *given: function(*given, *[given[k].shape[dim] for k, dim in more])
+        return lambda *given: function(*given, *[read(given[k], dim) for k, read, dim in more])

@@ -17,6 +17,7 @@ from jitpkg.codegen.numbers import MOST, is_operand, is_symbol, key_of, of_some,
 from jitpkg.codegen.straight_line import straight_line
 from jitpkg.facts import fake
 from jitpkg.interrupts import from_outside, uninterrupted
+from jitpkg.marks import Dims
 
 Function = Callable[..., Any]
 
@@ -31,14 +32,14 @@ class Varying:
     """The compilations of one graph.
 
     Args:
-        dims: for each input the dims that vary; None for a number.
+        dims: for each input the dims in which it varies; None for a number.
         compile_: compiles a graph of tensors and ints for example inputs and what stands for them.
     """
 
     def __init__(
         self,
         gm: fx.GraphModule,
-        dims: Sequence[frozenset[int] | None],
+        dims: Sequence[Dims | None],
         compile_: Callable[[fx.GraphModule, list[Any], fake.Fakes], Function],
     ) -> None:
         self._gm = gm

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -17,6 +17,7 @@ from torch.utils import _pytree as pytree
 
 from jitpkg.facts.corrected import corrected_mode
 from jitpkg.facts.decomposed import is_lstm, is_wrong, lstm_is_right, reads_lengths
+from jitpkg.facts.meta import products_compare_sizes
 from jitpkg.facts.outcome import (
     HIDDEN_WRITES,
     DataDependent,
@@ -30,6 +31,7 @@ from jitpkg.facts.outcome import (
 from jitpkg.facts.shape_env import Bridge, context_of, name_of, symint, test_of
 from jitpkg.facts.tensor import TensorFacts, facts_of, why_not_plain
 from jitpkg.internals import Missing, Row, dispatch, fake_tensors
+from jitpkg.marks import Dims
 
 
 class _Observer:
@@ -70,7 +72,8 @@ class FakeFacts:
         bridge = Bridge(values)
         mode = corrected_mode(allow_non_fake_inputs=False, shape_env=bridge.env)
         mode.cache_enabled = False
-        outcome = _asked(mode, call, args, kwargs, bridge)
+        with dispatch.PYTHON.get()() if products_compare_sizes() else nullcontext():
+            outcome = _asked(mode, call, args, kwargs, bridge)
         return replace(outcome, relations=bridge.relations())
 
 
@@ -142,7 +145,7 @@ def fakes(tensors: Sequence[torch.Tensor]) -> Fakes:
     return Fakes(mode, made)
 
 
-def varying(values: Sequence[Any], dims: Sequence[frozenset[int] | None]) -> Fakes:
+def varying(values: Sequence[Any], dims: Sequence[Dims | None]) -> Fakes:
     """The same, with symbols for ints and for these dims of tensors."""
     env = fake_tensors.SHAPE_ENV.get()(duck_shape=False)
     mode = corrected_mode(shape_env=env)
@@ -153,11 +156,10 @@ def varying(values: Sequence[Any], dims: Sequence[frozenset[int] | None]) -> Fak
             if not isinstance(value, torch.Tensor):
                 made.append(symint(env, value, source))
                 continue
-            context = context_of(value, varying or ())
+            context = context_of(value, varying or Dims())
             made.append(mode.from_tensor(value, source=source, symbolic_context=context))
-    return Fakes(
-        mode, made, frozenset(k for k, varying in enumerate(dims) if varying != frozenset())
-    )
+    varies = (k for k, varying in enumerate(dims) if varying is None or varying)
+    return Fakes(mode, made, frozenset(varies))
 
 
 _LOG = logging.getLogger(fake_tensors.LOGGER)

@@ -43,7 +43,22 @@ def strides(size: Sizes, operands: Sequence[Operand]) -> Sizes:
         quick = _strides_of_equals(size, operands)
         if quick is not None:
             return quick
-    order = _order(size, [_expanded(operand, size) for operand in operands])
+    return _in_order(size, _order(size, [_expanded(operand, size) for operand in operands]))
+
+
+def preserved(size: Sizes, stride: Sizes) -> Sizes:
+    """The strides of a new tensor in the format of another one, as `empty_like`, `clone` and `to`
+    make it: of a dense one all, those that say nothing, too.
+
+    Follows `infer_dense_strides` of aten/src/ATen/ExpandUtils.cpp.
+    """
+    if is_dense(size, stride):
+        return stride
+    return _in_order(size, _order(size, [stride]))
+
+
+def _in_order(size: Sizes, order: Sequence[int]) -> Sizes:
+    """The strides where these dims lie in each other, the innermost first."""
     if order == list(reversed(range(len(size)))):
         return contiguous_stride(size)
     found = [0] * len(size)

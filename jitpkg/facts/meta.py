@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from jitpkg.facts import sizes
 from jitpkg.facts.outcome import HIDDEN_WRITES, Outcome, StandIns, WouldRaise, is_random
 from jitpkg.facts.rows import ROWS
 from jitpkg.facts.rows.common import Raises, Unsure
@@ -123,6 +125,8 @@ def of_call(
     whole = FUNCTION_ROWS.get(name)
     if (name not in FUNCTIONS and whole is None) or not _is_usual_state():
         raise Unsure(name)
+    if values and name == "matmul" and products_compare_sizes():
+        raise Unsure(name)
     decisions = Decisions(values)
     rows = _Rows(varies=bool(values))
     try:
@@ -144,6 +148,21 @@ def of_call(
     except Exception as error:
         raise Unsure(str(error)) from None
     return replace(outcome, relations=tuple(decisions.relations)) if values else outcome
+
+
+@cache
+def products_compare_sizes() -> bool:
+    """Whether `matmul` takes sizes that vary for numbers: in torch 2.11 its C++ compares them."""
+    decisions = Decisions({"n": 3})
+    n = decisions.symint(sizes.symbol("n", 2))
+    a = torch.empty_strided((2, n, 4), (n * 4, 4, 1), device=_META)
+    b = torch.empty_strided((2, 4, n), (n * 4, n, 1), device=_META)
+    try:
+        with _Rows(varies=True):
+            torch.matmul(a, b)
+    except Exception:  # it asks for the sizes themselves
+        return True
+    return bool(decisions.relations)
 
 
 def elsewhere(value: Any) -> Any:

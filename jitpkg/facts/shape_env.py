@@ -17,6 +17,7 @@ import torch
 from jitpkg.facts.outcome import NeedsNumbers
 from jitpkg.facts.sizes import Comparison, Length, Relation, Size, Symbol, of, plain
 from jitpkg.internals import fake_tensors
+from jitpkg.marks import Dims
 
 
 class Bridge:
@@ -121,11 +122,13 @@ def name_of(k: int) -> str:
     return f"t{k}"
 
 
-def context_of(tensor: torch.Tensor, dims: Collection[int]) -> Any:
+def context_of(tensor: torch.Tensor, dims: Dims) -> Any:
     """Says that only these dims have symbols."""
-    kind = fake_tensors.DIM_DYNAMIC.get()
+    kind, every = fake_tensors.DIM_DYNAMIC.get(), range(tensor.dim())
+    own, follows = kind.DYNAMIC, kind.INFER_STRIDE
     return fake_tensors.SYMBOLIC_CONTEXT.get()(
-        dynamic_sizes=[kind.DYNAMIC if dim in dims else kind.STATIC for dim in range(tensor.dim())]
+        dynamic_sizes=[kind.DYNAMIC if dim in dims.sizes else kind.STATIC for dim in every],
+        dynamic_strides=[own if dim in dims.strides else follows for dim in every],
     )
 
 

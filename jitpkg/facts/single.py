@@ -19,12 +19,21 @@ from jitpkg.facts.rows.functions import FUNCTION_ROWS
 from jitpkg.facts.symbolic import Decisions, length
 from jitpkg.facts.tensor import TensorFacts, size_of, stride_of
 
-__all__ = ["FUNCTIONS", "Singles", "elsewhere", "facts_of_stand_in", "is_random", "stand_in"]
+__all__ = [
+    "FUNCTIONS",
+    "Singles",
+    "elsewhere",
+    "facts_of_stand_in",
+    "is_random",
+    "products_compare_sizes",
+    "stand_in",
+]
 
 FUNCTIONS = meta.FUNCTIONS
 """Functions whose ATen ops depend on nothing but facts, by name."""
 
 elsewhere = meta.elsewhere
+products_compare_sizes = meta.products_compare_sizes
 facts_of_stand_in = meta.facts_of_stand_in
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from types import MappingProxyType
 from typing import Any, cast
 
 import torch
 
 from jitpkg.facts import sizes
 from jitpkg.facts.sizes import Length, Size, plain
+
+NONE: Mapping[int, Length] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,22 +63,35 @@ def contiguous_stride(size: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(plain(s) if isinstance(s, Size) else s for s in reversed(strides))
 
 
-def strides_in_terms_of(facts: TensorFacts, size: Sequence[Length]) -> tuple[Length, ...]:
+def strides_in_terms_of(
+    facts: TensorFacts, size: Sequence[Length], own: Mapping[int, Length] = NONE
+) -> tuple[Length, ...]:
     """The strides of a tensor of numbers where its sizes are expressions.
 
     Each stride is what lies inside of it in memory, where it is so now.
+
+    Args:
+        own: strides that do not follow from sizes, by their dim.
     """
     stride: list[Length] = list(facts.stride)
-    ends: dict[Length, Length] = {1: 1}
+    ends: dict[int, Length] = {1: 1}
     """By a number of elements: the expression of the extent that is as long."""
-    order = sorted(range(len(size)), key=lambda k: (sizes.of(facts.stride[k]).constant or 0, -k))
-    for dim in order:
-        step, length = facts.stride[dim], facts.size[dim]
-        assert isinstance(step, int) and isinstance(length, int)
-        stride[dim] = ends.get(step, step)
+    for dim in inner_first(stride_of(facts)):
+        step, length = stride_of(facts)[dim], size_of(facts)[dim]
+        stride[dim] = own[dim] if dim in own else ends.get(step, step)
         if length != 1 and step:
             ends.setdefault(step * length, plain(sizes.of(stride[dim]) * size[dim]))
     return tuple(stride)
+
+
+def inner_first(stride: Sequence[int]) -> list[int]:
+    """The dims, in the order in which each lies inside of the next."""
+    return sorted(range(len(stride)), key=lambda dim: (stride[dim], -dim))
+
+
+def is_idle(size: Sequence[Length], dim: int) -> bool:
+    """Whether a dim's stride says nothing: there is one element, or the tensor has none."""
+    return size[dim] == 1 or 0 in size
 
 
 @cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from jitpkg.guards.abstract import SubclassesAre
 from jitpkg.guards.kinds import (
     Answers,
     BasesAre,
@@ -99,6 +100,9 @@ def shown(guard: Guard) -> str:
         case LineageIs(cls, found):
             names = (f"{cls.__qualname__}.{name}" for name, _ in found)
             return f"unchanged: {', '.join(names)}"
+        case SubclassesAre(_, found):
+            tests = (f"issubclass({cls.__qualname__}, {of.__qualname__})" for cls, of, _ in found)
+            return f"unchanged: {', '.join(tests)}"
         case StateIs(what) | Answers(what=what):
             return f"unchanged: {what}"
         case _:

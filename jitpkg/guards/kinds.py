@@ -11,6 +11,7 @@ from types import CellType, CodeType
 import torch
 
 from jitpkg.guards import leaves
+from jitpkg.guards.abstract import SubclassesAre
 from jitpkg.guards.metadata import SizesAre, TensorIs
 from jitpkg.guards.names import Names
 from jitpkg.guards.numbers import Holds
@@ -536,6 +537,7 @@ Guard = (
     | SizesAre
     | Holds
     | StateIs
+    | SubclassesAre
     | Answers
 )
 
@@ -545,7 +547,7 @@ def sources_of(guard: Guard) -> tuple[Source, ...]:
     match guard:
         case Same(at, other, _):
             return at, other
-        case BasesAre() | LineageIs() | StateIs():
+        case BasesAre() | LineageIs() | StateIs() | SubclassesAre():
             return ()
         case TensorIs() | SizesAre() | Holds():
             return guard.sources()

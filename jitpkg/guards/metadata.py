@@ -7,16 +7,39 @@ from dataclasses import dataclass
 
 import torch
 
-from jitpkg.facts.sizes import Length, Size
+from jitpkg.facts.sizes import Length, Size, Symbol
 from jitpkg.facts.tensor import TensorFacts
 from jitpkg.guards.names import Names
 from jitpkg.guards.numbers import number_text, read_by
-from jitpkg.guards.sources import Attr, Item, Source, described
+from jitpkg.guards.sources import Attr, Item, Source, Strides, described
+from jitpkg.marks import Dims
 
 
 def size_source(tensor: Source, dim: int) -> Source:
     """Where a tensor's size in a dim is found."""
     return Item(Attr(tensor, "shape"), dim)
+
+
+def stride_source(tensor: Source, dim: int) -> Source:
+    """Where a tensor's stride in a dim is found."""
+    return Item(Strides(tensor), dim)
+
+
+def varying_dims(facts: TensorFacts) -> Dims:
+    """The dims of which the size varies, and those of which the stride does by itself."""
+    return Dims(
+        frozenset(k for k, n in enumerate(facts.size) if isinstance(n, Size)),
+        frozenset(k for k, n in enumerate(facts.stride) if _is_stride(n)),
+    )
+
+
+def _is_stride(length: Length) -> bool:
+    """Whether a length is read from a tensor's strides."""
+    if not isinstance(length, Size) or len(length.terms) != 1:
+        return False
+    ((product, factor),) = length.terms
+    origin = product[0].origin if len(product) == 1 and isinstance(product[0], Symbol) else None
+    return factor == 1 and isinstance(origin, Item) and isinstance(origin.base, Strides)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,38 +110,46 @@ def _lengths_are(now: str, expected: tuple[Length, ...]) -> str:
 class SizesAre:
     """How those sizes and strides of a tensor that vary hang together.
 
-    A size that is a symbol by itself is at least 2: tensors with fewer are guarded by number.
+    A size or stride that is a symbol by itself is at least 2: others are guarded by number. But for
+    the stride of a dim with one element, which says nothing: that one is any.
     """
 
     at: Source
     facts: TensorFacts
 
     def _tests(self, names: Names) -> Iterator[str]:
+        for own, length in self._lengths():
+            symbol = next((s for s in length.symbols() if s.origin == own), None)
+            if symbol is None:
+                yield f"{names.of(own)} == {number_text(length, names)}"
+            elif symbol.least:
+                yield f"{names.of(own)} >= {symbol.least}"
+
+    def _lengths(self) -> Iterator[tuple[Source, Size]]:
+        """Those that vary, each with the path on which it is found."""
         for dim, size in enumerate(self.facts.size):
             if isinstance(size, Size):
-                own = size_source(self.at, dim)
-                if any(symbol.origin == own for symbol in size.symbols()):
-                    yield f"{names.of(own)} > 1"
-                else:
-                    yield f"{names.of(own)} == {number_text(size, names)}"
+                yield size_source(self.at, dim), size
         for dim, step in enumerate(self.facts.stride):
             if isinstance(step, Size):
-                yield f"{names.of(self.at)}.stride({dim}) == {number_text(step, names)}"
+                yield stride_source(self.at, dim), step
 
     def sources(self) -> tuple[Source, ...]:
         """The paths that the test reads."""
-        facts = self.facts
         found: dict[Source, None] = {self.at: None}
-        for dim, size in enumerate(facts.size):
-            if isinstance(size, Size):
-                found[size_source(self.at, dim)] = None
-        for length in (*facts.size, *facts.stride):
-            if isinstance(length, Size):
-                found.update(dict.fromkeys(read_by(length)))
+        for own, length in self._lengths():
+            found[own] = None
+            found.update(dict.fromkeys(read_by(length)))
         return tuple(found)
 
     def test(self, names: Names) -> str:
         return " and ".join(self._tests(names))
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing to test."""
+        symbols = ((own, s) for own, n in self._lengths() for s in n.symbols())
+        return all(s.origin == own and not s.least for own, s in symbols)
 
     def why(self, now: object) -> str:
         if not isinstance(now, torch.Tensor):

@@ -26,19 +26,31 @@ from jitpkg.guards.sources import (
     Referent,
     SlotOf,
     Source,
+    Strides,
     TypeOf,
     described,
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class Formula:
-    """A number that Python computes from others."""
+    """A number, or a text, that Python computes from numbers."""
 
     function: Callable[..., Any]
-    operands: tuple[Size | Formula | Symbol | int | float, ...]
+    operands: tuple[Size | Formula | Symbol | int | float | str, ...]
     template: str | None = None
     """The call as an expression of its operands; without one it is written as a call."""
+
+    def _key(self) -> tuple[object, ...]:
+        """2 and 2.0 are two operands, and so are 0.0 and -0.0."""
+        plain = (repr(o) if isinstance(o, int | float | str) else o for o in self.operands)
+        return self.function, self.template, *plain
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Formula) and other._key() == self._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
 
     def text(self, names: Names) -> str:
         operands = [f"({number_text(operand, names)})" for operand in self.operands]
@@ -60,7 +72,7 @@ Expression = Size | Formula | Symbol
 """How a number is computed on each call; a float that is read is a symbol by itself."""
 
 
-def number_text(number: Expression | int | float, names: Names) -> str:
+def number_text(number: Expression | int | float | str, names: Names) -> str:
     """A number as a Python expression."""
     match number:
         case Symbol():
@@ -96,6 +108,7 @@ _SOURCES = (
     Referent,
     Proxied,
     OriginalOf,
+    Strides,
 )
 
 
@@ -111,11 +124,11 @@ def read_by(number: Expression) -> Iterator[Source]:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What a comparison of numbers gives of which one is a float."""
+    """What a comparison gives, of numbers of which one is a float, or of texts."""
 
     comparison: Comparison
     left: Expression | int | float
-    right: Expression | int | float
+    right: Expression | int | float | str
     result: bool
 
     def symbols(self) -> Iterator[Symbol]:

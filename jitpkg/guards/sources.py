@@ -152,6 +152,14 @@ class OriginalOf:
     find: Callable[[object], object]
 
 
+@_hashed_once
+@dataclass(frozen=True)
+class Strides:
+    """`base.stride()` of a tensor."""
+
+    base: Source
+
+
 Source = (
     Input
     | CellInput
@@ -165,6 +173,7 @@ Source = (
     | Referent
     | Proxied
     | OriginalOf
+    | Strides
 )
 
 
@@ -229,6 +238,8 @@ def described(source: Source) -> str:
             return f"{described(base)}()"
         case Proxied(base) | OriginalOf(base):
             return described(base)
+        case Strides(base):
+            return f"{described(base)}.stride()"
 
 
 def object_name(obj: object) -> str:

@@ -28,6 +28,7 @@ from jitpkg.guards.sources import (
     Referent,
     SlotOf,
     Source,
+    Strides,
     TypeOf,
     base_of,
     depth,
@@ -156,6 +157,8 @@ class Text:
                 return f"{self.hold(proxied, 'proxied')}({self.of(base)})"
             case OriginalOf(base, find):
                 return f"{self.hold(find, 'original')}({self.of(base)})"
+            case Strides(base):
+                return f"{self.of(base)}.stride()"
 
     def _key(self, key: object) -> str:
         if isinstance(key, str | int | bytes) or key is None:
@@ -188,6 +191,8 @@ def _hint(source: Source) -> str:
             return f"{_hint(base)}_{index}"
         case Input(_, name) | CellInput(_, name):
             return name
+        case Strides(base):
+            return f"{_hint(base)}_stride"
         case _:
             return "v"
 

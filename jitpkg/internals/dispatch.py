@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any
 
@@ -23,6 +23,18 @@ NO_MODES = Row[Callable[[], AbstractContextManager[object]]](
     "torch.utils._python_dispatch._disable_current_modes",
     use="making real tensors while a graph is compiled",
     lost="max-autotune measures nothing",
+)
+
+
+def _nothing() -> Callable[[], AbstractContextManager[object]]:
+    return nullcontext
+
+
+PYTHON = Row[Callable[[], AbstractContextManager[object]]](
+    "torch._dispatch.python.enable_python_dispatcher",
+    use="asking what products of batches return whose sizes vary, in PyTorch 2.11",
+    lost="there they are compiled for each size",
+    instead=_nothing,
 )
 
 

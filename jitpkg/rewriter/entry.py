@@ -17,6 +17,7 @@ from torch import fx
 
 from jitpkg import listing
 from jitpkg.facts.thread_state import autocast_nesting
+from jitpkg.guards.abstract import SubclassesAre, merged
 from jitpkg.guards.kinds import (
     Exists,
     Guard,
@@ -204,12 +205,15 @@ def write_idle_entry(
 def complete_guards(trace: Trace, interface: Interface) -> list[Guard]:
     """A trace's guards, with the interface's and those on global state, merged and in order."""
     lineages: dict[type, dict[str, object]] = {}
+    subclasses: list[SubclassesAre] = []
     others: list[Guard] = []
     for guard in (*interface.guards, *trace.guards):
         if isinstance(guard, Is) and guard.at == Held(guard.obj):
             continue
         if isinstance(guard, LineageIs):
             lineages.setdefault(guard.cls, {}).update(guard.found)
+        elif isinstance(guard, SubclassesAre):
+            subclasses.append(guard)
         else:
             others.append(guard)
     read: set[Source] = set()
@@ -219,8 +223,8 @@ def complete_guards(trace: Trace, interface: Interface) -> list[Guard]:
     dicts = {g.at for g in others if isinstance(g, TypeIs) and g.cls is dict}
     others = [g for g in others if not _is_tested_by_reading(g, read, dicts)]
     has_tensors = any(isinstance(guard, TensorIs) for guard in others)
-    merged = [LineageIs(cls, tuple(found.items())) for cls, found in lineages.items()]
-    return order([*others, *merged, *state_guards(has_tensors=has_tensors)])
+    joined = [LineageIs(cls, tuple(found.items())) for cls, found in lineages.items()]
+    return order([*others, *joined, *merged(subclasses), *state_guards(has_tensors=has_tensors)])
 
 
 def _is_tested_by_reading(guard: Guard, read: Set[Source], dicts: Set[Source]) -> bool:

@@ -16,12 +16,12 @@ from jitpkg import collector, events, listing
 from jitpkg.config import Options
 from jitpkg.errors import BackendError, GraphBreak
 from jitpkg.facts.answers import Facts
-from jitpkg.facts.sizes import Length
+from jitpkg.facts.tensor import TensorFacts
 from jitpkg.guards.explain import assumptions, shown
 from jitpkg.guards.kinds import Guard
-from jitpkg.guards.metadata import SizesAre
+from jitpkg.guards.metadata import TensorIs, varying_dims
 from jitpkg.interrupts import from_outside
-from jitpkg.marks import VARIES
+from jitpkg.marks import VARIES, Dims
 from jitpkg.messages import break_message
 from jitpkg.rewriter.compiler import Compiler
 from jitpkg.rewriter.correctness import verify_graph
@@ -251,17 +251,16 @@ def _module(name: str, traced: Trace, outputs: Outputs) -> fx.GraphModule:
     return module
 
 
-def _varying(traced: Trace) -> tuple[frozenset[int] | None, ...]:
+def _varying(traced: Trace) -> tuple[Dims | None, ...]:
     """See `VARIES`."""
-    found = (guard for guard in traced.guards if isinstance(guard, SizesAre))
-    sizes: dict[object, tuple[Length, ...]] = {guard.at: guard.facts.size for guard in found}
+    facts: dict[object, TensorFacts] = {
+        g.at: g.facts for g in traced.guards if isinstance(g, TensorIs)
+    }
     dims = tuple(
-        frozenset(k for k, n in enumerate(sizes.get(i.source, ())) if not isinstance(n, int))
-        if isinstance(i.example, torch.Tensor)
-        else None
+        varying_dims(facts[i.source]) if isinstance(i.example, torch.Tensor) else None
         for i in traced.inputs
     )
-    return dims if sizes or None in dims else ()
+    return dims if any(each is None or each for each in dims) else ()
 
 
 def _class_name(name: str) -> str:

@@ -53,6 +53,7 @@ from jitpkg.tracer.values import (
     Number,
     Object,
     Slice,
+    String,
     Super,
     Tensor,
     Tuple,
@@ -178,7 +179,7 @@ def needed(
             sources.append(source)
         elif isinstance(value, Tensor):
             tensors.append(value)
-        elif isinstance(value, Number):
+        elif isinstance(value, Number | String):
             sources.extend(read_by(value.expression))
             numbers.append(value.expression)
         else:
@@ -224,7 +225,7 @@ class Rebuilder:
         match value:
             case Constant():
                 return self._constant(value.value)
-            case Number():
+            case Number() | String():
                 known = self.numbers.get(value.expression)
                 return known or number_text(value.expression, self.text)
             case Tuple():

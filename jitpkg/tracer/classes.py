@@ -27,6 +27,7 @@ from jitpkg.tracer.values import (
     Object,
     Opaque,
     Slice,
+    String,
     Super,
     Tensor,
     Tuple,
@@ -159,7 +160,7 @@ def class_of(vm: VM, value: Value) -> type:
     """`type(value)`"""
     value = vm.peek(value)
     match value:
-        case Constant() | Number():
+        case Constant() | Number() | String():
             return type(value.value)
         case Known() | Opaque():
             return type(value.obj)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable, Sequence
+from typing import cast
 
 import torch
 
+from jitpkg.guards.numbers import Expression, Formula
 from jitpkg.tracer import classes, constants, reasons
 from jitpkg.tracer.values import (
     Constant,
     DictView,
     Known,
+    Number,
     Object,
+    String,
     Tensor,
     Tuple,
     Value,
@@ -28,7 +33,15 @@ def converted(vm: VM, value: Value, conversion: int) -> Value:
 
 def formatted(vm: VM, value: Value, spec: Value) -> Value:
     """`format(value, spec)`"""
-    value, spec = vm.look(value), vm.look(spec)
+    spec = vm.look(spec)
+    if isinstance(value, String) and _is_empty(spec):
+        return value
+    value = vm.peek(value)
+    if isinstance(value, Number) and isinstance(spec, Constant):
+        made = of_numbers(vm, format, (value, spec))
+        if made is not None:
+            return made
+    value = vm.look(value)
     if isinstance(value, Constant) and isinstance(spec, Constant):
         return constants.fold(vm, format, (value, spec))
     if isinstance(value, Tensor):
@@ -44,9 +57,55 @@ def _is_empty(spec: Value) -> bool:
     return isinstance(spec, Constant) and spec.value == ""
 
 
+def of_numbers(
+    vm: VM, function: Callable[..., str], values: Sequence[Value], template: str | None = None
+) -> String | None:
+    """The text that a function makes of numbers that vary, of other texts and of constants.
+
+    None where it is made of anything else, or of constants alone; or where it cannot be made.
+    """
+    values = [value if isinstance(value, String) else vm.peek(value) for value in values]
+    if not any(isinstance(value, String | Number) for value in values):
+        return None
+    operands: list[Expression | int | float | str] = []
+    for value in values:
+        match value:
+            case String() | Number():
+                operands.append(value.expression)
+            case Constant(int() | float() | str() as constant) if type(constant) in _PLAIN:
+                operands.append(constant)
+            case _:
+                return None
+    try:
+        now = function(*(getattr(value, "value") for value in values))  # noqa: B009
+    except Exception:  # Python will raise it itself
+        return None
+    return String(Formula(function, tuple(operands), template), now)
+
+
+_PLAIN = (int, float, str)
+
+
+def joined(vm: VM, pieces: Sequence[Value]) -> Value:
+    """The pieces of an f-string, or texts that are added."""
+    template = " + ".join("{}" for _ in pieces)
+    made = of_numbers(vm, _together, pieces, template)
+    if made is not None:
+        return made
+    return Constant(_together(*(cast(str, cast(Constant, vm.look(p)).value) for p in pieces)))
+
+
+def _together(*pieces: str) -> str:
+    return "".join(pieces)
+
+
 def text(vm: VM, value: Value) -> Value:
     """`str(value)`"""
-    value = vm.look(value)
+    if isinstance(value, String):
+        return value
+    value = vm.peek(value)
+    if isinstance(value, Number):
+        return of_numbers(vm, str, (value,)) or text(vm, vm.look(value))
     if isinstance(value, Constant):
         return Constant(str(value.value))
     if isinstance(value, Tensor):
@@ -61,7 +120,9 @@ def text(vm: VM, value: Value) -> Value:
 
 def representation(vm: VM, value: Value) -> Value:
     """`repr(value)`"""
-    value = vm.look(value)
+    value = vm.peek(value)
+    if isinstance(value, Number):
+        return of_numbers(vm, repr, (value,)) or representation(vm, vm.look(value))
     match value:
         case Constant():
             return Constant(repr(value.value))
@@ -93,7 +154,7 @@ def representation(vm: VM, value: Value) -> Value:
 
 
 def _repr(vm: VM, value: Value) -> str:
-    result = representation(vm, value)
+    result = vm.look(representation(vm, value))
     if not isinstance(result, Constant) or not isinstance(result.value, str):
         vm.stop(reasons.UNSUPPORTED, "a repr() that is no constant")
     return result.value

@@ -35,6 +35,7 @@ from jitpkg.tracer.values import (
     Method,
     Number,
     Object,
+    String,
     Tensor,
     Tuple,
     Value,
@@ -93,12 +94,12 @@ class Machine(VM):
     def look(self, value: Value) -> Value:
         if isinstance(value, Lazy):
             return look.look(self, value)
-        return numbers.constant(self, value) if isinstance(value, Number) else value
+        return numbers.constant(self, value) if isinstance(value, Number | String) else value
 
     def peek(self, value: Value) -> Value:
         if isinstance(value, Lazy):
             return numbers.existing(self, value) or look.look(self, value)
-        return value
+        return numbers.constant(self, value) if isinstance(value, String) else value
 
     def identify(self, value: Value) -> Value:
         return look.identified(self, value)

@@ -6,6 +6,7 @@ import builtins
 import math
 import operator
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, cast
 
@@ -14,12 +15,19 @@ from torch import fx
 
 from jitpkg.facts import sizes
 from jitpkg.facts.sizes import Comparison, Length, Relation, Size, Symbol
-from jitpkg.facts.tensor import TensorFacts, strides_in_terms_of
+from jitpkg.facts.tensor import (
+    TensorFacts,
+    is_idle,
+    size_of,
+    stride_of,
+    strides_in_terms_of,
+)
 from jitpkg.guards.kinds import ConstantIs, TypeIs
-from jitpkg.guards.metadata import size_source
+from jitpkg.guards.metadata import size_source, stride_source
 from jitpkg.guards.numbers import Compared, Expression, Formula, Holds
 from jitpkg.guards.sources import Source
-from jitpkg.tracer.values import Constant, Lazy, Number, Value
+from jitpkg.marks import Dims
+from jitpkg.tracer.values import Constant, Lazy, Number, String, Value
 from jitpkg.tracer.vm import VM, Args
 
 # Where they come from
@@ -52,30 +60,30 @@ def symbol_of(
     return known
 
 
-def symbolic_facts(vm: VM, facts: TensorFacts, source: Source, dims: frozenset[int]) -> TensorFacts:
-    """The facts of an existing tensor, of which the sizes of some dims vary.
+def symbolic_facts(vm: VM, facts: TensorFacts, source: Source, dims: Dims) -> TensorFacts:
+    """The facts of an existing tensor, of which the sizes and strides of some dims vary.
 
-    Sizes that are equal now share a symbol, as equal sizes mostly do.
+    Sizes that are equal now share a symbol, as equal sizes mostly do, and so do strides. A stride
+    that says nothing shares none.
     """
     size: list[Length] = list(facts.size)
-    for dim in sorted(dims):
-        length = facts.size[dim]
-        assert isinstance(length, int)
-        symbol = vm.sizes_by_value.get(length)
-        if symbol is None:
-            symbol = symbol_of(vm, size_source(source, dim), length, least=2)
-            vm.sizes_by_value[length] = symbol
-        size[dim] = Size((((symbol,), 1),))
-    return TensorFacts(
-        cls=facts.cls,
-        dtype=facts.dtype,
-        device=facts.device,
-        size=tuple(size),
-        stride=strides_in_terms_of(facts, size),
-        requires_grad=facts.requires_grad,
-        is_leaf=facts.is_leaf,
-        is_inference=facts.is_inference,
-    )
+    for dim in sorted(dims.sizes):
+        at = size_source(source, dim)
+        size[dim] = _shared(vm, vm.sizes_by_value, at, size_of(facts)[dim])
+    own: dict[int, Length] = {}
+    for dim in sorted(dims.strides):
+        at, step = stride_source(source, dim), stride_of(facts)[dim]
+        if is_idle(facts.size, dim):
+            own[dim] = Size((((symbol_of(vm, at, step, least=0),), 1),))
+        else:
+            own[dim] = _shared(vm, vm.strides_by_value, at, step)
+    return replace(facts, size=tuple(size), stride=strides_in_terms_of(facts, size, own))
+
+
+def _shared(vm: VM, known: dict[int, Symbol], at: Source, value: int) -> Size:
+    if value not in known:
+        known[value] = symbol_of(vm, at, value, least=2)
+    return Size((((known[value],), 1),))
 
 
 def length(vm: VM, size: Length) -> Value:
@@ -90,9 +98,12 @@ def length(vm: VM, size: Length) -> Value:
 # What they are
 
 
-def constant(vm: VM, number: Number) -> Constant:
-    """The number that it is now, for a use that needs to know it: a guard says so."""
+def constant(vm: VM, number: Number | String) -> Constant:
+    """The number or text that it is now, for a use that needs to know it: a guard says so."""
     expression = number.expression
+    if isinstance(number, String):
+        vm.guard(Holds(Compared("==", expression, number.value, True)))
+        return Constant(number.value)
     if isinstance(expression, Symbol):
         assert not isinstance(expression.origin, Formula)
         vm.guard(ConstantIs(_source(expression), number.value))
@@ -196,26 +207,48 @@ def binary(vm: VM, name: str, a: Value, b: Value) -> Value | None:
         whole = _whole(vm, name, left, right)
         if whole is not None:
             return length(vm, whole)
-    template = _TEMPLATES.get(name)
     function = _FUNCTIONS.get(name)
-    if template is None or function is None:
+    if function is None or (name == "**" and not _keeps_class(vm, a, b)):
         return None
     try:
         value = function(_now(a), _now(b))
-    except ArithmeticError:
+    except (ArithmeticError, ValueError, TypeError):
         return None
-    return computed(vm, function, (left, right), value, template)
+    return computed(vm, function, (left, right), value, f"{{}} {name} {{}}")
 
 
-_TEMPLATES = {"+": "{} + {}", "-": "{} - {}", "*": "{} * {}", "/": "{} / {}"}
 _FUNCTIONS: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType(
     {
         "+": operator.add,
         "-": operator.sub,
         "*": operator.mul,
         "/": operator.truediv,
+        "//": operator.floordiv,
+        "%": operator.mod,
+        "**": operator.pow,
+        "<<": operator.lshift,
+        ">>": operator.rshift,
+        "&": operator.and_,
+        "|": operator.or_,
+        "^": operator.xor,
     }
 )
+"""Of two numbers each gives one of a class that depends on theirs only, but for powers."""
+
+
+def _keeps_class(vm: VM, base: Value, exponent: Value) -> bool:
+    """Whether a power is of the same class for all such numbers; a guard says which these are.
+
+    A negative power of an int is a float, and a broken power of a negative number is complex.
+    """
+    is_whole = type(_now(exponent)) is int
+    if is_whole and type(_now(base)) is float:
+        return True
+    decisive = exponent if is_whole else base
+    if not isinstance(decisive, Number):
+        return _now(decisive) >= 0
+    found = compare(vm, ">=", decisive, Constant(0))
+    return isinstance(found, Constant) and found.value is True
 
 
 def _whole(vm: VM, name: str, left: Length, right: Length) -> Size | None:
@@ -247,6 +280,8 @@ def unary(vm: VM, name: str, number: Number) -> Value | None:
         return number
     if name == "-" and isinstance(number.expression, Size):
         return length(vm, -number.expression)
+    if name == "~" and isinstance(number.expression, Size):
+        return length(vm, -number.expression - 1)
     if name == "-":
         return computed(vm, operator.neg, (number.expression,), -number.value, "-{}")
     return None
@@ -299,6 +334,19 @@ _PURE: frozenset[Any] = frozenset(
         math.pow,
         math.fabs,
         math.trunc,
+        math.log1p,
+        math.expm1,
+        math.tan,
+        math.atan,
+        math.atan2,
+        math.sinh,
+        math.cosh,
+        math.erf,
+        math.hypot,
+        math.fmod,
+        math.copysign,
+        math.isqrt,
+        math.gcd,
         builtins.round,
         float,
         int,
@@ -325,6 +373,8 @@ def _extreme(name: Any) -> Callable[..., Value | None]:
 def _absolute(vm: VM, value: Value) -> Value | None:
     if not isinstance(value, Number):
         return None
+    if not isinstance(value.expression, Size):
+        return computed(vm, abs, (value.expression,), abs(value.value))
     positive = compare(vm, ">=", value, Constant(0))
     assert isinstance(positive, Constant)
     return value if positive.value else unary(vm, "-", value)

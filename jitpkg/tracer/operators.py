@@ -13,7 +13,7 @@ import torch
 
 from jitpkg.facts import sizes
 from jitpkg.guards.kinds import ABSENT
-from jitpkg.tracer import classes, constants, numbers, reasons
+from jitpkg.tracer import classes, constants, formatting, numbers, reasons
 from jitpkg.tracer.values import (
     FALSE,
     TRUE,
@@ -21,12 +21,14 @@ from jitpkg.tracer.values import (
     Function,
     Kept,
     Known,
+    Lazy,
     Marker,
     Method,
     Number,
     Object,
     Opaque,
     Slice,
+    String,
     Tensor,
     Tuple,
     Value,
@@ -99,6 +101,9 @@ def unary(vm: VM, name: str, value: Value) -> Value:
 
 def binary(vm: VM, name: str, a: Value, b: Value, *, in_place: bool = False) -> Value:
     """`a + b` and its like, or `a += b`."""
+    texts = _texts(vm, name, a, b)
+    if texts is not None:
+        return texts
     a, b = vm.peek(a), vm.peek(b)
     function, in_place_function, stem = BINARY[name]
     if isinstance(a, Number) or isinstance(b, Number):
@@ -120,6 +125,21 @@ def binary(vm: VM, name: str, a: Value, b: Value, *, in_place: bool = False) -> 
             return result
     shown = f"{name}=" if in_place else "** or pow()" if name == "**" else name
     return _by_methods(vm, shown, stem, a, b)
+
+
+def _texts(vm: VM, name: str, a: Value, b: Value) -> String | None:
+    """A text of numbers that vary: texts that are added, or `"epoch %d" % n`."""
+    if name == "+" and (isinstance(a, String) or isinstance(b, String)):
+        return formatting.of_numbers(vm, operator.add, (a, b), "{} + {}")
+    if name != "%" or not isinstance(a, Constant | Lazy) or vm.class_of(a) is not str:
+        return None
+    given = vm.peek(b)
+    items = given.items if isinstance(given, Tuple) and given.cls is tuple else (given,)
+    return formatting.of_numbers(vm, _percent, (a, *items))
+
+
+def _percent(text: str, *given: object) -> str:
+    return text % given
 
 
 def _in_place(vm: VM, stem: str, a: Value, b: Value) -> Value | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from jitpkg.tracer import assignments, classes, constants, containers, reasons
+from jitpkg.tracer import assignments, classes, constants, containers, indexing, reasons
 from jitpkg.tracer.values import (
     Constant,
     InstanceDict,
@@ -24,10 +24,11 @@ from jitpkg.tracer.vm import VM
 
 def get(vm: VM, container: Value, key: Value) -> Value:
     """`container[key]`"""
-    container, key = vm.look(container), vm.look(key)
+    container = vm.look(container)
+    if isinstance(container, Tensor):
+        return indexing.get(vm, container, key)
+    key = vm.look(key)
     match container:
-        case Tensor():
-            return vm.op(operator.getitem, (container, key))
         case Tuple(items, cls) if _is_plain_tuple(vm, cls):
             return _sequence_item(vm, container, items, key)
         case Object(cls) if _plain(vm, cls, "__getitem__"):
@@ -151,10 +152,12 @@ def constant_slice(vm: VM, key: Slice) -> slice:
 
 def set_(vm: VM, container: Value, key: Value, value: Value) -> None:
     """`container[key] = value`"""
-    container, key = vm.look(container), vm.look(key)
+    container = vm.look(container)
+    if isinstance(container, Tensor):
+        indexing.set_(vm, container, key, value)
+        return
+    key = vm.look(key)
     match container:
-        case Tensor():
-            vm.op(operator.setitem, (container, key, value))
         case Object(cls) if _plain(vm, cls, "__setitem__"):
             set_container_item(vm, container, key, value)
         case InstanceDict():

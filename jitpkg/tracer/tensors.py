@@ -32,7 +32,8 @@ from jitpkg.facts.tensor import TensorFacts, facts_of, why_not_plain
 from jitpkg.guards.kinds import ABSENT, Has, TypeIs
 from jitpkg.guards.metadata import SizesAre, TensorIs
 from jitpkg.guards.sources import Attr, Item, Source
-from jitpkg.tracer import classes, containers, numbers, reasons, resizing, warnings
+from jitpkg.marks import SCALAR
+from jitpkg.tracer import classes, containers, numbers, operands, reasons, resizing, warnings
 from jitpkg.tracer.torch_calls import is_graph_function, tensor_methods
 from jitpkg.tracer.values import (
     Constant,
@@ -57,12 +58,13 @@ def existing(vm: VM, obj: torch.Tensor, source: Source) -> Value:
         vm.guard(TypeIs(source, type(obj)))
         return Opaque(source, obj, why)
     facts = facts_of(obj)
-    dims = vm.history.dims(source, obj)
+    dims = vm.history.dims(source, obj, facts)
     if dims:
         facts = numbers.symbolic_facts(vm, facts, source, dims)
     vm.guard(TensorIs(source, facts))
-    if dims:
-        vm.guard(SizesAre(source, facts))
+    related = SizesAre(source, facts)
+    if not related.is_idle:
+        vm.guard(related)
     tensor = Tensor(vm.graph.placeholder(source, obj), source)
     vm.heap.write(tensor, "facts", facts)
     return tensor
@@ -150,16 +152,6 @@ class _Proxied:
         return self.by_type or isinstance(number.expression, Size)
 
 
-_BY_TYPE = frozenset(
-    """
-    add add_ iadd sub sub_ isub rsub subtract mul mul_ imul multiply div div_ itruediv truediv
-    divide true_divide addcmul addcmul_ addcdiv addcdiv_ lerp lerp_ fill_ full_like new_full
-    masked_fill masked_fill_ clamp clamp_ clamp_min clamp_max where eq ne lt le gt ge
-    """.split()
-)
-"""Ops of which a number is an operand: no shape or choice depends on more than its class."""
-
-
 def _plain_atom(member: int | float | str) -> object:
     """What an op sees of an enum's member that is a number or a string, too."""
     match member:
@@ -190,7 +182,7 @@ def op(
     name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
     if not opaque:
         resizing.check_factors(vm, name, args, kwargs)
-    by_type = not opaque and (name.strip("_") in _BY_TYPE or name in _BY_TYPE)
+    by_type = not opaque and operands.of_any_number(name)
     proxied = _Proxied(vm, {}, by_type=by_type, opaque=opaque)
     began = vm.graph.mark()
     node_args = tuple(proxied.node(value) for value in args)
@@ -225,6 +217,8 @@ def op(
         node = vm.graph.call_method(target, node_args, node_kwargs)
     else:
         node = vm.graph.call_function(target, node_args, node_kwargs)
+    if by_type and operands.may_be_scalars(vm, name, args, kwargs):
+        node.meta[SCALAR] = True
     vm.failures.update(dict.fromkeys(vm.graph.names_since(began), failure))
     _note_mutations(vm, tensors, outcome)
     if outcome.warns:

@@ -7,7 +7,7 @@ import types
 
 import torch
 
-from jitpkg.guards.kinds import StateIs
+from jitpkg.guards.abstract import SubclassesAre
 from jitpkg.tracer import classes, reasons, tensors
 from jitpkg.tracer.values import Known, Tensor, Tuple, Value
 from jitpkg.tracer.vm import VM
@@ -51,7 +51,7 @@ def _is_marked_tensor(vm: VM, value: Value, cls: type) -> bool:
 
 
 def _by_abc(vm: VM, kind: type, cls: type) -> bool:
-    """Whether an abstract class knows a class; registering another changes a token."""
+    """Whether an abstract class knows a class."""
     hook = classes.lookup(vm, cls, "__subclasshook__")
     is_plain = hook is object.__subclasshook__ or isinstance(hook, types.ClassMethodDescriptorType)
     if not is_plain and cls.__module__ not in (
@@ -62,14 +62,9 @@ def _by_abc(vm: VM, kind: type, cls: type) -> bool:
     ):
         vm.stop(reasons.UNSUPPORTED, f"isinstance() with {cls.__qualname__}")
     token = abc.get_cache_token()
-    vm.guard(
-        StateIs(
-            "what is registered with abstract classes",
-            f"{{cache_token}}() == {token}",
-            (("cache_token", abc.get_cache_token),),
-        )
-    )
-    return classes.derives(vm, kind, cls) or issubclass(kind, cls)
+    answer = issubclass(kind, cls)
+    vm.guard(SubclassesAre(token, ((kind, cls, answer),)))
+    return classes.derives(vm, kind, cls) or answer
 
 
 def is_subclass(vm: VM, value: Value, cls: Value) -> bool:

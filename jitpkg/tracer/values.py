@@ -13,7 +13,7 @@ from typing import Literal
 
 from torch import fx
 
-from jitpkg.guards.numbers import Expression
+from jitpkg.guards.numbers import Expression, Formula
 from jitpkg.guards.sources import Source
 
 
@@ -56,6 +56,18 @@ class Number:
     """The one in the call at hand."""
     source: Source | None = None
     """Where the very object is found again; None for one that is computed."""
+
+
+@dataclass(eq=False, slots=True)
+class String:
+    """A string that is computed anew on each call, from numbers.
+
+    Whoever looks at it gets a constant, with a guard: it is kept where it is only passed on.
+    """
+
+    expression: Formula
+    value: str
+    """The one in the call at hand."""
 
 
 @dataclass(eq=False, slots=True)
@@ -228,6 +240,7 @@ Value = (
     | Lazy
     | Constant
     | Number
+    | String
     | Known
     | Tensor
     | Tuple

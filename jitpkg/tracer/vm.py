@@ -139,6 +139,7 @@ class VM(ABC):
         self.symbol_values: dict[str, int | float] = {}
         """What each symbol is in the call at hand."""
         self.sizes_by_value: dict[int, Symbol] = {}
+        self.strides_by_value: dict[int, Symbol] = {}
         self.number_nodes: dict[Expression, fx.Node] = {}
         self.frames: list[Frame] = []
         self.steps = 0

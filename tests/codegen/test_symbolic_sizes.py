@@ -14,7 +14,6 @@ import jitpkg
 from jitpkg.codegen import own
 from jitpkg.codegen.aten.by_symbols import BySymbols
 from tests.codegen import counted
-from tests.torch_versions import products_of_any_size
 
 F = nn.functional
 R = torch.randn
@@ -209,7 +208,6 @@ class Block(nn.Module):
         return x + self.down(F.gelu(self.up(self.second(x))))
 
 
-@products_of_any_size
 def test_a_transformer_block_of_growing_length(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(0)
     with compilations(monkeypatch) as made:
@@ -222,7 +220,6 @@ def with_cache(cache: torch.Tensor, new: torch.Tensor, q: torch.Tensor) -> Any:
     return torch.softmax(q @ k.transpose(-1, -2), -1) @ k, k
 
 
-@products_of_any_size
 def test_a_cache_that_grows(monkeypatch: pytest.MonkeyPatch) -> None:
     lengths = (5, 6, 7, 8, 15, 16, 50, 3)
     with compilations(monkeypatch) as made:
@@ -281,7 +278,6 @@ def test_training_of_sizes_that_vary(
     assert made == [True]
 
 
-@products_of_any_size
 def test_training_of_a_block_of_growing_length(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(0)
     with counted.compilations(monkeypatch) as made:

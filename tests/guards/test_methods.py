@@ -4,6 +4,7 @@ import abc
 import functools
 import types
 import weakref
+from collections.abc import Mapping, Sequence
 
 import torch
 
@@ -329,6 +330,41 @@ def test_registered_with_an_abstract_class(C):
     f = C(lambda x, o: x + (1 if isinstance(o, Shape) else 2))
     yield f(X, Square())
     Shape.register(Square)
+    yield f(X, Square())
+
+
+@unnoticed
+def test_something_else_registered_with_an_abstract_class(C):
+    class Other:
+        pass
+
+    class Own(dict):
+        pass
+
+    def kind(x, o):
+        return x + (isinstance(o, Mapping) + 2 * isinstance(o, Sequence) + issubclass(Own, Mapping))
+
+    f = C(kind)
+    yield f(X, Own())
+    Sequence.register(Other)
+    yield f(X, Own())
+
+
+@entries(1, 1, 2, 2)
+def test_registered_after_others_with_an_abstract_class(C):
+    class Shape(metaclass=abc.ABCMeta):  # noqa: B024
+        pass
+
+    class Square:
+        pass
+
+    f = C(lambda x, o: x + (1 if isinstance(o, Shape) else 2))
+    yield f(X, Square())
+    Shape.register(type("Circle", (), {}))
+    yield f(X, Square())
+    Shape.register(Square)
+    yield f(X, Square())
+    Sequence.register(type("Other", (), {}))
     yield f(X, Square())
 
 

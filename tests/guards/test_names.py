@@ -180,7 +180,7 @@ def test_global_function_that_is_no_function_any_more(C):
     yield f(X)
 
 
-@entries(1, 2, 3)
+@entries(1, 2, 2)
 def test_global_that_the_function_itself_changes(C):
     m = module()
     m.COUNT = 0

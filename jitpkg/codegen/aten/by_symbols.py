@@ -15,6 +15,7 @@ from jitpkg.codegen.aten.by_size import BySize
 from jitpkg.codegen.aten.symbols import Find, Symbols
 from jitpkg.codegen.numbers import MOST, is_operand
 from jitpkg.interrupts import uninterrupted
+from jitpkg.marks import Dims
 
 Function = Callable[..., Any]
 
@@ -23,7 +24,7 @@ class BySymbols:
     """The compilations of one graph.
 
     Args:
-        dims: for each input the dims that vary; None for a number.
+        dims: for each input the dims in which it varies; None for a number.
         compile_: compiles a graph to a function of its inputs and the symbols; None where it cannot
             be done with symbols.
         by_size: the compilations for numbers: other inputs take them when there are `MOST` for
@@ -33,7 +34,7 @@ class BySymbols:
     def __init__(
         self,
         gm: fx.GraphModule,
-        dims: Sequence[frozenset[int] | None],
+        dims: Sequence[Dims | None],
         compile_: Callable[[fx.GraphModule, list[Any], Symbols], Function | None],
         by_size: BySize,
     ) -> None:

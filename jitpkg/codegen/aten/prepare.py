@@ -30,11 +30,17 @@ from jitpkg.codegen.aten.recorder import Declined, Recorder, Traced, overlaps
 from jitpkg.codegen.aten.symbols import Symbols
 from jitpkg.codegen.ir.extents import SYMBOL, symbolic
 from jitpkg.facts.heard import Heard
-from jitpkg.facts.single import FUNCTIONS, Singles, Unanswered, elsewhere
+from jitpkg.facts.single import (
+    FUNCTIONS,
+    Singles,
+    Unanswered,
+    elsewhere,
+    products_compare_sizes,
+)
 from jitpkg.facts.symbolic import length
 from jitpkg.facts.tensor import facts_of, why_not_plain
 from jitpkg.internals import modes
-from jitpkg.marks import VARIES, WARNS
+from jitpkg.marks import WARNS, varies
 
 
 def prepare(
@@ -63,7 +69,7 @@ def prepare(
 
 
 def _obstacle(gm: fx.GraphModule, inputs: Sequence[Any], symbols: Symbols | None) -> str | None:
-    if symbols is None and any(dims != frozenset() for dims in gm.meta.get(VARIES) or ()):
+    if symbols is None and varies(gm.meta):
         return "sizes that vary"
     for given in inputs:
         if symbols is not None and type(given) is int:
@@ -182,6 +188,8 @@ class _Preparation:
         try:
             if target in _WHOLE:
                 return self._as_one_op(_WHOLE[target], function, args, kwargs)
+            if self._symbols is not None and name == "matmul" and products_compare_sizes():
+                raise Unanswered("a product that takes sizes for numbers")
             if name in FUNCTIONS:
                 with self._recorder.of_function(name):
                     return function(*args, **kwargs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import FunctionType
 from typing import Any
@@ -14,24 +14,26 @@ from jitpkg.codegen.numbers import LARGEST
 from jitpkg.facts import sizes
 from jitpkg.facts.sizes import Length, Size
 from jitpkg.facts.symbolic import Decisions
-from jitpkg.facts.tensor import TensorFacts, facts_of, strides_in_terms_of
+from jitpkg.facts.tensor import TensorFacts, facts_of, is_idle, strides_in_terms_of
+from jitpkg.marks import Dims
 
 Find = Callable[..., tuple[int, ...] | None]
 """Of inputs: the values of the symbols, or None where something does not hold for them."""
 
 
 class Symbols:
-    """One symbol for each length; dims that are equal in the example have one together.
+    """One symbol for each length; sizes that are equal in the example have one together, as have
+    strides.
 
     Args:
-        dims: for each input the dims that vary; None for a number.
+        dims: for each input the dims in which it varies; None for a number.
         taken: names that are not to be used.
     """
 
     def __init__(
         self,
         examples: Sequence[Any],
-        dims: Sequence[frozenset[int] | None],
+        dims: Sequence[Dims | None],
         taken: Collection[str] = (),
     ) -> None:
         self._taken = taken
@@ -41,6 +43,7 @@ class Symbols:
         self._lines: list[str] = []
         self._values: dict[str, int] = {}
         self._of_value: dict[int, Size] = {}
+        self._of_stride: dict[int, Size] = {}
         self.decisions = Decisions(self._values)
         self._given: dict[int, TensorFacts | Size] = {}
         self._tests: list[str] = []
@@ -49,7 +52,7 @@ class Symbols:
         """The same of inputs that must be numbers, before they are taken as such."""
         for k, (value, varying) in enumerate(zip(examples, dims, strict=True)):
             if isinstance(value, torch.Tensor):
-                self._given[k] = self._tensor(k, value, varying or frozenset())
+                self._given[k] = self._tensor(k, value, varying or Dims())
         for k, value in enumerate(examples):
             if not isinstance(value, torch.Tensor):
                 self._given[k] = self._number(k, value)
@@ -90,29 +93,50 @@ class Symbols:
         known = self._of_value[value] = self._symbol(value, f"x{k}", 2)
         return known
 
-    def _tensor(self, k: int, given: torch.Tensor, varying: frozenset[int]) -> TensorFacts:
+    def _tensor(self, k: int, given: torch.Tensor, varying: Dims) -> TensorFacts:
         facts = facts_of(given)
         if not varying:
             return facts
         size: list[Length] = list(facts.size)
         found: dict[int, str] = {}
-        for dim in sorted(varying):
-            value = given.shape[dim]
-            if value < 2:
-                continue
-            if value not in self._of_value:
-                self._of_value[value] = self._symbol(value, "", 2)
-                found[dim] = next(reversed(self._where))
-            size[dim] = self._of_value[value]
-        if found:
-            unpacked = "".join(f"{found.get(dim, '_')}, " for dim in range(len(size)))
-            self._lines.append(f"{unpacked}= x{k}.shape")
-            self._tests.extend(f"{name} < 2" for name in found.values())
+        for dim in sorted(varying.sizes):
+            size[dim] = self._shared(self._of_value, given.shape[dim], found, dim)
+        self._read(f"x{k}.shape", found, len(size))
         if len(found) < len(size):
             self._tests.append(f"x{k}.shape != {_text(size)}")
-        strides = strides_in_terms_of(facts, size)
-        self._tests.append(f"x{k}.stride() != {_text(strides)}")
+        own: dict[int, Length] = {}
+        found = {}
+        for dim in sorted(varying.strides):
+            step = given.stride(dim)
+            if is_idle(given.shape, dim):
+                own[dim] = self._symbol(step, "", 0)
+                found[dim] = next(reversed(self._where))
+            else:
+                own[dim] = self._shared(self._of_stride, step, found, dim)
+        strides = strides_in_terms_of(facts, size, own)
+        self._read(f"x{k}.stride()", found, len(size))
+        if len(found) < len(size):
+            self._tests.append(f"x{k}.stride() != {_text(strides)}")
         return replace(facts, size=tuple(size), stride=strides)
+
+    def _shared(
+        self, known: dict[int, Size], value: int, found: dict[int, str], dim: int
+    ) -> Length:
+        """A length that varies: the symbol of all that are equal, which may be found in this dim; 0
+        and 1 are themselves."""
+        if value < 2:
+            return value
+        if value not in known:
+            known[value] = self._symbol(value, "", 2)
+            found[dim] = next(reversed(self._where))
+            self._tests.append(f"{found[dim]} < 2")
+        return known[value]
+
+    def _read(self, where: str, found: Mapping[int, str], rank: int) -> None:
+        """Find symbols in these dims."""
+        if found:
+            names = "".join(f"{found.get(dim, '_')}, " for dim in range(rank))
+            self._lines.append(f"{names}= {where}")
 
     def find(self, name: str) -> Find:
         """What finds the symbols' values in inputs, and tests all that has been relied on."""

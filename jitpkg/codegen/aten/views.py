@@ -58,12 +58,12 @@ def as_one(view: View, size: Sequence[int]) -> tuple[Op, tuple[Any, ...], Mappin
         return aten.select.int, (dim, item), {}
     given, dim = _filled(view, None, 0)
     length = size[dim % len(size)]
-    if isinstance(given, int):
-        start = item * given
-        end = min(start + given, length)
-    else:
+    if isinstance(given, list | tuple):
         start = sum(given[:item])
         end = start + given[item]
+    else:
+        start = item * given
+        end = min(start + given, length)
     return aten.slice.Tensor, (dim, start, end), {}
 
 

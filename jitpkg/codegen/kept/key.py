@@ -24,7 +24,7 @@ from jitpkg.codegen.kept.plain import NotPlain, Plain, written
 from jitpkg.codegen.options import Options
 from jitpkg.facts.tensor import TensorFacts, facts_of, why_not_plain
 from jitpkg.internals import modes
-from jitpkg.marks import VARIES, WARNS
+from jitpkg.marks import WARNS, varies
 
 FORMAT = "1"
 """Of what is kept."""
@@ -63,7 +63,7 @@ def digest(text: str) -> str:
 
 
 def _nodes(gm: fx.GraphModule) -> Plain:
-    if any(dims != frozenset() for dims in gm.meta.get(VARIES) or ()):
+    if varies(gm.meta):
         raise NotPlain("sizes that vary")
     return [_node(node) for node in gm.graph.nodes]
 

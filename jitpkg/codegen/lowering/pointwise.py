@@ -104,7 +104,7 @@ def _scaled(k: Lowering, value: Expr, alpha: Scalar) -> Expr:
 
 
 def _mul(k: Lowering, a: Operand, b: Operand) -> Tensor:
-    return k.pointwise(times, [a, b])
+    return k.pointwise(times, [a, b], whole=(0, 1))
 
 
 def _addcmul(k: Lowering, x: Tensor, a: Tensor, b: Tensor, *, value: Scalar = 1) -> Tensor:
@@ -171,7 +171,8 @@ def _lerp(k: Lowering, a: Tensor, b: Tensor, weight: Operand) -> Tensor:
 def _div(k: Lowering, a: Operand, b: Operand, *, rounding_mode: str | None = None) -> Tensor:
     match rounding_mode:
         case None:
-            return k.pointwise(lambda x, y: x / y, [a, b], as_float(promoted([a, b])))
+            common = as_float(promoted([a, b]))
+            return k.pointwise(lambda x, y: x / y, [a, b], common, whole=(1,))
         case "trunc":
             return _rounded_quotient(k, a, b, "truncdiv", truncated)
         case "floor":

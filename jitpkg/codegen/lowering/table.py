@@ -6,7 +6,7 @@ It returns a `Tensor`, or a tuple of them, or raises `NotLowered`: then the call
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -15,7 +15,7 @@ import torch
 
 from jitpkg.codegen.ir import ops
 from jitpkg.codegen.ir.builder import INDEX, Builder
-from jitpkg.codegen.ir.extents import varies
+from jitpkg.codegen.ir.extents import same, varies
 from jitpkg.codegen.ir.nodes import Axis, Buffer, Const, Definition, Load, Node, Store
 from jitpkg.codegen.lowering.expression import Expr, Number
 from jitpkg.codegen.lowering.promotion import computed_in, promoted
@@ -228,6 +228,7 @@ class Lowering:
         dtype: torch.dtype | None = None,
         *,
         rounded: bool = False,
+        whole: Collection[int] = (),
     ) -> Tensor:
         """`element(a, b, ...)` of operands that are broadcast and promoted as ATen does it.
 
@@ -236,13 +237,28 @@ class Lowering:
                 common one by default.
             rounded: whether numbers are rounded to that, as where values are compared or chosen.
                 ATen's arithmetic takes them as the dtype in which it computes.
+            whole: positions at which ATen does the same with a tensor of one element.
         """
         sizes = self.common_sizes(operands)
         common = promoted(operands) if dtype is None else dtype
         index = [self.expr(axis) for axis in self.builder.axes(sizes)]
-        made = element(*(self.operand(x, index, common, rounded) for x in operands))
+        given = (
+            self._scalar(x, index, common)
+            if k in whole and isinstance(x, Tensor) and self._is_scalar(x)
+            else self.operand(x, index, common, rounded)
+            for k, x in enumerate(operands)
+        )
+        made = element(*given)
         result = torch.bool if made.dtype is torch.bool else common
         return self.tensor(sizes, result, lambda *_: made.node)
+
+    def _is_scalar(self, x: Tensor) -> bool:
+        return self.device.type == "cpu" and all(same(n, 1) for n in x.sizes)
+
+    def _scalar(self, x: Tensor, index: Sequence[Expr], common: torch.dtype) -> Expr:
+        """The only element of a tensor, in the dtype that an op computes in."""
+        found = self.expr(self.broadcast(x, [at.node for at in index]))
+        return found.cast(computed_in(common))
 
     def common_sizes(self, operands: Sequence[Tensor | Scalar]) -> tuple[int, ...]:
         tensors = [x.sizes for x in operands if isinstance(x, Tensor)]

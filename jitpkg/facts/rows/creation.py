@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from jitpkg.facts.layout import strides
-from jitpkg.facts.rows.common import META, empty, operand, rows, sure
+from jitpkg.facts.layout import preserved
+from jitpkg.facts.rows.common import META, empty, rows, sure
 
 
 def as_it_is(func: Any, args: Any, kwargs: Any) -> Any:
@@ -47,7 +47,7 @@ def like(func: Any, args: Any, kwargs: Any) -> Any:
     """A tensor of the layout of another one."""
     _plain(kwargs)
     x = args[0]
-    layout = strides(tuple(x.shape), [operand(x)])
+    layout = preserved(tuple(x.shape), x.stride())
     return empty(x.shape, kwargs.get("dtype") or x.dtype, layout)
 
 

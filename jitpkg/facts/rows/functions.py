@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from jitpkg.facts.layout import strides
-from jitpkg.facts.rows.common import empty, operand, sure
+from jitpkg.facts.layout import preserved
+from jitpkg.facts.rows.common import empty, sure
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def attention(
     inner = heads * width
     layout: tuple[int, ...] = (length * inner, width, inner, 1)
     if _follows_query():
-        layout = strides(tuple(query.shape), [operand(query)])
+        layout = preserved(tuple(query.shape), query.stride())
     made = empty(query.shape, query.dtype, layout)
     return Made((made,), (query, key, value)), lambda tensors: tensors[0]
 

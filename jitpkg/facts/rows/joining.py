@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from jitpkg.facts.layout import Operand, broadcast, is_dense, strides
-from jitpkg.facts.rows.common import empty, is_usual, lies_in_order, operand, rows, sure
+from jitpkg.facts.layout import Operand, broadcast, is_dense, preserved, strides
+from jitpkg.facts.rows.common import empty, is_usual, lies_in_order, rows, sure
 
 
 def cat(func: Any, args: Any, kwargs: Any) -> Any:
@@ -72,7 +72,7 @@ def written(func: Any, args: Any, kwargs: Any) -> Any:
 def _written_to(func: Any, x: Any) -> Any:
     if func._schema.name.endswith("_"):
         return x
-    return empty(x.shape, x.dtype, strides(tuple(x.shape), [operand(x)]))
+    return empty(x.shape, x.dtype, preserved(tuple(x.shape), x.stride()))
 
 
 def stack(func: Any, args: Any, kwargs: Any) -> Any:
@@ -122,16 +122,24 @@ def scattered(func: Any, args: Any, kwargs: Any) -> Any:
     return empty(x.shape, x.dtype)
 
 
-def turned(func: Any, args: Any, kwargs: Any) -> Any:
-    """`roll` and `flip`."""
-    x = args[0]
-    sure(lies_in_order(x) and is_usual(x) and x.numel() > 0 and x.dim() > 0)
-    for dims in args[1:] if func._schema.name == "aten::flip" else args[2:]:
-        sure(all(-x.dim() <= dim < x.dim() for dim in dims))
-        sure(len({dim % x.dim() for dim in dims}) == len(dims))
-    if func._schema.name == "aten::roll":
-        sure(len(args[1]) == (len(args[2]) if len(args) > 2 and args[2] else 1))
+def flip(func: Any, args: Any, kwargs: Any) -> Any:
+    x, dims = args
+    _check_dims(x, dims)
+    return empty(x.shape, x.dtype, preserved(tuple(x.shape), x.stride()))
+
+
+def roll(func: Any, args: Any, kwargs: Any) -> Any:
+    x, shifts, *dims = args
+    sure(lies_in_order(x) and is_usual(x) and x.numel() > 0)
+    for given in dims:
+        _check_dims(x, given)
+    sure(len(shifts) == (len(dims[0]) if dims and dims[0] else 1))
     return empty(x.shape, x.dtype)
+
+
+def _check_dims(x: Any, dims: Any) -> None:
+    sure(x.dim() > 0 and all(-x.dim() <= dim < x.dim() for dim in dims))
+    sure(len({dim % x.dim() for dim in dims}) == len(dims))
 
 
 def reflected(func: Any, args: Any, kwargs: Any) -> Any:
@@ -191,7 +199,8 @@ ROWS = rows(
     (index, "index"),
     (gather, "gather"),
     (scattered, "scatter scatter_ scatter_add scatter_add_"),
-    (turned, "roll flip"),
+    (roll, "roll"),
+    (flip, "flip"),
     (reflected, "reflection_pad1d reflection_pad2d replication_pad1d replication_pad2d"),
     (index_select, "index_select"),
     (embedding, "embedding"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Any
 
@@ -207,12 +208,14 @@ def split_with_sizes(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def split(func: Any, args: Any, kwargs: Any) -> Any:
-    """Into parts of a length that does not vary, of a dim that does not."""
+    """Into as many parts as now; the last one has what is left."""
     x, length, dim = _filled(args, 2, 0)
-    whole = x.shape[_dim(x, dim)]
-    sure(type(whole) is int and type(length) is int and length > 0 and whole > 0)
-    starts = range(0, whole, length)
-    return [slice_(func, (x, dim, k, min(k + length, whole), 1), {}) for k in starts]
+    dim = _dim(x, dim)
+    whole = x.shape[dim]
+    sure(length > 0 and whole > 0)
+    last = int((whole - 1) // length)
+    ends = [*(k * length for k in range(last + 1)), whole]
+    return [slice_(func, (x, dim, a, b, 1), {}) for a, b in pairwise(ends)]
 
 
 def unbind(func: Any, args: Any, kwargs: Any) -> Any:

@@ -195,9 +195,7 @@ def build_slice(vm: VM, frame: Frame, op: Op) -> None:
 @OPS.op("BUILD_STRING")
 def build_string(vm: VM, frame: Frame, op: Op) -> None:
     """string … -- string"""
-    pieces = [vm.look(piece) for piece in frame.popn(cast(int, op.arg))]
-    text = "".join(cast(str, cast(Constant, piece).value) for piece in pieces)
-    frame.push(Constant(text))
+    frame.push(formatting.joined(vm, frame.popn(cast(int, op.arg))))
 
 
 @OPS.op("FORMAT")

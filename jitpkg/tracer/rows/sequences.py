@@ -6,7 +6,7 @@ import collections
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from jitpkg.tracer import classes, constants, containers, reasons, subscripts
+from jitpkg.tracer import classes, constants, containers, formatting, reasons, subscripts
 from jitpkg.tracer.iterators import each
 from jitpkg.tracer.rows.functions import sorted_items
 from jitpkg.tracer.rows.table import CallTable
@@ -386,6 +386,9 @@ def join(vm: VM, separator: Value, iterable: Value, /) -> Value:
 
 @TABLE.row(str.format)
 def format_(vm: VM, template: Value, /, *args: Value, **kwargs: Value) -> Value:
+    made = None if kwargs else formatting.of_numbers(vm, str.format, (template, *args))
+    if made is not None:
+        return made
     if constants.foldable(vm, (template, *args), kwargs):
         return constants.fold(vm, str.format, (template, *args), kwargs)
     vm.stop(reasons.UNSUPPORTED, "str.format() of objects")
