@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import jitpkg
-from tests.test_varying import graphs, same
+from tests.varying.test_varying import graphs, same
 
 SIZES = (5, 8, 9, 12, 7)
 
