@@ -13,11 +13,13 @@ from jitpkg import config, logs, native
 from jitpkg.codegen.backends import REGISTRY, Backend, configured
 from jitpkg.codegen.options import checked_mode
 from jitpkg.errors import InvalidArgument, NotCompilable
+from jitpkg.guards.kinds import static_lookup
 from jitpkg.living import Living
-from jitpkg.rewriter import follow, modules
+from jitpkg.rewriter import callables, follow, modules
 from jitpkg.rewriter.compiler import Compiler
 from jitpkg.rewriter.dispatch import Dispatcher
 from jitpkg.rewriter.hooked import Stub
+from jitpkg.rewriter.originals import ORIGINALS
 from jitpkg.rewriter.shared import SharedDispatcher
 from jitpkg.rewriter.twins import Twins
 
@@ -146,14 +148,19 @@ def jit(
     _check(fn, "jit")
     if disable or config.current().disable:
         return fn
+    compiler = settings.compiler()
     match fn:
         case staticmethod() | classmethod() | MethodType():
             jit(fn.__func__, **_keywords(settings))
         case torch.nn.Module():
-            modules.compile_in_place(fn, settings.compiler())
+            modules.compile_in_place(fn, compiler)
             _note(fn.__dict__["_compiled_call_impl"].__func__)
+        case type():
+            _compile_class(fn, compiler)
+        case callables.CompiledCallable():
+            follow.compile_in_place(callables.compiled_of(fn), compiler)
         case _:
-            follow.compile_in_place(fn, settings.compiler())
+            follow.compile_in_place(fn, compiler)
             _note(fn)
     return fn
 
@@ -216,19 +223,43 @@ def compile(
     match model:
         case staticmethod() | classmethod():
             return type(model)(compile(model.__func__, **_keywords(settings)))
-        case MethodType():
-            function = model.__func__
-            if not isinstance(function, FunctionType):
-                raise NotCompilable(_refused(model, "compile"))
-            return MethodType(compile(function, **_keywords(settings)), model.__self__)
+        case MethodType(__func__=FunctionType()):
+            return MethodType(compile(model.__func__, **_keywords(settings)), model.__self__)
         case torch.nn.Module():
             call = modules.compiled_call(model, compiler)
             _note(call)
             return modules.view(model, call, _Again(settings))
-        case _:
+        case type():
+            _compile_class(model, compiler)
+            return model
+        case FunctionType():
             twin = follow.compiled_twin(model, compiler)
             _note(twin)
             return twin
+        case _:
+            return _compiled_object(model, compiler, _Again(settings))
+
+
+def _compile_class(cls: type, compiler: Compiler) -> None:
+    """Let the calls of all instances of a class run compiled."""
+    if issubclass(cls, torch.nn.Module):
+        _note(modules.compile_class(cls, compiler))
+        return
+    call = static_lookup(cls, "__call__")
+    assert isinstance(call, FunctionType)
+    twin = follow.compiled_twin(call, compiler)
+    cls.__call__ = twin  # type: ignore[method-assign]
+    _note(twin)
+
+
+def _compiled_object(
+    obj: Callable[..., Any], compiler: Compiler, again: _Again
+) -> callables.CompiledCallable:
+    original = ORIGINALS.callable_of(obj)
+    assert callable(original)
+    call = follow.compiled_twin(callables.calling(original), compiler)
+    _note(call)
+    return callables.made_of(original, call, again)
 
 
 def start(
@@ -264,36 +295,50 @@ def compiled_graph(
 
 @dataclass(frozen=True, slots=True)
 class _Again:
-    """Compiles another module in the same way; it pickles where the settings do."""
+    """Compiles another object in the same way; it pickles where the settings do."""
 
     settings: Settings
 
-    def __call__(self, module: torch.nn.Module) -> torch.nn.Module:
-        compiled = compile(module, **_keywords(self.settings))
-        assert isinstance(compiled, torch.nn.Module)
-        return compiled
+    def __call__(self, obj: C) -> C:
+        return compile(obj, **_keywords(self.settings))
+
+
+# What can be compiled
 
 
 def _check(obj: object, name: str) -> None:
-    if isinstance(obj, staticmethod | classmethod | MethodType):
-        _check(obj.__func__, name)
-    elif not isinstance(obj, FunctionType | torch.nn.Module):
-        raise NotCompilable(_refused(obj, name))
-
-
-def _refused(obj: object, name: str) -> str:
-    can = f"{name}() takes a Python function, a method or an nn.Module"
+    """Raise `NotCompilable` where an object cannot be compiled: by `jit`, in place."""
+    if isinstance(obj, FunctionType | torch.nn.Module | callables.CompiledCallable):
+        return
     if isinstance(obj, type):
-        return (
-            f"{can}, not the class {obj.__qualname__}: compile its instances, or a method, as in"
-            f" {obj.__qualname__}.__call__ = jitpkg.{name}({obj.__qualname__}.__call__)."
+        _check_class(obj, name)
+    elif isinstance(obj, staticmethod | classmethod | MethodType):
+        _check(obj.__func__, name)
+    elif not callable(obj):
+        raise NotCompilable(_not_callable(obj, name))
+    elif name == "jit":
+        raise NotCompilable(
+            f"jit() replaces the code of a Python function, and {obj!r} ({type(obj).__qualname__})"
+            " has none of its own: use jitpkg.compile(), which returns what is to be called in its"
+            " place, or compile the Python function that it calls."
         )
-    if callable(obj):
-        return (
-            f"{can}, not {obj!r} ({type(obj).__qualname__}): compile the Python function that it"
-            " calls, or wrap it in one."
+
+
+def _check_class(cls: type, name: str) -> None:
+    if issubclass(cls, torch.nn.Module):
+        return
+    if not isinstance(static_lookup(cls, "__call__"), FunctionType):
+        raise NotCompilable(
+            f"{name}() of a class compiles the __call__ of its instances, and {cls.__qualname__}"
+            " has none that is written in Python. To make instances is not compiled."
         )
-    return f"{can}, not {obj!r} ({type(obj).__qualname__})."
+
+
+def _not_callable(obj: object, name: str) -> str:
+    what = f"{name}() takes something that can be called, not {obj!r} ({type(obj).__qualname__})"
+    if hasattr(type(obj), "__get__"):
+        return f"{what}: compile the function that it is made of, and make it of that."
+    return f"{what}."
 
 
 # The process's compiled functions

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import weakref
 from collections.abc import Callable, Sequence
@@ -13,6 +12,7 @@ from jitpkg.code.analysis import slot_names
 from jitpkg.guards.kinds import CodeIs, Guard
 from jitpkg.guards.sources import Held
 from jitpkg.marks import COMPILED
+from jitpkg.rewriter.callables import mark_coroutine
 from jitpkg.rewriter.compiler import Compiler
 from jitpkg.rewriter.dispatch import Dispatcher, dispatcher_for
 from jitpkg.rewriter.door import drop_frame
@@ -183,21 +183,11 @@ class _Follower:
         function.__dict__.setdefault("__wrapped__", self.original)
         function.__dict__[COMPILED] = self
         self._front = weakref.ref(function)
-        _mark_coroutine(function, twin)
+        mark_coroutine(function, twin)
         # They are shown, and never used: the code has no parameters that could be missing.
         function.__defaults__ = self.original.__defaults__
         function.__kwdefaults__ = self.original.__kwdefaults__
         return function
-
-
-def _mark_coroutine(front: Callable[..., Any], twin: FunctionType) -> None:
-    """Let `iscoroutinefunction` say of the front what it says of the twin."""
-    if not inspect.iscoroutinefunction(twin):
-        return
-    if hasattr(inspect, "markcoroutinefunction"):
-        inspect.markcoroutinefunction(front)
-    else:
-        vars(front)["_is_coroutine"] = vars(asyncio.coroutines)["_is_coroutine"]
 
 
 def _called_again(function: FunctionType, code: CodeType, frame: tuple[Any, ...]) -> Any:

@@ -27,6 +27,15 @@ def compile_in_place(module: Module, compiler: Compiler) -> Module:
     return module
 
 
+def compile_class(cls: type[Module], compiler: Compiler) -> FunctionType:
+    """Let the calls of all instances run compiled; returns what they call."""
+    call = static_lookup(cls, "_call_impl")
+    assert isinstance(call, FunctionType)
+    twin = compiled_twin(call, compiler, cls.__qualname__)
+    cls._compiled_call_impl = twin
+    return twin
+
+
 def compiled_call(module: Module, compiler: Compiler) -> FunctionType:
     """A compiled `type(module).__call__`."""
     call = static_lookup(type(module), "__call__")
@@ -85,4 +94,5 @@ class _View:
 
         __call__.__module__ = base.__module__  # what calls it traces it, as it does the module's
         __call__.__qualname__ = f"{base.__qualname__}.__call__"
+        __call__.__dict__["__wrapped__"] = static_lookup(base, "__call__")
         return __call__

@@ -8,6 +8,7 @@ from types import CodeType, FunctionType
 from typing import Protocol
 
 from jitpkg.marks import COMPILED
+from jitpkg.rewriter.callables import CompiledCallable, original_of
 
 
 class Compiled(Protocol):
@@ -44,7 +45,9 @@ class Originals:
         return found[1]
 
     def callable_of(self, obj: object) -> object:
-        """What a compiled function was made from; any other object is its own."""
+        """What a compiled callable was made from; any other object is its own."""
+        if isinstance(obj, CompiledCallable):
+            return original_of(obj)
         if type(obj) is not FunctionType or COMPILED not in obj.__dict__:
             return obj
         made_by: Compiled = obj.__dict__[COMPILED]

@@ -176,7 +176,10 @@ def _method(vm: VM, obj: object, source: Source) -> Value:
     return Method(function, vm.wrap(obj.__self__, Attr(source, "__self__")), source)
 
 
-_WITH_METHODS = frozenset({str, bytes, int, float, list, dict, set, frozenset, collections.deque})
+_WITH_METHODS = frozenset(
+    {str, bytes, int, float, list, dict, set, frozenset, collections.deque}
+    | {torch.Tensor, torch.nn.Parameter}
+)
 
 
 def _builtin(vm: VM, obj: object, source: Source) -> Value:

@@ -1,9 +1,7 @@
 """Arguments of `jit` and `compile`, and what becomes of a function."""
 
 import copy
-import functools
 import inspect
-import operator
 import pickle
 import types
 import typing
@@ -109,41 +107,6 @@ def test_bad_arguments_are_refused_at_once(C: Any, name: str) -> None:
             call()
         assert str(caught.value).startswith(text)
         assert isinstance(caught.value, ValueError)
-
-
-class Callable_:
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        return x + 1
-
-
-TAKES = "takes a Python function, a method or an nn.Module, not "
-
-NOT_COMPILABLE: dict[str, tuple[Any, str]] = {
-    "number": (3, "3 (int)."),
-    "string": ("f", "'f' (str)."),
-    "class": (
-        Callable_,
-        "the class Callable_: compile its instances, or a method, as in Callable_.__call__ = ",
-    ),
-    "module class": (torch.nn.Linear, "the class Linear: compile its instances, or a method"),
-    "builtin": (len, "<built-in function len> (builtin_function_or_method): compile the Python"),
-    "torch function": (torch.sin, "<built-in method sin of type object"),
-    "method of a builtin": ([].append, "<built-in method append of list object"),
-    "operator": (operator.itemgetter(0), "operator.itemgetter(0) (itemgetter): compile the Py"),
-    "partial": (functools.partial(sine), "functools.partial(<function sine"),
-    "cached function": (functools.lru_cache(sine), "<functools._lru_cache_wrapper object"),
-    "callable object": (Callable_(), "<tests.api.test_arguments.Callable_ object at"),
-    "property": (property(sine), "<property object at"),
-}
-
-
-@pytest.mark.parametrize("name", NOT_COMPILABLE)
-def test_what_cannot_be_compiled_is_refused_at_once(C: Any, name: str) -> None:
-    obj, text = NOT_COMPILABLE[name]
-    with pytest.raises(errors.NotCompilable) as caught:
-        C(obj)
-    assert str(caught.value).startswith(f"{C.__name__}() {TAKES}{text.format(C.__name__)}")
-    assert isinstance(caught.value, TypeError)
 
 
 # Ways of calling them
