@@ -15,11 +15,12 @@ from jitpkg.codegen.options import checked_mode
 from jitpkg.errors import InvalidArgument, NotCompilable
 from jitpkg.guards.kinds import static_lookup
 from jitpkg.living import Living
+from jitpkg.messages import near
 from jitpkg.rewriter import callables, follow, modules
 from jitpkg.rewriter.compiler import Compiler
 from jitpkg.rewriter.dispatch import Dispatcher
 from jitpkg.rewriter.hooked import Stub
-from jitpkg.rewriter.originals import ORIGINALS
+from jitpkg.rewriter.originals import ORIGINALS, given_to_torch_compile
 from jitpkg.rewriter.shared import SharedDispatcher
 from jitpkg.rewriter.twins import Twins
 
@@ -36,6 +37,9 @@ class Settings:
     backend: str | Backend | None = None
     mode: str | None = None
     options: Mapping[str, Any] | None = None
+    name: str | None = None
+    recompile_limit: int | None = None
+    isolate_recompiles: bool = False
 
     def compiler(
         self, *, quiet: bool = False, varying: Mapping[str, frozenset[int] | None] | None = None
@@ -50,6 +54,10 @@ class Settings:
         """
         _check_flag("fullgraph", self.fullgraph, (True, False))
         _check_flag("dynamic", self.dynamic, (True, False, None))
+        _check_flag("isolate_recompiles", self.isolate_recompiles, (True, False))
+        _check_limit(self.recompile_limit)
+        if not isinstance(self.name, str | None):
+            raise InvalidArgument(f"name= takes a string, not {self.name!r}.")
         chosen = config.current().backend if self.backend is None else self.backend
         backend = REGISTRY.find(chosen)
         if self.options is not None and not isinstance(self.options, Mapping):
@@ -68,6 +76,8 @@ class Settings:
             twin=lambda callee: twins.of(callee, compiler),
             middle=lambda code, name: twins.middle(code, name, compiler),
             quiet=quiet,
+            name=self.name,
+            recompile_limit=self.recompile_limit,
             varying=varying or {},
             reset=twins.clear,
         )
@@ -78,6 +88,22 @@ def _check_flag(name: str, value: object, allowed: tuple[object, ...]) -> None:
     if not any(value is choice for choice in allowed):
         choices = ", ".join(map(repr, allowed))
         raise InvalidArgument(f"{name}= takes {choices}, not {value!r}.")
+
+
+def _check_limit(limit: object) -> None:
+    if limit is not None and (type(limit) is not int or limit < 1):
+        raise InvalidArgument(f"recompile_limit= takes a number from 1 on, not {limit!r}.")
+
+
+def _refuse_others(function: str, others: Mapping[str, Any]) -> None:
+    for name in others:
+        known = [*Settings.__slots__, "disable"]
+        instead = " Say which sizes vary with mark_dynamic, mark_static or dynamic=."
+        hint = instead if name in _OF_SHAPES else near(name, known)
+        raise InvalidArgument(f"{function}() has no argument {name!r}.{hint}")
+
+
+_OF_SHAPES = ("shapes_spec", "dynamic_shapes")
 
 
 # Compiling
@@ -92,7 +118,10 @@ def jit(
     backend: str | Backend | None = None,
     mode: str | None = None,
     options: Mapping[str, Any] | None = None,
+    name: str | None = None,
     disable: bool = False,
+    recompile_limit: int | None = None,
+    isolate_recompiles: bool = False,
 ) -> C: ...
 @overload
 def jit(
@@ -103,7 +132,10 @@ def jit(
     backend: str | Backend | None = None,
     mode: str | None = None,
     options: Mapping[str, Any] | None = None,
+    name: str | None = None,
     disable: bool = False,
+    recompile_limit: int | None = None,
+    isolate_recompiles: bool = False,
 ) -> Callable[[C], C]: ...
 def jit(
     fn: Any = None,
@@ -113,9 +145,15 @@ def jit(
     backend: str | Backend | None = None,
     mode: str | None = None,
     options: Mapping[str, Any] | None = None,
+    name: str | None = None,
     disable: bool = False,
+    recompile_limit: int | None = None,
+    isolate_recompiles: bool = False,
+    **others: Any,
 ) -> Any:
-    """Compile a function, method or module in place; returns the very same object.
+    """Compile a function, method, module or class in place; returns the very same object.
+
+    Of a class it is the calls of its instances that are compiled.
 
     Args:
         fn: what to compile; without it, `jit` makes a decorator.
@@ -126,29 +164,28 @@ def jit(
             it, what `config.backend` names, which is `jitpkg` unless it was set otherwise.
         mode: of `jitpkg` and `inductor`, as `torch.compile` takes it; other backends have none.
         options: for the backend; not together with `mode`.
+        name: what logs, reports and warnings call it; by default its qualified name.
         disable: do nothing.
+        recompile_limit: how many entries one region may have; by default what
+            `config.recompile_limit` says. One more is an error with `fullgraph`; otherwise calls
+            that fit none of them run the original code.
+        isolate_recompiles: changes nothing: each compiled version has entries of its own.
 
     Raises:
         InvalidArgument: an argument is not possible.
-        NotCompilable: `fn` is no Python function, method or module.
+        NotCompilable: `fn` has no code that could be replaced; `compile` may take it.
     """
-    settings = Settings(fullgraph, dynamic, backend, mode, options)
+    _refuse_others("jit", others)
+    settings = Settings(
+        *(fullgraph, dynamic, backend, mode, options, name, recompile_limit, isolate_recompiles)
+    )
     _check_flag("disable", disable, (True, False))
-    settings.compiler()
+    compiler = settings.compiler()
     if fn is None:
-        return lambda f: jit(
-            f,
-            fullgraph=fullgraph,
-            dynamic=dynamic,
-            backend=backend,
-            mode=mode,
-            options=options,
-            disable=disable,
-        )
+        return lambda f: jit(f, **_keywords(settings), disable=disable)
     _check(fn, "jit")
     if disable or config.current().disable:
         return fn
-    compiler = settings.compiler()
     match fn:
         case staticmethod() | classmethod() | MethodType():
             jit(fn.__func__, **_keywords(settings))
@@ -178,7 +215,10 @@ def compile(
     backend: str | Backend | None = None,
     mode: str | None = None,
     options: Mapping[str, Any] | None = None,
+    name: str | None = None,
     disable: bool = False,
+    recompile_limit: int | None = None,
+    isolate_recompiles: bool = False,
 ) -> C: ...
 @overload
 def compile(
@@ -189,7 +229,10 @@ def compile(
     backend: str | Backend | None = None,
     mode: str | None = None,
     options: Mapping[str, Any] | None = None,
+    name: str | None = None,
     disable: bool = False,
+    recompile_limit: int | None = None,
+    isolate_recompiles: bool = False,
 ) -> Callable[[C], C]: ...
 def compile(
     model: Any = None,
@@ -199,20 +242,27 @@ def compile(
     backend: str | Backend | None = None,
     mode: str | None = None,
     options: Mapping[str, Any] | None = None,
+    name: str | None = None,
     disable: bool = False,
+    recompile_limit: int | None = None,
+    isolate_recompiles: bool = False,
+    **others: Any,
 ) -> Any:
-    """A compiled version of a function, method or module, which itself is left as it is.
+    """A compiled version of a callable, which itself is left as it is.
 
     The result follows the original: a function's code and defaults, a module's parameters,
-    submodules, hooks and class.
+    submodules, hooks and class, an object's attributes. Only a class is compiled in place.
 
     Args: as those of `jit`.
 
     Raises:
         InvalidArgument: an argument is not possible.
-        NotCompilable: `model` is no Python function, method or module.
+        NotCompilable: `model` cannot be called.
     """
-    settings = Settings(fullgraph, dynamic, backend, mode, options)
+    _refuse_others("compile", others)
+    settings = Settings(
+        *(fullgraph, dynamic, backend, mode, options, name, recompile_limit, isolate_recompiles)
+    )
     _check_flag("disable", disable, (True, False))
     compiler = settings.compiler()
     if model is None:
@@ -232,7 +282,11 @@ def compile(
         case type():
             _compile_class(model, compiler)
             return model
+        case FunctionType() if (original := given_to_torch_compile(model)) is not model:
+            return compile(original, **_keywords(settings))  # type: ignore[call-overload]
         case FunctionType():
+            if follow.is_left_alone(model, compiler):
+                return model
             twin = follow.compiled_twin(model, compiler)
             _note(twin)
             return twin

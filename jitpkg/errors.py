@@ -20,6 +20,10 @@ class NotCompilable(JitpkgError, TypeError):
     """Something that is neither a Python function nor a module was to be compiled."""
 
 
+class RecompileLimit(JitpkgError, RuntimeError):
+    """`fullgraph=True` was asked for, and a call would need one entry more than there may be."""
+
+
 class BackendError(JitpkgError, RuntimeError):
     """A backend failed: it could not compile a graph, or ran one halfway."""
 

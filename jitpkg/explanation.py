@@ -232,10 +232,12 @@ def explain(fn: Callable[P, Any], **settings: Any) -> Callable[P, Explanation]:
         fn: a function, method or module.
         settings: as the keyword arguments of `compile`.
     """
-    compiled = api.compile(fn, **settings)
+    begun = [Explanation()]
+    with events.STREAM.listening(begun[0].note):
+        compiled = api.compile(fn, **settings)
 
     def explained(*args: P.args, **kwargs: P.kwargs) -> Explanation:
-        explanation = Explanation()
+        explanation = begun.pop() if begun else Explanation()
         with events.STREAM.listening(explanation.note):
             explanation.result = compiled(*args, **kwargs)
         return explanation

@@ -64,6 +64,10 @@ class Compiler:
     """Gives what a function can be entered through in its middle, by its code and name."""
     quiet: bool = False
     """Nobody has asked for these functions to be compiled: a limit is no matter for a warning."""
+    name: str | None = None
+    """What reports call the function that was asked for."""
+    recompile_limit: int | None = None
+    """How many entries a region may have, where it is not as the setting says."""
     varying: Mapping[str, frozenset[int] | None] = field(default_factory=dict)
     """Dims of arguments, by name, of which the size varies from the first call on; None for a
     number."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import threading
-import traceback
 import types
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -15,7 +14,12 @@ from jitpkg import config, events
 from jitpkg.code.analysis import is_function, is_generator
 from jitpkg.code.instructions import Inconsistent
 from jitpkg.code.verify import Unverified
-from jitpkg.errors import BackendError, GraphBreak, IncorrectResult, InternalError
+from jitpkg.errors import (
+    Break,
+    GraphBreak,
+    IncorrectResult,
+    RecompileLimit,
+)
 from jitpkg.facts.thread_state import leave_modes
 from jitpkg.guards import state as global_state
 from jitpkg.guards.explain import FirstFailure, first_failure
@@ -23,7 +27,6 @@ from jitpkg.guards.kinds import Guard
 from jitpkg.internals import Missing
 from jitpkg.interrupts import from_outside, uninterrupted
 from jitpkg.living import Living
-from jitpkg.messages import warn
 from jitpkg.rewriter.compiler import Compiler
 from jitpkg.rewriter.correctness import verified
 from jitpkg.rewriter.door import RETURN, Door
@@ -33,6 +36,7 @@ from jitpkg.rewriter.handover import Handover
 from jitpkg.rewriter.originals import ORIGINALS
 from jitpkg.rewriter.points import Points
 from jitpkg.rewriter.produce import Produced, produce
+from jitpkg.rewriter.telling import failed, limit_reached, not_whole
 from jitpkg.tracer.history import History
 from jitpkg.tracer.libraries import looks_past_its_caller
 
@@ -210,6 +214,8 @@ class Dispatcher:
         self._lock = threading.RLock()
         self._building = False
         self.followed: Followed | None = None
+        self.refused: Break | None = None
+        """Why functions with this code are never traced, where they are to be whole graphs."""
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
         """In a pickle of a function by value there is no compiled code."""
@@ -240,7 +246,7 @@ class Dispatcher:
         try:
             self._emit()
         except Unverified as error:
-            self._failed(error, config.current())
+            failed(self.name, error, config.current())
             return False
         return True
 
@@ -363,6 +369,8 @@ class Dispatcher:
         options = config.current()
         if options.disable or region.full or self._building:
             return region.native(arguments)
+        if self.refused is not None:
+            not_whole(self.name, self.refused)
         try:
             obstacle = global_state.obstacle()
         except Missing as missing:
@@ -398,7 +406,7 @@ class Dispatcher:
         self._building = True
         try:
             return self._build(region, arguments, options)
-        except GraphBreak:
+        except (GraphBreak, RecompileLimit):
             raise
         except IncorrectResult:
             self.reset()
@@ -411,7 +419,7 @@ class Dispatcher:
                 raise
             if not (isinstance(error, RecursionError) and _is_deep()):  # the program will see to it
                 region.full = not options.raises  # the warning may be an error
-                self._failed(error, options)
+                failed(self.name, error, options)
             return None
 
     def _end_of_building(self) -> None:
@@ -444,11 +452,10 @@ class Dispatcher:
         would notice the frame of a resume function."""
         failures = self._failures(region, arguments)
         counted = sum(not failure.depends_on_closure for failure in failures)
-        if (
-            counted >= options.recompile_limit
-            or len(failures) >= _CLOSURES * options.recompile_limit
-        ):
-            self._limit(region, failures, options)
+        limit = self.compiler.recompile_limit or options.recompile_limit
+        if counted >= limit or len(failures) >= _CLOSURES * limit:
+            limit_reached(self.name, limit, failures, self.compiler)
+            region.full = True
             return None
         if failures:
             sentences = tuple(failure.sentence for failure in failures)
@@ -518,7 +525,7 @@ class Dispatcher:
             if dropped and self.regions:
                 self._emit()
         except Unverified as error:
-            self._failed(error, config.current())
+            failed(self.name, error, config.current())
         finally:
             try:  # noqa: SIM105
                 self._lock.release()
@@ -551,37 +558,6 @@ class Dispatcher:
         """Why each entry did not fit a call."""
         sources = region.handover.sources()
         return tuple(first_failure(entry.guards, sources, arguments) for entry in region.entries)
-
-    def _limit(
-        self, region: Region, failures: tuple[FirstFailure, ...], options: config.Options
-    ) -> None:
-        region.full = True
-        reasons = tuple(failure.sentence for failure in failures)
-        limit = options.recompile_limit
-        events.STREAM.emit(events.LimitReached(self.name, limit, reasons))
-        if self.compiler.quiet:
-            return
-        warn(
-            f"{self.name} has been compiled {limit} times, which is the limit: calls that fit none"
-            f" of the entries run the original code. The last call did not fit because"
-            f" {reasons[-1]}. Make that the same from call to call, or raise the limit with"
-            " jitpkg.config.patch(recompile_limit=…)."
-        )
-
-    def _failed(self, error: Exception, options: config.Options) -> None:
-        events.STREAM.emit(events.FellBack(self.name, error))
-        if options.raises:
-            if isinstance(error, InternalError | BackendError):
-                raise error
-            raise InternalError(f"while compiling {self.name}: {error!r}") from error
-        trace = "".join(["\n", *traceback.format_exception(error)]) if options.verbose else ""
-        if isinstance(error, BackendError):
-            warn(f"The original code of {self.name} runs, because {error}{trace}")
-            return
-        warn(
-            f"jitpkg could not compile {self.name} and runs the original code; this is a mistake in"
-            f" jitpkg, please report it ({type(error).__name__}: {error}).{trace}"
-        )
 
 
 def dispatcher_for(code: CodeType, compiler: Compiler, name: str) -> Dispatcher | None:

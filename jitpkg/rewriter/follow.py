@@ -8,16 +8,21 @@ from collections.abc import Callable, Sequence
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
+from jitpkg import events
 from jitpkg.code.analysis import slot_names
+from jitpkg.errors import Break
 from jitpkg.guards.kinds import CodeIs, Guard
 from jitpkg.guards.sources import Held
 from jitpkg.marks import COMPILED
+from jitpkg.messages import warn
 from jitpkg.rewriter.callables import mark_coroutine
 from jitpkg.rewriter.compiler import Compiler
-from jitpkg.rewriter.dispatch import Dispatcher, dispatcher_for
+from jitpkg.rewriter.dispatch import Dispatcher, Followed, dispatcher_for
 from jitpkg.rewriter.door import drop_frame
 from jitpkg.rewriter.originals import ORIGINALS
+from jitpkg.rewriter.telling import not_whole
 from jitpkg.rewriter.twins import twin_function
+from jitpkg.tracer import reasons
 from jitpkg.tracer.libraries import refusal
 
 
@@ -42,13 +47,51 @@ def compile_in_place(function: FunctionType, compiler: Compiler) -> FunctionType
     before = dispatcher_of(function)
     if before is not None:
         before.release(function)
-    if refusal(function) is not None:
+    if is_left_alone(function, compiler):
         return function
-    code = ORIGINALS.of(function.__code__)
-    dispatcher = dispatcher_for(code, compiler, function.__qualname__)
-    if dispatcher is not None and dispatcher.install([function]):
-        function.__dict__[COMPILED] = dispatcher
+    _install(function, function, compiler, compiler.name or function.__qualname__)
     return function
+
+
+def is_left_alone(function: FunctionType, compiler: Compiler) -> bool:
+    """Whether a function is never traced, and need not say so when it is called: says so now."""
+    why = refusal(function)
+    if why is None or compiler.fullgraph:
+        return False
+    graph_break = Break(*why)
+    events.STREAM.emit(events.Broke(function.__qualname__, graph_break))
+    if graph_break.reason is not reasons.DISABLED:
+        warn(
+            f"{function.__qualname__} is not compiled: {graph_break.title()}. It runs as it was"
+            " written; fullgraph=True makes this an error."
+        )
+    return True
+
+
+def _install(
+    function: FunctionType,
+    original: FunctionType,
+    compiler: Compiler,
+    name: str,
+    followed: Followed | None = None,
+) -> None:
+    """Hook the code of a function, which is the original's.
+
+    Raises:
+        GraphBreak: it is to be one graph, and cannot be hooked.
+    """
+    dispatcher = dispatcher_for(ORIGINALS.of(original.__code__), compiler, name)
+    if dispatcher is not None:
+        dispatcher.followed = followed
+        why = refusal(original) if compiler.fullgraph else None
+        dispatcher.refused = None if why is None else Break(*why)
+        if dispatcher.install([function]):
+            function.__dict__[COMPILED] = dispatcher
+            return
+    graph_break = Break(reasons.UNSUPPORTED, f"the code of {name} cannot be hooked")
+    if compiler.fullgraph:
+        not_whole(name, graph_break)
+    warn(f"{name} is not compiled: {graph_break.detail}. It runs as it was written.")
 
 
 def compiled_twin(
@@ -60,10 +103,10 @@ def compiled_twin(
     """
     before = _follower_of(function)
     original = function if before is None else before.original
-    follower = _Follower(original, compiler, name or function.__qualname__)
-    if function.__defaults__ is None and function.__kwdefaults__ is None:
-        return follower.twin
-    return follower.front()
+    follower = _Follower(original, compiler, compiler.name or name or function.__qualname__)
+    if function.__defaults__ is not None or function.__kwdefaults__ is not None:
+        return follower.front()
+    return follower.twin if dispatcher_of(follower.twin) else original
 
 
 def _follower_of(function: FunctionType) -> _Follower | None:
@@ -88,18 +131,10 @@ class _Follower:
         self.twin.__module__ = original.__module__
         self.twin.__doc__ = original.__doc__
         self.twin.__annotations__ = original.__annotations__
-        self._install()
+        _install(self.twin, original, compiler, name, self)
 
     def _code(self) -> CodeType:
         return ORIGINALS.of(self.original.__code__)
-
-    def _install(self) -> None:
-        dispatcher = dispatcher_for(self.twin.__code__, self.compiler, self.name)
-        if dispatcher is None or refusal(self.original) is not None:
-            return
-        dispatcher.followed = self
-        if dispatcher.install([self.twin]):
-            self.twin.__dict__[COMPILED] = dispatcher
 
     def guards(self) -> Sequence[Guard]:
         """What an entry tests so that it is never older than the original."""
@@ -142,14 +177,14 @@ class _Follower:
         if before is not None:
             before.release(self.twin)
         self.twin.__code__ = self._code()
-        self._install()
+        _install(self.twin, self.original, compiler, self.name, self)
 
     def sync(self) -> None:
         """Give the twin the original's code and defaults."""
         code = self._code()
         if ORIGINALS.of(self.twin.__code__) is not code:
             self.twin.__code__ = code
-            self._install()
+            _install(self.twin, self.original, self.compiler, self.name, self)
         if self.twin.__defaults__ is not self.original.__defaults__:
             self.twin.__defaults__ = self.original.__defaults__
         if self.twin.__kwdefaults__ is not self.original.__kwdefaults__:

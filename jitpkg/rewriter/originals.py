@@ -48,10 +48,21 @@ class Originals:
         """What a compiled callable was made from; any other object is its own."""
         if isinstance(obj, CompiledCallable):
             return original_of(obj)
-        if type(obj) is not FunctionType or COMPILED not in obj.__dict__:
+        if type(obj) is not FunctionType:
             return obj
-        made_by: Compiled = obj.__dict__[COMPILED]
+        made_by: Compiled | None = obj.__dict__.get(COMPILED)
+        if made_by is None:
+            return given_to_torch_compile(obj)
         return made_by.original_of(obj) or obj
+
+
+def given_to_torch_compile(function: FunctionType) -> object:
+    """What torch.compile made a function from; any other is its own, its wrappers included."""
+    names = function.__dict__
+    is_its = names.get("_torchdynamo_wrapper_id") == id(function)
+    if not is_its or names.get("_torchdynamo_disable"):
+        return function
+    return names.get("_torchdynamo_orig_callable", function)
 
 
 ORIGINALS = Originals()

@@ -14,7 +14,7 @@ from torch import fx
 
 from jitpkg import collector, events, listing
 from jitpkg.config import Options
-from jitpkg.errors import BackendError, GraphBreak
+from jitpkg.errors import BackendError
 from jitpkg.facts.answers import Facts
 from jitpkg.facts.tensor import TensorFacts
 from jitpkg.guards.explain import assumptions, shown
@@ -22,7 +22,6 @@ from jitpkg.guards.kinds import Guard
 from jitpkg.guards.metadata import TensorIs, varying_dims
 from jitpkg.interrupts import from_outside
 from jitpkg.marks import VARIES, Dims
-from jitpkg.messages import break_message
 from jitpkg.rewriter.compiler import Compiler
 from jitpkg.rewriter.correctness import verify_graph
 from jitpkg.rewriter.entry import (
@@ -39,6 +38,7 @@ from jitpkg.rewriter.handover import Handover, called_depth
 from jitpkg.rewriter.originals import ORIGINALS
 from jitpkg.rewriter.points import Points
 from jitpkg.rewriter.rebuild import can_rebuild, needed, reachable
+from jitpkg.rewriter.telling import not_whole
 from jitpkg.tracer import reasons
 from jitpkg.tracer.history import History
 from jitpkg.tracer.region import Left, Limits
@@ -155,9 +155,9 @@ def _traced(
         traced = replace(traced, effects=())
     if isinstance(traced.exit, Left):
         graph_break = traced.exit.graph_break
-        events.STREAM.emit(events.Broke(function, graph_break))
         if compiler.fullgraph and graph_break.reason not in reasons.NO_BREAKS:
-            raise GraphBreak(break_message(graph_break), graph_break)
+            not_whole(function, graph_break)
+        events.STREAM.emit(events.Broke(function, graph_break))
     return traced
 
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import jitpkg
-from jitpkg import errors
+from jitpkg import errors, events
 from jitpkg.codegen.backends import REGISTRY
 from tests.api.support import Counts, X, affine, fresh, sine
 
@@ -36,11 +36,16 @@ def test_every_public_name_is_documented(name: str) -> None:
     assert text and text.splitlines()[0].endswith((".", ":")), text
 
 
+NEWER = ["name", "recompile_limit", "isolate_recompiles"]
+"""Arguments that torch.compile does not have in version 2.11."""
+
+
 def test_names_and_defaults_of_arguments_are_torch_compile_s() -> None:
     theirs = inspect.signature(torch.compile).parameters
     ours = inspect.signature(jitpkg.compile).parameters
-    shared = [name for name in ours if name != "backend"]
-    assert set(ours) <= set(theirs)
+    shared = [name for name in ours if name != "backend" and name in theirs]
+    assert set(ours) - set(theirs) <= {"others", *NEWER}
+    assert set(theirs) - set(ours) <= {"shapes_spec", "dynamic_shapes"}
     assert [(n, ours[n].default, ours[n].kind) for n in shared] == [
         (n, theirs[n].default, theirs[n].kind) for n in shared
     ]
@@ -95,6 +100,14 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "options, no dict": ({"options": 3}, "options= takes a dict, not 3."),
     "fullgraph": ({"fullgraph": 1}, "fullgraph= takes True, False, not 1."),
     "dynamic": ({"dynamic": "yes"}, "dynamic= takes True, False, None, not 'yes'."),
+    "name": ({"name": 3}, "name= takes a string, not 3."),
+    "limit": ({"recompile_limit": 0}, "recompile_limit= takes a number from 1 on, not 0."),
+    "isolated": ({"isolate_recompiles": 1}, "isolate_recompiles= takes True, False, not 1."),
+    "shapes": (
+        {"shapes_spec": None},
+        "{}() has no argument 'shapes_spec'. Say which sizes vary with mark_dynamic, ",
+    ),
+    "misspelt": ({"full_graph": 1}, "{}() has no argument 'full_graph'. Do you mean 'fullgraph'?"),
     "disable": ({"disable": "no"}, "disable= takes True, False, not 'no'."),
 }
 
@@ -105,8 +118,31 @@ def test_bad_arguments_are_refused_at_once(C: Any, name: str) -> None:
     for call in (lambda: C(fresh(sine), **arguments), lambda: C(**arguments)):
         with pytest.raises(errors.InvalidArgument) as caught:
             call()
-        assert str(caught.value).startswith(text)
+        assert str(caught.value).startswith(text.format(C.__name__))
         assert isinstance(caught.value, ValueError)
+
+
+def test_a_name_for_reports(C: Any, recwarn: pytest.WarningsRecorder) -> None:
+    seen: list[str] = []
+    f = C(lambda x, k: x + len(k), name="my region", recompile_limit=1)
+    with events.STREAM.listening(lambda event: seen.append(str(event))):
+        for k in "a", "bb":
+            f(X, k)
+    assert any("entry='my region#0'" in text for text in seen)
+    (warning,) = recwarn.list
+    assert str(warning.message).startswith("my region has been compiled 1 times")
+
+
+@pytest.mark.parametrize("isolated", [True, False])
+def test_entries_are_counted_by_each_compiled_version(isolated: bool) -> None:
+    f, found = fresh(affine), Counts()
+    versions = [
+        jitpkg.compile(f, backend=found, recompile_limit=1, isolate_recompiles=isolated)
+        for _ in range(3)
+    ]
+    for g in versions:
+        assert torch.equal(g(X), affine(X))
+    assert len(found.graphs) == 3
 
 
 # Ways of calling them

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import jitpkg
+from jitpkg import errors
 from tests.api.support import Counts, Net, X, affine, fresh, sine
 
 
@@ -77,6 +78,25 @@ def test_a_view_of_a_module_is_a_part_of_the_graph(C: Any, backend: Counts) -> N
     assert torch.equal(outer(X), net.forward(X) * 2 + 1)
     hook.remove()
     assert torch.equal(outer(X), net.forward(X) + 1)
+
+
+def test_a_function_of_torch_compile_s_is_a_part_of_the_graph(
+    C: Any, backend: Counts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in "__init__", "__setstate__":  # torch.compile wraps these two for good
+        monkeypatch.setattr(torch.nn.Module, name, getattr(torch.nn.Module, name))
+    theirs = torch.compile(fresh(sine), backend="eager")
+    outer = C(calling(theirs), backend=backend, fullgraph=True)
+    assert torch.equal(outer(X), sine(X) + 1)
+    assert torch.equal(jitpkg.compile(theirs, backend=backend, fullgraph=True)(X), sine(X))
+    assert len(backend.graphs) == 2
+
+
+def test_what_torch_compiler_disables_is_not() -> None:
+    disabled = torch.compiler.disable(fresh(sine))
+    assert jitpkg.compile(disabled) is disabled
+    with pytest.raises(errors.GraphBreak, match="B115"):
+        jitpkg.compile(calling(disabled), fullgraph=True)(X)
 
 
 def test_a_module_of_views(C: Any, backend: Counts) -> None:

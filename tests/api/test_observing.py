@@ -95,6 +95,7 @@ def test_exceptions_form_a_tree() -> None:
         "IncorrectResult",
         "InternalError",
         "GraphBreak",
+        "RecompileLimit",
         "JitpkgWarning",
     }
 
