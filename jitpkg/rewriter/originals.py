@@ -51,9 +51,7 @@ class Originals:
         if type(obj) is not FunctionType:
             return obj
         made_by: Compiled | None = obj.__dict__.get(COMPILED)
-        if made_by is None:
-            return given_to_torch_compile(obj)
-        return made_by.original_of(obj) or obj
+        return obj if made_by is None else made_by.original_of(obj) or obj
 
 
 def given_to_torch_compile(function: FunctionType) -> object:

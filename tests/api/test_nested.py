@@ -80,16 +80,18 @@ def test_a_view_of_a_module_is_a_part_of_the_graph(C: Any, backend: Counts) -> N
     assert torch.equal(outer(X), net.forward(X) + 1)
 
 
-def test_a_function_of_torch_compile_s_is_a_part_of_the_graph(
-    C: Any, backend: Counts, monkeypatch: pytest.MonkeyPatch
+def test_what_torch_compile_was_given_is_compiled(
+    backend: Counts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in "__init__", "__setstate__":  # torch.compile wraps these two for good
         monkeypatch.setattr(torch.nn.Module, name, getattr(torch.nn.Module, name))
     theirs = torch.compile(fresh(sine), backend="eager")
-    outer = C(calling(theirs), backend=backend, fullgraph=True)
-    assert torch.equal(outer(X), sine(X) + 1)
     assert torch.equal(jitpkg.compile(theirs, backend=backend, fullgraph=True)(X), sine(X))
-    assert len(backend.graphs) == 2
+    assert len(backend.graphs) == 1
+    outer = jitpkg.compile(calling(theirs), backend=backend)
+    assert torch.equal(outer(X), sine(X) + 1)
+    with pytest.warns(errors.JitpkgWarning, match="sine, compiled by torch.compile"):
+        assert jitpkg.jit(theirs) is theirs
 
 
 def test_what_torch_compiler_disables_is_not() -> None:
