@@ -34,6 +34,72 @@ TOPIC_MEANINGS = {
     "bytecode": "Each code object that a function gets, disassembled: see [one call](one-call.md).",
 }
 
+KINDS: tuple[tuple[str, str, str], ...] = (
+    (
+        "a Python function, `lambda`, generator function or coroutine function",
+        "a function that follows it: its code, defaults and closure may change",
+        "replaces the function's own code",
+    ),
+    (
+        "a bound method",
+        "a bound method",
+        "compiles its function, for all objects",
+    ),
+    (
+        "a `staticmethod` or `classmethod` in the body of a class",
+        "one of the same kind",
+        "compiles its function",
+    ),
+    (
+        "a module",
+        "a view of it: another object with the same class name, parameters, hooks and keys",
+        "compiles its calls",
+    ),
+    (
+        "a class",
+        (
+            "the class itself: calls of its instances run compiled from now on, as with "
+            "torch.compile. To make instances is not compiled"
+        ),
+        "the same",
+    ),
+    (
+        (
+            "a `functools.partial`, a builtin (`operator.add`, `torch.addr`, `len`), an op, an "
+            "object with `__call__`, what `functools.lru_cache` made, a bound method of one of "
+            "these"
+        ),
+        (
+            "an object that calls it compiled. Attributes are read from and written to the "
+            "original, which is `__wrapped__`; copies and pickles are compiled anew; a class "
+            "binds it where it would bind the original. Other special methods (`obj[0]`, "
+            "`len(obj)`) are not there"
+        ),
+        "refuses it: it has no code that could be replaced",
+    ),
+    (
+        "what `jitpkg.compile` returned",
+        "a compiled version of the same original",
+        "compiles it anew, in this way",
+    ),
+    (
+        "what torch.compile returned for a function",
+        "a compiled version of what torch.compile was given",
+        "leaves it as it is, and says so",
+    ),
+    (
+        "a function that is marked by `disable`, or of a library that is never traced (`opt.step`)",
+        "the function itself; of a library's, a warning says so",
+        "leaves it as it is, and says so",
+    ),
+    (
+        "anything that cannot be called, as a `property` or `functools.partialmethod`",
+        "refuses it",
+        "refuses it",
+    ),
+)
+"""What can be compiled, what `compile` returns for it, and what `jit` does."""
+
 PAGE = """\
 # Options
 
@@ -46,33 +112,25 @@ PAGE = """\
 {arguments}
 
 What cannot be is refused at once, with the list of what can. Of torch.compile's newer arguments
-`shapes_spec` and `dynamic_shapes` are refused: `mark_dynamic` and `mark_static` say which sizes vary.
+`shapes_spec` and `dynamic_shapes` are refused: `mark_dynamic` and `mark_static` say which sizes
+vary.
 
 ## What can be compiled
 
 | what | `jitpkg.compile` returns | `jitpkg.jit` |
 |---|---|---|
-| a Python function, `lambda`, generator function or coroutine function | a function that follows it: its code, defaults and closure may change | replaces the function's own code |
-| a bound method | a bound method | compiles its function, for all objects |
-| a `staticmethod` or `classmethod` in the body of a class | one of the same kind | compiles its function |
-| a module | a view of it: another object with the same class name, parameters, hooks and keys | compiles its calls |
-| a class | the class itself: calls of its instances run compiled from now on, as with torch.compile. To make instances is not compiled | the same |
-| a `functools.partial`, a builtin (`operator.add`, `torch.addr`, `len`), an op, an object with `__call__`, what `functools.lru_cache` made, a bound method of one of these | an object that calls it compiled. Attributes are read from and written to the original, which is `__wrapped__`; copies and pickles are compiled anew; a class binds it where it would bind the original. Other special methods (`obj[0]`, `len(obj)`) are not there | refuses it: it has no code that could be replaced |
-| what `jitpkg.compile` returned | a compiled version of the same original | compiles it anew, in this way |
-| what torch.compile returned for a function | a compiled version of what torch.compile was given | leaves it as it is, and says so |
-| a function that is marked by `disable`, or of a library that is never traced (`opt.step`) | the function itself; of a library's, a warning says so | leaves it as it is, and says so |
-| anything that cannot be called, as a `property` or `functools.partialmethod` | refuses it | refuses it |
+{kinds}
 
-Compiled code that calls a compiled function, object or view traces the original, so that both are one
-graph, with the settings of the caller. What `lru_cache` made is called by Python, which remembers its
-results (reason [B108](breaks/b108.md)).
+Compiled code that calls a compiled function, object or view traces the original, so that both are
+one graph, with the settings of the caller. What `lru_cache` made is called by Python, which
+remembers its results (reason [B108](breaks/b108.md)).
 
 ## What `fullgraph=True` promises
 
-A call whose function cannot be one graph raises `GraphBreak` with the reason, also where nothing of it
-would be traced at all: a marked function, one of a library, a builtin of another library. A call that
-would need more than `recompile_limit` entries raises `RecompileLimit`. Code that cannot be hooked is
-refused by `compile` and `jit` at once. These are no errors:
+A call whose function cannot be one graph raises `GraphBreak` with the reason, also where nothing
+of it would be traced at all: a marked function, one of a library, a builtin of another library. A
+call that would need more than `recompile_limit` entries raises `RecompileLimit`. Code that cannot
+be hooked is refused by `compile` and `jit` at once. These are no errors:
 
 - What the program raises itself, and `yield` and `await`: what lies between two suspensions is one
   graph.
@@ -258,6 +316,7 @@ for use. To compare exceptions, printed output and gradients as well, see
 def page() -> str:
     return PAGE.format(
         arguments="\n".join(_argument_rows()),
+        kinds="\n".join(f"| {' | '.join(row)} |" for row in KINDS),
         options="\n".join(_option_rows()),
         modes="\n".join(_mode_rows()),
         settings="\n".join(_setting_rows()),
