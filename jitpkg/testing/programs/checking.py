@@ -1,0 +1,158 @@
+"""Runs a program eagerly and compiled, and says of what kind a fault is."""
+
+from __future__ import annotations
+
+import io
+import re
+import time
+import traceback
+import warnings
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+
+from jitpkg import events
+from jitpkg.comparison.differences import Difference
+from jitpkg.errors import InvalidArgument, JitpkgError
+from jitpkg.comparison.running import Call
+from jitpkg.comparison.surroundings import same_process
+from jitpkg.testing.programs.modes import Mode
+from jitpkg.testing.programs.program import NAME, Program
+from jitpkg.testing.same import Comparison
+
+LONGEST = 0.2
+"""A program that takes so many seconds eagerly is left out: traced, it would take minutes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a program in a mode.
+
+    Attributes:
+        verdict: "same", "differs", "failed" (inside of jitpkg), or "left out".
+        kind: of the fault: what differs, or where it failed; faults of one kind may be one fault.
+        said: the differences, or the traceback.
+    """
+
+    verdict: str
+    kind: str = ""
+    said: str = ""
+
+    @property
+    def is_fault(self) -> bool:
+        return self.verdict in ("differs", "failed")
+
+    def plain(self) -> dict[str, str]:
+        return asdict(self)
+
+
+@dataclass(slots=True)
+class Statistics:
+    """What programs were like."""
+
+    calls: int = 0
+    raised: int = 0
+    graphs: int = 0
+    ops: int = 0
+    breaks: int = 0
+
+    def plain(self) -> dict[str, int]:
+        return asdict(self)
+
+    def hear(self, event: events.Event) -> None:
+        if isinstance(event, events.GraphCompiled):
+            self.graphs += 1
+            self.ops += event.op_count
+        elif isinstance(event, events.Broke):
+            self.breaks += 1
+
+
+def check(program: Program, mode: Mode, statistics: Statistics | None = None) -> Outcome:
+    """Compare a program in a mode with what it does eagerly."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        eagerly = _eagerly(program, statistics)
+        if eagerly is not None:
+            return eagerly
+        outcome = _compared(program, mode.comparison(), statistics)
+        if outcome.is_fault and _compared(program, replace(mode.comparison(), compile=_itself)).kind:
+            return Outcome("left out", "two eager runs differ")
+        return outcome
+
+
+def _itself(target: Any) -> Any:
+    return target
+
+
+def _eagerly(program: Program, statistics: Statistics | None) -> Outcome | None:
+    """Why a program is not compared, if it is not."""
+    start = time.perf_counter()
+    with same_process(), redirect_stdout(io.StringIO()):
+        try:
+            namespace = program.namespace()
+            calls = program.arguments(namespace)
+        except Exception as error:
+            return Outcome("left out", f"made no arguments: {type(error).__name__}")
+        raised = sum(_raises(namespace[NAME], call) for call in calls)
+    if statistics is not None:
+        statistics.calls += len(calls)
+        statistics.raised += raised
+    took = time.perf_counter() - start
+    return Outcome("left out", "takes long") if took > LONGEST else None
+
+
+def _raises(function: Callable[..., Any], call: Call) -> bool:
+    try:
+        function(*call.args, **call.kwargs)
+    except Exception:
+        return True
+    return False
+
+
+def _compared(
+    program: Program, comparison: Comparison, statistics: Statistics | None = None
+) -> Outcome:
+    try:
+        if statistics is None:
+            _, found = program.differences(comparison)
+        else:
+            with events.STREAM.listening(statistics.hear):
+                _, found = program.differences(comparison)
+    except InvalidArgument as error:
+        return Outcome("left out", "cannot be copied", str(error))
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        said = "".join(traceback.format_exception(error))
+        return Outcome("failed", _place(error), said)
+    if not found:
+        return Outcome("same")
+    return Outcome("differs", _kind(found), "\n".join(map(str, found[:6])))
+
+
+def _kind(found: tuple[Difference, ...]) -> str:
+    """The first difference, without the names of the program."""
+    first = min(found, key=lambda one: (one.what != "raised", one.what))
+    where = re.sub(r"[.\[, ].*", "", first.where)
+    if first.what == "raised":
+        return f"raised: {_error(first.eager)} eagerly, {_error(first.compiled)} compiled"
+    return f"{where}: {first.what}"
+
+
+def _error(raised: Any) -> str:
+    text = str(raised)
+    return re.sub(r"'[^']*'|\"[^\"]*\"|-?\d[\d.]*|\[.*\]|x\d|0x\w+", "…", text.splitlines()[0])[:90]
+
+
+def _place(error: BaseException) -> str:
+    """What failed, and the innermost line of jitpkg that it went through."""
+    while error.__cause__ is not None and isinstance(error, JitpkgError):
+        error = error.__cause__
+    frames = traceback.extract_tb(error.__traceback__)
+    inside = [f for f in frames if "/jitpkg/" in f.filename and "/testing/" not in f.filename]
+    place = ""
+    if inside:
+        place = f" in {inside[-1].filename.rpartition('/jitpkg/')[2]}, {inside[-1].name}"
+    return f"{type(error).__name__}{place}: {_error(error) if str(error) else ''}"

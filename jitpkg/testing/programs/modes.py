@@ -1,0 +1,60 @@
+"""The ways in which programs are compiled and compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from jitpkg.testing.programs.choices import Choices, between, weighted
+from jitpkg.testing.same import Comparison
+
+ROUNDED = {"relative": 1e-4, "absolute": 1e-4}
+"""How far the backend `jitpkg` may be from eager code where a program does not compute exactly."""
+
+HOW_COMPUTED = ("grad_fn", "version", "view", "warnings", "idle strides")
+"""What graphs of AOTAutograd have of their own."""
+
+
+@dataclass(frozen=True)
+class Mode:
+    """A way to compile a program.
+
+    Attributes:
+        name: of the way.
+        options: of the comparison.
+        share: how many of a hundred programs it is tried with, about.
+    """
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    share: int = 1
+
+    def comparison(self) -> Comparison:
+        return Comparison(**self.options)
+
+    def text(self) -> str:
+        """The expression that makes the comparison."""
+        return f"Comparison({', '.join(f'{k}={v!r}' for k, v in self.options.items())})"
+
+
+_OWN = {"backend": "jitpkg", "ignore": HOW_COMPUTED, **ROUNDED}
+
+MODES = (
+    Mode("eager", {}, 25),
+    Mode("eager, dynamic", {"dynamic": True}, 15),
+    Mode("eager, breaks anywhere", {"settings": {"break_anywhere": True}}, 14),
+    Mode("eager, one break", {"settings": {"break_before": 0}}, 14),
+    Mode("jitpkg", _OWN, 18),
+    Mode("jitpkg, dynamic", {**_OWN, "dynamic": True}, 8),
+    Mode("jitpkg, one break", {**_OWN, "settings": {"break_before": 0}}, 6),
+)
+
+
+def mode(choices: Choices, modes: tuple[Mode, ...] = MODES) -> Mode:
+    """One of the modes; where there is to be one break, it is before any of some points."""
+    found = weighted(choices, modes, [one.share for one in modes])
+    if "break_before" not in found.options.get("settings", {}):
+        return found
+    settings = {"break_before": between(choices, 0, 24)}
+    return Mode(found.name, {**found.options, "settings": settings})

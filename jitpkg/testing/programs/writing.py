@@ -1,0 +1,155 @@
+"""Writes whole programs."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from jitpkg.testing.programs import definitions, expressions, statements, tensors
+from jitpkg.testing.programs.arguments import PARAMETERS, argument, calls, differing, sizes
+from jitpkg.testing.programs.choices import Choices, Seeded, between, chance, one_of
+from jitpkg.testing.programs.defined import Definitions
+from jitpkg.testing.programs.grammar import Grammar, by_kind, joined, paragraphs
+from jitpkg.testing.programs.program import NAME, Program
+from jitpkg.testing.programs.scopes import Variable
+from jitpkg.testing.programs.writer import DEEPEST, Writer
+
+GRAMMAR = Grammar(
+    expressions=joined(by_kind(expressions.EXPRESSIONS), by_kind(tensors.EXPRESSIONS)),
+    statements=(*paragraphs(statements.STATEMENTS), *paragraphs(tensors.STATEMENTS)),
+    unions={kind: tuple(members.split()) for kind, members in expressions.UNIONS.items()},
+)
+"""What programs are written of unless told otherwise."""
+
+_IMPORTS = {
+    name: f"import {name}"
+    for name in (
+        "collections contextlib copy dataclasses enum functools heapq io itertools math operator"
+        " random typing torch jitpkg"
+    ).split()
+} | {"F": "import torch.nn.functional as F", "nn": "from torch import nn"}
+
+
+def generate(seed: int, grammar: Grammar = GRAMMAR) -> Program:
+    """The program of a seed: the same one on each Python, as long as the grammar is the same."""
+    return written(Seeded(seed), grammar)
+
+
+def written(choices: Choices, grammar: Grammar = GRAMMAR) -> Program:
+    """A program of some choices."""
+    exact = not chance(choices, 25)
+    writer = Writer(grammar, choices, exact=exact)
+    defined = Definitions(writer)
+    lines = _globals(writer)
+    for _ in range(choices.below(3)):
+        lines += defined.a_class()
+    for _ in range(choices.below(3)):
+        lines += defined.function()
+    parameters, head = _parameters(writer)
+    lines += [head, *("    " + line for line in _main(writer, parameters))]
+    made = _calls(writer, parameters)
+    body = ast.unparse(ast.parse("\n".join(lines)))
+    called = tuple(ast.unparse(tree) for tree in ast.parse("\n".join(made)).body)
+    imports = _imports(body, *called)
+    above = "\n".join(filter(None, [grammar.prelude, imports]))
+    return Program(f"{above}\n\n{body}\n", called, exact)
+
+
+def _imports(*texts: str) -> str:
+    names = {"torch"}.union(*(re.findall(r"\b\w+(?=\.)", text) for text in texts))
+    return "\n".join(line for name, line in _IMPORTS.items() if name in names)
+
+
+def _globals(writer: Writer) -> list[str]:
+    rows = by_kind_of(definitions.GLOBALS)
+    found = []
+    for _ in range(writer.choices.below(3)):
+        kind, text = one_of(writer.choices, rows)
+        name = writer.name("global").upper()
+        found.append(f"{name} = {text}")
+        writer.scope.variables.append(Variable(name, kind))
+    return found
+
+
+def by_kind_of(table: str) -> list[tuple[str, str]]:
+    pairs = (line.split(": ", 1) for line in table.strip().splitlines())
+    return [(kind, text) for kind, text in pairs]
+
+
+def _parameters(writer: Writer) -> tuple[list[Variable], str]:
+    """The parameters of the main function, and its first line."""
+    choices = writer.choices
+    found, texts = [Variable(writer.name("vec"), "vec")], []
+    texts.append(found[0].text)
+    for k in range(between(choices, 0, 4)):
+        kind = one_of(choices, PARAMETERS)
+        if kind == "obj" and len(writer.unions["obj"]) > 3:
+            kind = writer.unions["obj"][-1]
+        if kind not in writer.expressions and kind != "any":
+            kind = "int"
+        found.append(Variable(writer.name(kind), kind))
+        texts.append(found[-1].text)
+        del k
+    return found, f"def {NAME}({', '.join(texts)}):"
+
+
+def _main(writer: Writer, parameters: list[Variable]) -> list[str]:
+    choices = writer.choices
+    with writer.function(list(parameters)):
+        writer.left = max(writer.left, 6)
+        found = writer._declarations()
+        for _ in range(between(choices, 1, 9)):
+            found += _guarded(writer, writer.statement(DEEPEST))
+        known = [v.text for v in writer.scope.variables if v.is_name]
+        results = [v for v in known if not chance(choices, 25)][-6:]
+        results += [writer.expression("any", 2) for _ in range(choices.below(3))]
+        return [*found, f"return ({', '.join(results)},)" if results else "return None"]
+
+
+def _guarded(writer: Writer, lines: list[str]) -> list[str]:
+    """A statement in a `try` now and then, so that more of the program runs."""
+    if not chance(writer.choices, 30):
+        return lines
+    inner = ["    " + line for line in lines]
+    match writer.choices.below(3):
+        case 0:
+            return ["try:", *inner, "except Exception:", "    pass"]
+        case 1:
+            return ["with contextlib.suppress(Exception):", *inner]
+    return ["try:", *inner, "except Exception as caught:", "    print(type(caught), caught)"]
+
+
+def _calls(writer: Writer, parameters: list[Variable]) -> list[str]:
+    """The calls: arguments of the first, and what is different in others."""
+    choices = writer.choices
+    size, given = sizes(choices), dict[str, str]()
+    writer.without = {"rounds", "data"}
+    found = []
+    for k in range(calls(choices)):
+        if k and chance(choices, 40):
+            size, again = sizes(choices), True
+        else:
+            again = False
+        texts: list[str] = []
+        known: list[str] = []
+        for p in parameters:
+            is_tensor = p.kind in ("vec", "mat", "vecs", "vdict")
+            if not k or (again and is_tensor) or chance(choices, 35):
+                kind = differing(choices, p.kind) if k else p.kind
+                given[p.text] = argument(writer, kind, size, known, vary=True)
+            text = given[p.text]
+            if p.kind == "vec":
+                known.append(p.text)
+            texts.append(text)
+        found.append(_call(parameters, texts))
+    return found
+
+
+def _call(parameters: list[Variable], texts: list[str]) -> str:
+    """A call; an argument that others name is bound where it stands."""
+    names = {name for text in texts for name in re.findall(r"\b\w+\b", text)}
+    made = [
+        f"({p.text} := {text})" if p.text in names and p.text != text else text
+        for p, text in zip(parameters, texts, strict=True)
+    ]
+    return f"call({', '.join(made)})"
