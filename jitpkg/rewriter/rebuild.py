@@ -34,7 +34,7 @@ from jitpkg.tracer.effects import (
     SetItem,
 )
 from jitpkg.tracer.heap import Heap
-from jitpkg.tracer.iterators import FINISHED
+from jitpkg.tracer.iterators import FINISHED, walks_as_begun
 from jitpkg.tracer.look import source_of
 from jitpkg.tracer.values import (
     NULL,
@@ -103,6 +103,8 @@ def _has_row(heap: Heap, value: Value) -> bool:
             return False
         case Iterator(kind="walk"):
             return False
+        case Iterator(kind="dict"):
+            return walks_as_begun(heap, value)
         case Function(code, closure=closure):
             return len(closure) == len(code.co_freevars)  # else it is still in the making
         case Object(cls, None):

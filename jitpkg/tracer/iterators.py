@@ -12,6 +12,7 @@ from jitpkg.code.dialect import Op
 from jitpkg.tracer import classes, constants, containers, reasons
 from jitpkg.tracer.exceptions import raise_, raise_from
 from jitpkg.tracer.frames import Frame, Return
+from jitpkg.tracer.heap import Heap
 from jitpkg.tracer.values import (
     NONE,
     Constant,
@@ -217,6 +218,19 @@ def _started(vm: VM, iterator: Iterator, items: tuple[Value, ...]) -> Iterator:
     """An iterator, with what there is to walk when it is made."""
     vm.heap.write(iterator, "content", Tuple(items))
     return iterator
+
+
+def walks_as_begun(heap: Heap, iterator: Iterator) -> bool:
+    """Whether a new iterator over a dict as it is now can take the place of this one."""
+    if (heap.read(iterator, "position") or 0) >= FINISHED:
+        return True
+    view, removals = iterator.parts
+    assert isinstance(view, DictView) and isinstance(removals, Constant)
+    entries, before = heap.read(view.of, "entries"), heap.read(iterator, "content")
+    if entries is None or not isinstance(before, Tuple):
+        return False
+    now = tuple(entry.key for entry in entries.entries.values())
+    return before.items == now and removals.value == entries.removals
 
 
 def _check_unchanged(
