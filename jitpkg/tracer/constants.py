@@ -88,7 +88,7 @@ def is_constant(vm: VM, value: Value, depth: int = 0) -> bool:
     value = vm.look(value)
     match value:
         case Constant():
-            return True
+            return depth == 0 or bool(value.value == value.value)  # the identity of NaN counts
         case Tuple(cls=cls):
             if cls not in (tuple, torch.Size):
                 return False

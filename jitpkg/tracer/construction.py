@@ -12,7 +12,7 @@ from typing import Any
 
 from jitpkg.guards.kinds import ABSENT, Is
 from jitpkg.guards.sources import Attr, Held
-from jitpkg.tracer import classes, containers, exceptions, reasons
+from jitpkg.tracer import classes, containers, exceptions, protocols, reasons
 from jitpkg.tracer.look import CONTAINERS, why_not_plain_class
 from jitpkg.tracer.values import Constant, Known, Object, Tuple, Value
 from jitpkg.tracer.vm import VM, Args, Kwargs
@@ -48,7 +48,7 @@ def type_call(vm: VM, value: Value, args: Args, kwargs: Kwargs) -> Value:
         return made
     method = vm.method_of_class(made, "__init__")
     assert method is not None
-    vm.call(method, args, kwargs)
+    protocols.nothing(vm, "__init__", vm.call(method, args, kwargs))
     return made
 
 

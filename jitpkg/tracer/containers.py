@@ -31,7 +31,7 @@ from jitpkg.tracer.values import (
     Tuple,
     Value,
 )
-from jitpkg.tracer.vm import VM
+from jitpkg.tracer.vm import VM, Raised
 
 # New containers
 
@@ -531,7 +531,12 @@ def contains(vm: VM, container: Value, item: Value) -> bool:
     method = vm.method_of_class(container, "__contains__")
     if method is not None:
         return vm.truth(vm.call(method, (item,)))
-    iterator = vm.iterate(container)
+    try:
+        iterator = vm.iterate(container)
+    except Raised as raised:
+        if issubclass(raised.value.cls, TypeError):  # `in` words it in its own way
+            vm.stop(reasons.RAISES, "`in` of something that is not iterable")
+        raise
     while (member_ := vm.advance(iterator)) is not None:
         if vm.equal(member_, item):
             return True

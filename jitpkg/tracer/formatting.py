@@ -9,7 +9,7 @@ from typing import cast
 import torch
 
 from jitpkg.guards.numbers import Expression, Formula
-from jitpkg.tracer import classes, constants, reasons
+from jitpkg.tracer import classes, constants, protocols, reasons
 from jitpkg.tracer.values import (
     Constant,
     DictView,
@@ -50,7 +50,7 @@ def formatted(vm: VM, value: Value, spec: Value) -> Value:
         return text(vm, value)
     method = vm.method_of_class(value, "__format__")
     assert method is not None
-    return vm.call(method, (spec,))
+    return protocols.text(vm, "__format__", vm.call(method, (spec,)))
 
 
 def _is_empty(spec: Value) -> bool:
@@ -115,7 +115,7 @@ def text(vm: VM, value: Value) -> Value:
         return representation(vm, value)
     method = vm.method_of_class(value, "__str__")
     assert method is not None
-    return vm.call(method, ())
+    return protocols.text(vm, "__str__", vm.call(method, ()))
 
 
 def representation(vm: VM, value: Value) -> Value:
@@ -150,7 +150,7 @@ def representation(vm: VM, value: Value) -> Value:
     method = vm.method_of_class(value, "__repr__")
     if method is None:
         vm.stop(reasons.UNSUPPORTED, f"repr() of a {cls.__qualname__}")
-    return vm.call(method, ())
+    return protocols.text(vm, "__repr__", vm.call(method, ()))
 
 
 def _repr(vm: VM, value: Value) -> str:

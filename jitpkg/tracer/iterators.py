@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NoReturn, cast
 
 from jitpkg.code.dialect import Op
-from jitpkg.tracer import classes, constants, containers, reasons
+from jitpkg.tracer import classes, constants, containers, protocols, reasons
 from jitpkg.tracer.exceptions import raise_, raise_from
 from jitpkg.tracer.frames import Frame, Return
 from jitpkg.tracer.heap import Heap
@@ -44,17 +44,16 @@ def iterate(vm: VM, value: Value) -> Value:
         case Object(cls) if issubclass(cls, list) and classes.inherits(vm, cls, list, "__iter__"):
             return Iterator("sequence", (value,))
         case Object(cls) if issubclass(cls, collections.deque) and _walks_plainly(vm, cls):
-            return _walk_of(vm, value, containers.list_items(vm, value))
+            return walk_of(vm, value, containers.list_items(vm, value))
         case Object(cls) if issubclass(cls, set | frozenset) and _walks_plainly(vm, cls):
-            return _walk_of(vm, value, tuple(containers.elements(vm, value)))
+            return walk_of(vm, value, tuple(containers.elements(vm, value)))
         case Object(cls) if issubclass(cls, dict) and _walks_plainly(vm, cls):
             return iterate(vm, DictView(value, "keys"))
         case DictView():
             made = Iterator("dict", (value, Constant(_removals(vm, value.of))))
             return _started(vm, made, _keys(vm, value.of))
         case InstanceDict():
-            keys = tuple(key for key, _ in containers.instance_items(vm, value))
-            return Iterator("walk", (Tuple(keys),))
+            return walk_of(vm, value, _keys(vm, value))
         case Constant(range()):
             return Iterator("range", (value,))
         case Constant(str()) | Constant(bytes()):
@@ -65,7 +64,7 @@ def iterate(vm: VM, value: Value) -> Value:
             vm.stop(reasons.OPAQUE, "an iterator that exists already")
     method = vm.method_of_class(value, "__iter__")
     if method is not None:
-        return vm.call(method, ())
+        return protocols.iterator(vm, vm.call(method, ()))
     if vm.method_of_class(value, "__getitem__") is not None:
         return Iterator("sequence", (value,))
     vm.raise_new(TypeError, f"'{classes.shown(vm.class_of(value))}' object is not iterable")
@@ -183,18 +182,19 @@ def backwards(vm: VM, value: Object) -> Value:
     if issubclass(value.cls, list):
         count = len(containers.list_items(vm, value))
         return Iterator("reversed", (value, Constant(count)))
-    return _walk_of(vm, value, _keys(vm, value)[::-1])
+    return walk_of(vm, value, _keys(vm, value)[::-1])
 
 
 def _walk(vm: VM, iterator: Iterator) -> Value | None:
     """A step through what was there at the start; a deque or set must not change meanwhile."""
     container = iterator.parts[1] if len(iterator.parts) > 1 else None
-    if isinstance(container, Object) and _position(vm, iterator) < FINISHED:
+    if isinstance(container, Object | InstanceDict) and _position(vm, iterator) < FINISHED:
         _check_unchanged(vm, iterator, container, iterator.parts[2])
     return _sequence(vm, iterator)
 
 
-def _walk_of(vm: VM, container: Object, items: tuple[Value, ...]) -> Iterator:
+def walk_of(vm: VM, container: Object | InstanceDict, items: tuple[Value, ...]) -> Iterator:
+    """An iterator over these items of a container, which must not change meanwhile."""
     made = Iterator("walk", (Tuple(items), container, Constant(_removals(vm, container))))
     return _started(vm, made, _keys(vm, container))
 
@@ -294,11 +294,13 @@ def _constants(vm: VM, iterator: Iterator) -> Value | None:
     assert isinstance(constant, Constant)
     sequence = cast("range | str | bytes", constant.value)
     position = _position(vm, iterator)
-    if position >= len(sequence):
+    try:  # a range may be longer than what len() can say
+        item = sequence[position]
+    except IndexError:
         _finish(vm, iterator)
         return None
     _next_position(vm, iterator)
-    return Constant(sequence[position])
+    return Constant(item)
 
 
 def _dict(vm: VM, iterator: Iterator) -> Value | None:

@@ -351,9 +351,16 @@ def _same_kind(a: Value, b: Value) -> bool:
 def equal(vm: VM, a: Value, b: Value) -> bool:
     """`a is b or a == b`"""
     a, b = vm.peek(a), vm.peek(b)
-    if a is b and not isinstance(a, Constant | Number):
+    if a is b or vm.truth(compare(vm, "==", a, b)):
         return True
-    return vm.truth(compare(vm, "==", a, b))
+    return _may_be_nan(vm, a) and _may_be_nan(vm, b) and vm.same(a, b)
+
+
+def _may_be_nan(vm: VM, value: Value) -> bool:
+    """Whether a value is a number that is not equal to itself; a varying one goes on being so."""
+    if isinstance(value, Number):
+        return isinstance(value.value, float) and not vm.truth(compare(vm, "==", value, value))
+    return isinstance(value, Constant) and bool(value.value != value.value)
 
 
 def truth(vm: VM, value: Value) -> bool:

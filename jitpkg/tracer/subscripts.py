@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import collections
 import operator
+import sys
 from typing import Any
 
 import torch
 
-from jitpkg.tracer import assignments, classes, constants, containers, indexing, reasons
+from jitpkg.tracer import assignments, classes, constants, containers, indexing, protocols, reasons
 from jitpkg.tracer.values import (
     Constant,
     InstanceDict,
@@ -126,13 +127,15 @@ def constant_index(vm: VM, key: Value) -> int:
     """The integer that a subscript is."""
     key = vm.look(key)
     if isinstance(key, Constant) and isinstance(key.value, int):
+        if not -sys.maxsize - 1 <= key.value <= sys.maxsize:
+            vm.stop(reasons.RAISES, "an index that is too large")
         return key.value
     if isinstance(key, Tensor):
         vm.stop(reasons.DATA_VALUE, "a tensor as an index of a sequence")
     method = vm.method_of_class(key, "__index__")
     if method is None:
         vm.stop(reasons.RAISES, f"a {vm.class_of(key).__qualname__} as an index")
-    return constant_index(vm, vm.call(method, ()))
+    return constant_index(vm, protocols.of_class(vm, int, "__index__", vm.call(method, ())))
 
 
 def constant_slice(vm: VM, key: Slice) -> slice:

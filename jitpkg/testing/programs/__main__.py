@@ -2,8 +2,9 @@
 
     python -m jitpkg.testing.programs --seed 0 --programs 1000
 
-Each seed is a program and a way to compile it. A fault of a kind that was not seen yet is printed,
-and written as a test to the folder, for which it is made small. The exit status is 1 if there is any.
+Each seed is a program and a way to compile it. A fault of a kind that was not seen yet is printed;
+in the end some of each kind are made small, and written to a folder as tests. The exit status is 1
+if there is any.
 """
 
 from __future__ import annotations

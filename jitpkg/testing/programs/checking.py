@@ -12,12 +12,11 @@ from contextlib import redirect_stdout
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-
 from jitpkg import events
 from jitpkg.comparison.differences import Difference
-from jitpkg.errors import InvalidArgument, JitpkgError
 from jitpkg.comparison.running import Call
 from jitpkg.comparison.surroundings import same_process
+from jitpkg.errors import InvalidArgument, JitpkgError
 from jitpkg.testing.programs.modes import Mode
 from jitpkg.testing.programs.program import NAME, Program
 from jitpkg.testing.same import Comparison
@@ -77,7 +76,10 @@ def check(program: Program, mode: Mode, statistics: Statistics | None = None) ->
         if eagerly is not None:
             return eagerly
         outcome = _compared(program, mode.comparison(), statistics)
-        if outcome.is_fault and _compared(program, replace(mode.comparison(), compile=_itself)).kind:
+        if (
+            outcome.is_fault
+            and _compared(program, replace(mode.comparison(), compile=_itself)).kind
+        ):
             return Outcome("left out", "two eager runs differ")
         return outcome
 

@@ -39,7 +39,7 @@ def _definition(whole: Row) -> Definition:
     fields: list[tuple[str, str]] = []
     for line in offered:
         if line.startswith("fields: "):
-            fields += (tuple(pair.split("=")) for pair in line[8:].split())  # type: ignore[misc]
+            fields += (tuple(pair.split("=")) for pair in line[8:].split())
         else:
             kind, _, what = line[3:].partition(": ")
             offers.append((kind.strip(), what))

@@ -8,6 +8,8 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from importlib import import_module
+from importlib.util import find_spec
 from threading import Timer
 from types import TracebackType
 from typing import Any
@@ -92,12 +94,11 @@ def shrunk(program: Program, mode: Mode, kind: str, *, timeout: float = 60) -> P
     Raises:
         InvalidArgument: pysource-minimize is not installed.
     """
-    try:
-        from pysource_minimize import CouldNotMinimize, minimize
-    except ImportError:
+    if find_spec("pysource_minimize") is None:
         raise InvalidArgument(
             "Making programs small needs pysource-minimize: pip install jitpkg[testing]."
-        ) from None
+        )
+    minimizing: Any = import_module("pysource_minimize")
     with Checker(timeout) as checker:
 
         def shows(text: str) -> bool:
@@ -106,8 +107,8 @@ def shrunk(program: Program, mode: Mode, kind: str, *, timeout: float = 60) -> P
 
         text = f"{program.source}\n{_CALLS} = [{', '.join(program.calls)}]\n"
         try:
-            small = minimize(text, shows)
-        except CouldNotMinimize:
+            small = minimizing.minimize(text, shows)
+        except minimizing.CouldNotMinimize:
             return program
     return _program(small, program) or program
 

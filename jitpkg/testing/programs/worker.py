@@ -42,7 +42,7 @@ def main(arguments: list[str]) -> None:
     warnings.simplefilter("ignore")
 
     def say(**answer: Any) -> None:
-        print(json.dumps(answer), file=answers, flush=True)  # noqa: T201
+        print(json.dumps(answer), file=answers, flush=True)
 
     gc.collect()
     gc.freeze()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 _MISSING = object()
@@ -97,3 +97,13 @@ def type_repr(cls: type, /) -> str:
     if not isinstance(module, str) or module == "builtins":
         return f"<class '{cls.__qualname__}'>"
     return f"<class '{module}.{cls.__qualname__}'>"
+
+
+def reversed_values(mapping: dict[Any, Any]) -> Iterator[Any]:
+    """`reversed(mapping.values())`"""
+    return (mapping[key] for key in reversed(mapping))
+
+
+def reversed_items(mapping: dict[Any, Any]) -> Iterator[tuple[Any, Any]]:
+    """`reversed(mapping.items())`"""
+    return ((key, mapping[key]) for key in reversed(mapping))

@@ -14,6 +14,7 @@ from jitpkg.tracer import (
     construction,
     containers,
     formatting,
+    protocols,
     reasons,
     subscripts,
 )
@@ -48,10 +49,11 @@ def _number(cls: type, special: str) -> Callable[..., Value]:
         value = vm.look(args[0])
         if isinstance(value, Tensor):
             vm.stop(reasons.DATA_VALUE, f"{cls.__name__}() of a tensor")
-        for name in (special, "__index__", "__trunc__"):
+        for name, gives in ((special, cls), ("__index__", int)):
             method = vm.method_of_class(value, name)
-            if method is not None and len(args) == 1:
-                return vm.call_object(cls, vm.call(method, ()))
+            if method is not None and len(args) == 1 and not kwargs:
+                found = protocols.of_class(vm, gives, name, vm.call(method, ()))
+                return found if gives is cls else vm.call_object(cls, found)
         vm.stop(reasons.RAISES, f"{cls.__name__}() of a {vm.class_of(value).__qualname__}")
 
     return row

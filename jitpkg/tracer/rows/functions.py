@@ -16,6 +16,7 @@ from jitpkg.tracer import (
     formatting,
     numbers,
     operators,
+    protocols,
     reasons,
     subscripts,
     typechecks,
@@ -68,8 +69,8 @@ def len_(vm: VM, value: Value, /) -> Value:
     match value:
         case Tuple(items, cls) if classes.inherits(vm, cls, tuple, "__len__"):
             return Constant(len(items))
-        case Constant(str() | bytes() | range() as sequence):
-            return Constant(len(sequence))
+        case Constant(str() | bytes() | range()):
+            return constants.fold(vm, len, (value,))
         case InstanceDict():
             return Constant(len(containers.instance_items(vm, value)))
         case DictView(of):
@@ -86,7 +87,7 @@ def len_(vm: VM, value: Value, /) -> Value:
         vm.raise_new(
             TypeError, f"object of type '{classes.shown(vm.class_of(value))}' has no len()"
         )
-    return vm.call(method, ())
+    return protocols.length(vm, vm.call(method, ()))
 
 
 def _container_length(vm: VM, value: Object) -> int | None:
@@ -133,7 +134,7 @@ def hash_(vm: VM, value: Value, /) -> Value:
     method = vm.method_of_class(value, "__hash__")
     if method is None:
         vm.raise_new(TypeError, f"unhashable type: '{classes.shown(vm.class_of(value))}'")
-    return vm.call(method, ())
+    return protocols.hash_value(vm, vm.call(method, ()))
 
 
 # Attributes
@@ -416,7 +417,7 @@ def bytes_(vm: VM, *args: Value, **kwargs: Value) -> Value:
         return constants.fold(vm, bytes, args, kwargs)
     method = vm.method_of_class(args[0], "__bytes__")
     if method is not None and len(args) == 1:
-        return vm.call(method, ())
+        return protocols.of_class(vm, bytes, "__bytes__", vm.call(method, ()))
     vm.stop(reasons.UNSUPPORTED, "bytes() of an object")
 
 

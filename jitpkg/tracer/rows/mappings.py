@@ -9,7 +9,8 @@ from typing import Any, NoReturn
 
 from jitpkg.tracer import classes, containers, reasons, subscripts
 from jitpkg.tracer.heap import Entry
-from jitpkg.tracer.iterators import view_items
+from jitpkg.tracer.iterators import backwards
+from jitpkg.tracer.polyfills.builtin_functions import reversed_items, reversed_values
 from jitpkg.tracer.rows.conversions import pairs, update_mapping
 from jitpkg.tracer.rows.table import CallTable
 from jitpkg.tracer.values import (
@@ -331,7 +332,18 @@ def _view_row(operation: Callable[[VM, DictView], Value]) -> Callable[..., Value
 
 @TABLE.row(dict.__dict__["__reversed__"], OrderedDict.__reversed__)
 def reversed_(vm: VM, target: Value, /) -> Value:
-    return vm.call_object(reversed, keys(vm, target))
+    return backwards(vm, _dict(vm, target))
+
+
+def _reversed_view(vm: VM, view: DictView) -> Value:
+    of = _dict(vm, view.of)
+    match view.kind:
+        case "keys":
+            return backwards(vm, of)
+        case "values":
+            return vm.call_object(reversed_values, of)
+        case "items":
+            return vm.call_object(reversed_items, of)
 
 
 _VIEWS: tuple[Any, ...] = (type({}.keys()), type({}.values()), type({}.items()))
@@ -341,10 +353,7 @@ for _kind in _VIEWS:
         _kind.__len__,
         _view_row(lambda vm, view: Constant(len(containers.mapping_items(vm, view.of)))),
     )
-    TABLE.add(
-        _kind.__reversed__,
-        _view_row(lambda vm, view: vm.iterate(Tuple(tuple(view_items(vm, view))[::-1]))),
-    )
+    TABLE.add(_kind.__reversed__, _view_row(_reversed_view))
 
 
 def _contains(vm: VM, view: Value, item: Value, /) -> Value:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from jitpkg.tracer import classes, constants, containers, formatting, reasons, subscripts
-from jitpkg.tracer.iterators import each
+from jitpkg.tracer.iterators import backwards, each, walk_of
 from jitpkg.tracer.rows.functions import sorted_items
 from jitpkg.tracer.rows.table import CallTable
-from jitpkg.tracer.values import NONE, Constant, Object, Tuple, Value
+from jitpkg.tracer.values import NONE, Constant, Iterator, Object, Tuple, Value
 from jitpkg.tracer.vm import VM, Raised
 
 TABLE = CallTable()
@@ -236,7 +236,10 @@ def deque_mul(vm: VM, a: Value, times: Value, /) -> Value:
 
 @TABLE.row(collections.deque.__reversed__, list.__reversed__)
 def reversed_(vm: VM, target: Value, /) -> Value:
-    return vm.iterate(Tuple(_items(vm, target)[::-1]))
+    value = _list(vm, target)
+    if issubclass(value.cls, collections.deque):
+        return walk_of(vm, value, _items(vm, value)[::-1])
+    return backwards(vm, value)
 
 
 @TABLE.row(list.copy)
@@ -285,9 +288,12 @@ def tuple_len(vm: VM, target: Value, /) -> Value:
 @TABLE.row(list.__iter__, tuple.__iter__, collections.deque.__iter__)
 def iter_(vm: VM, target: Value, /) -> Value:
     value = vm.look(target)
-    if isinstance(value, Tuple) or (isinstance(value, Object) and value.cls is list):
-        return vm.iterate(value)
-    return vm.iterate(Tuple(_items(vm, value)))
+    if isinstance(value, Tuple):
+        return vm.iterate(Tuple(value.items))
+    value = _list(vm, value)
+    if issubclass(value.cls, collections.deque):
+        return walk_of(vm, value, _items(vm, value))
+    return Iterator("sequence", (value,))
 
 
 @TABLE.row(list.__contains__, tuple.__contains__, collections.deque.__contains__)
