@@ -58,6 +58,8 @@ class Facts:
             _overlaps(outcome.arguments[k]) for k in outcome.mutated
         ):
             raise NoFacts("it writes to an expanded tensor, which kernels may refuse")
+        if name in _OF_SOME and any(0 in facts.size for facts in outcome.arguments):
+            raise NoFacts("it has no result for no elements, which kernels may refuse")
         if name not in _CASTING and _narrows(outcome):
             raise NoFacts("it writes to a tensor of a lesser kind, which kernels may refuse")
         return outcome
@@ -99,6 +101,9 @@ _OVERLAPPING = frozenset(
 def _overlaps(facts: TensorFacts) -> bool:
     return any(s == 0 and n not in (0, 1) for n, s in zip(facts.size, facts.stride, strict=True))
 
+
+_OF_SOME = frozenset("max min argmax argmin aminmax amax amin median nanmedian mode".split())
+"""Reductions that have no result for no elements."""
 
 _CASTING = frozenset({"copy_", "setitem", "__setitem__"})
 """Ops that write floats to integers, or complex numbers to floats."""
