@@ -3,6 +3,7 @@
 #   make demo    train small classifiers, eagerly and compiled, compare them, and time calls
 #   make test    run the tests                          make test ARGS="-k guards"
 #   make fuzz    compare compiled and eager functions for many random arguments: EXAMPLES=200 each
+#   make fuzz-programs N=1000   compare random programs, compiled and eager   SEED=0 WORKERS=2
 #   make check   format, lint, types, layers, house rules
 #   make stdlib  rewrite functions of the standard library and run its own tests (needs no torch)
 #   make auto    whole programs, and the standard library's tests, with the import hook
@@ -21,6 +22,8 @@ TORCH ?=
 WORKERS ?= 2
 ARGS ?=
 EXAMPLES ?= 200
+N ?= 1000
+SEED ?= 0
 
 VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)
 VENV := .venv-$(VERSION)$(if $(TORCH),-torch-$(TORCH))
@@ -29,7 +32,7 @@ VENV_PYTHON := $(VENV)/bin/python
 PIP := -m pip install -qq --disable-pip-version-check --constraint
 PIP_INSTALL := $(PIP) $(if $(TORCH),$(VENV)/)constraints.txt
 
-.PHONY: demo test fuzz check lint types layers rules stdlib programs opinfo bench ahead bench-gpu gpu clean setup python
+.PHONY: demo test fuzz fuzz-programs check lint types layers rules stdlib programs opinfo bench ahead bench-gpu gpu clean setup python
 
 demo: setup
 	$(VENV_PYTHON) examples/digits.py $(ARGS)
@@ -40,6 +43,9 @@ test: setup
 
 fuzz: setup
 	JITPKG_TEST_EXAMPLES=$(EXAMPLES) $(VENV_PYTHON) -m pytest -q --numprocesses=$(WORKERS) tests/testing/test_fuzz.py $(ARGS)
+
+fuzz-programs: setup
+	$(VENV_PYTHON) -m jitpkg.testing.programs --programs $(N) --seed $(SEED) --workers $(WORKERS) $(ARGS)
 
 check: lint types layers rules
 

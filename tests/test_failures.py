@@ -6,7 +6,7 @@ import traceback
 import types
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -432,3 +432,27 @@ def test_a_graph_that_fails_leaves_autocast_as_it_was(
         assert (result is None) == (index is wrong) == (expected is None)
         if result is not None:
             assert torch.equal(result, expected)
+
+
+class Silent(Exception):
+    """Takes no attributes, and notes who asks."""
+
+    asked: ClassVar[list[str]] = []
+
+    def __setattr__(self, name: str, value: object) -> None:
+        self.asked.append(name)
+
+
+def test_an_exception_class_with_setattr_keeps_its_traceback(C: Any) -> None:
+    """Its own code was called to take a frame out of the traceback."""
+
+    def raising(x: torch.Tensor) -> None:
+        print(x + 1)
+        raise Silent
+
+    f = C(raising)
+    for _ in range(2):
+        with pytest.raises(Silent) as info:
+            f(torch.ones(1))
+        assert [frame.name for frame in traceback.extract_tb(info.tb)[1:]] == ["raising"]
+    assert not Silent.asked

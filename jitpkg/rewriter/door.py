@@ -98,6 +98,10 @@ UNBOUND = _Unbound()
 
 
 def drop_frame(error: BaseException) -> None:
-    """Take the outermost frame out of an exception's traceback."""
-    if error.__traceback__ is not None:
-        error.__traceback__ = error.__traceback__.tb_next
+    """Take the outermost frame out of an exception's traceback; the class's own code runs not."""
+    traceback = _TRACEBACK.__get__(error)
+    if traceback is not None:
+        _TRACEBACK.__set__(error, traceback.tb_next)
+
+
+_TRACEBACK: Any = vars(BaseException)["__traceback__"]

@@ -160,7 +160,7 @@ def raise_at(
     error: BaseException, where: Location, traceback: TracebackType | None = None
 ) -> NoReturn:
     """Raise `error` from a frame that shows a place in the user's source, and what it called."""
-    error.__traceback__ = traceback
+    BaseException.with_traceback(error, traceback)
     line = max(1, where.line or 1)
     code = compile("\n" * (line - 1) + "raise error", where.file, "exec")
     exec(code.replace(co_name=where.function, co_qualname=where.function), {"error": error})

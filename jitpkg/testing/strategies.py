@@ -1,4 +1,4 @@
-"""Hypothesis strategies for what functions are called with: tensors, and structures of them.
+"""Hypothesis strategies for what functions are called with, and for whole programs.
 
     @given(tensors(), structures())
     def test_mine(x, arguments):
@@ -20,6 +20,11 @@ from typing import Any, NamedTuple
 import torch
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
+
+from jitpkg.testing.programs.choices import Drawn
+from jitpkg.testing.programs.grammar import Grammar
+from jitpkg.testing.programs.program import Program
+from jitpkg.testing.programs.writing import GRAMMAR, written
 
 FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
@@ -239,3 +244,16 @@ def shared_structures(draw: DrawFn, /, **settings: Any) -> Any:
     pool: list[Any] = draw(aliasing_tensors(**settings))
     pool.append([draw(st.sampled_from(pool)), draw(atoms())])
     return draw(structures(st.sampled_from(pool) | atoms()))
+
+
+# Programs
+
+
+@st.composite
+def programs(draw: DrawFn, grammar: Grammar = GRAMMAR) -> Program:
+    """A function with classes, helpers and calls; it shrinks to what is needed.
+
+    Args:
+        grammar: what it is written of.
+    """
+    return written(Drawn(lambda n: draw(st.integers(0, n - 1))), grammar)

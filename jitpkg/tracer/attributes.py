@@ -50,7 +50,10 @@ def attribute(vm: VM, value: Value, name: str) -> Value:
         case Known(enum.Enum() as enum_member) if name in ("value", "name"):
             return _of_enum_member(vm, value, enum_member, name)
         case Known() if name in _NAMES and isinstance(value.obj, _FIXED):
-            return Constant(getattr(value.obj, name))
+            try:
+                return Constant(getattr(value.obj, name))
+            except AttributeError as error:  # some have no module
+                vm.raise_new(AttributeError, *error.args)
         case Method():
             return _of_method(vm, value, name)
         case Slice() if name in ("start", "stop", "step"):

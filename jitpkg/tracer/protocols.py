@@ -6,7 +6,7 @@ import sys
 from typing import NoReturn
 
 from jitpkg.tracer import classes, reasons
-from jitpkg.tracer.values import Constant, Generator, Iterator, Number, Value
+from jitpkg.tracer.values import Constant, Generator, Iterator, Number, String, Value
 from jitpkg.tracer.vm import VM
 
 
@@ -37,6 +37,8 @@ def hash_value(vm: VM, result: Value) -> Value:
 
 def text(vm: VM, special: str, result: Value) -> Value:
     """The text that `__str__`, `__repr__` or `__format__` gave."""
+    if isinstance(result, String):
+        return result
     found = vm.look(result)
     if isinstance(found, Constant) and isinstance(found.value, str):
         return found

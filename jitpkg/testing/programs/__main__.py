@@ -16,7 +16,7 @@ from pathlib import Path
 
 from jitpkg.testing.programs.bulk import Answer, Findings, run, write_tests
 from jitpkg.testing.programs.shrinking import shrunk
-from jitpkg.testing.programs.worker import of_seed
+from jitpkg.testing.programs.worker import named, of_seed
 
 
 def arguments() -> argparse.Namespace:
@@ -31,6 +31,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--timeout", type=float, default=60, help="seconds for one program")
     parser.add_argument("--folder", type=Path, default=Path("build/programs"), help="for tests")
     parser.add_argument("--shrink", type=int, default=2, help="programs of each kind of fault")
+    parser.add_argument("--grammar", default="", help="of your own, as MODULE:NAME")
     parser.add_argument("--show", action="store_true", help="print the program of a seed, and stop")
     return parser.parse_args()
 
@@ -39,7 +40,7 @@ def main() -> int:
     options = arguments()
     out = sys.stdout
     if options.show:
-        program, mode = of_seed(options.seed)
+        program, mode = of_seed(options.seed, named(options.grammar))
         out.write(program.as_test(mode.text()))
         return 0
     start = time.monotonic()
@@ -54,7 +55,7 @@ def main() -> int:
         out.flush()
 
     seeds = range(options.seed, options.seed + options.programs)
-    findings = run(seeds, options.workers, options.timeout, done)
+    findings = run(seeds, options.workers, options.timeout, done, options.grammar)
     took = time.monotonic() - start
     for kind, found in sorted(findings.faults.items(), key=lambda item: -len(item[1])):
         out.write(f"{len(found)} times {kind}: seeds {', '.join(map(str, found[:6]))}\n")
@@ -69,7 +70,7 @@ def main() -> int:
 def _shrink(options: argparse.Namespace, findings: Findings) -> None:
     for kind, found in findings.faults.items():
         for seed in found[: options.shrink]:
-            program, mode = of_seed(seed)
+            program, mode = of_seed(seed, named(options.grammar))
             small = shrunk(program, mode, kind, timeout=options.timeout)
             text = small.as_test(mode.text(), doc=f"Seed {seed}: {kind.splitlines()[0]}")
             path = write_tests(options.folder, str(seed), text)

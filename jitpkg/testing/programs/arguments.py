@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jitpkg.testing.programs.choices import Choices, between, chance, one_of, weighted
+from jitpkg.testing.programs.choices import Choices, chance, one_of, weighted
 from jitpkg.testing.programs.writer import Writer
 
 PARAMETERS = (
@@ -76,7 +76,3 @@ def differing(choices: Choices, kind: str) -> str:
     if chance(choices, 8):
         return weighted(choices, ("any", "int", "float", "none", "vec"), (3, 1, 1, 1, 1))
     return kind
-
-
-def calls(choices: Choices) -> int:
-    return between(choices, 2, 4)

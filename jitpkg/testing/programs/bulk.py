@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -17,6 +18,9 @@ from typing import Any
 CHUNK = 400
 """A worker checks so many programs, and is replaced: what torch keeps grows."""
 
+_START = 120
+"""Seconds that a worker has to import torch."""
+
 Answer = dict[str, Any]
 
 
@@ -24,11 +28,13 @@ class Chunk:
     """A worker process for a range of seeds.
 
     Args:
+        grammar: its name, or "".
         timeout: seconds that a program may take; then the process is stopped.
     """
 
-    def __init__(self, seeds: range, timeout: float) -> None:
+    def __init__(self, seeds: range, grammar: str, timeout: float) -> None:
         self._seeds = seeds
+        self._grammar = grammar
         self._timeout = timeout
 
     def answers(self) -> Iterator[Answer]:
@@ -47,7 +53,7 @@ class Chunk:
         command = [sys.executable, "-m", "jitpkg.testing.programs.worker"]
         environment = {**os.environ, "PYTHONHASHSEED": "0"}
         with subprocess.Popen(
-            [*command, str(seeds.start), str(seeds.stop)],
+            [*command, str(seeds.start), str(seeds.stop), self._grammar],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -74,8 +80,8 @@ class Chunk:
 
     def _lines(self, process: subprocess.Popen[str]) -> Iterator[str]:
         assert process.stdout is not None
-        while True:
-            late = Timer(self._timeout, process.kill)
+        for timeout in itertools.chain([_START + self._timeout], itertools.repeat(self._timeout)):
+            late = Timer(timeout, process.kill)
             late.start()
             try:
                 line = process.stdout.readline()
@@ -141,7 +147,11 @@ class Findings:
 
 
 def run(
-    seeds: range, workers: int, timeout: float, done: Callable[[Answer, Findings], None]
+    seeds: range,
+    workers: int,
+    timeout: float,
+    done: Callable[[Answer, Findings], None],
+    grammar: str = "",
 ) -> Findings:
     """Check the programs of these seeds; tell `done`, in one thread at a time, of each answer."""
     waiting: SimpleQueue[range] = SimpleQueue()
@@ -152,7 +162,7 @@ def run(
     def serve() -> None:
         try:
             while not failed:
-                for answer in Chunk(waiting.get_nowait(), timeout).answers():
+                for answer in Chunk(waiting.get_nowait(), grammar, timeout).answers():
                     with lock:
                         done(answer, findings)
         except Empty:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import re
+import signal
+import threading
 import time
 import traceback
 import warnings
-from collections.abc import Callable
-from contextlib import redirect_stdout
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -22,7 +24,7 @@ from jitpkg.testing.programs.program import NAME, Program
 from jitpkg.testing.same import Comparison
 
 LONGEST = 0.2
-"""A program that takes so many seconds eagerly is left out: traced, it would take minutes."""
+"""So many seconds of CPU time a program may take eagerly: traced, it would take minutes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,19 +92,47 @@ def _itself(target: Any) -> Any:
 
 def _eagerly(program: Program, statistics: Statistics | None) -> Outcome | None:
     """Why a program is not compared, if it is not."""
-    start = time.perf_counter()
+    start = time.process_time()
     with same_process(), redirect_stdout(io.StringIO()):
         try:
-            namespace = program.namespace()
-            calls = program.arguments(namespace)
+            with _limited(10 * LONGEST):
+                namespace = program.namespace()
+                calls = program.arguments(namespace)
+                raised = sum(_raises(namespace[NAME], call) for call in calls)
+        except _TakesLong:
+            return Outcome("left out", "takes long")
         except Exception as error:
             return Outcome("left out", f"made no arguments: {type(error).__name__}")
-        raised = sum(_raises(namespace[NAME], call) for call in calls)
     if statistics is not None:
         statistics.calls += len(calls)
         statistics.raised += raised
-    took = time.perf_counter() - start
+    took = time.process_time() - start
     return Outcome("left out", "takes long") if took > LONGEST else None
+
+
+class _TakesLong(BaseException):
+    """The program does not end."""
+
+
+@contextmanager
+def _limited(seconds: float) -> Iterator[None]:
+    """Raise in what takes longer, where there are signals."""
+    if threading.current_thread() is not threading.main_thread() or not hasattr(
+        signal, "SIGVTALRM"
+    ):
+        yield
+        return
+
+    def late(signum: int, frame: object) -> None:
+        raise _TakesLong
+
+    before = signal.signal(signal.SIGVTALRM, late)
+    left = signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, *left)
+        signal.signal(signal.SIGVTALRM, before)
 
 
 def _raises(function: Callable[..., Any], call: Call) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 from typing import Protocol, TypeVar
 
@@ -59,3 +59,11 @@ def chance(choices: Choices, percent: int) -> bool:
 
 def between(choices: Choices, least: int, most: int) -> int:
     return least + choices.below(most - least + 1)
+
+
+def some(choices: Choices, most: int, percent: int) -> Iterator[int]:
+    """0, 1 and so on, as long as the chance is taken: so each can be left out by itself."""
+    for k in range(most):
+        if not chance(choices, percent):
+            return
+        yield k

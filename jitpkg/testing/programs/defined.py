@@ -8,7 +8,7 @@ from functools import cache
 from textwrap import dedent, indent
 
 from jitpkg.testing.programs import definitions
-from jitpkg.testing.programs.choices import between, chance, one_of, weighted
+from jitpkg.testing.programs.choices import chance, one_of, some, weighted
 from jitpkg.testing.programs.grammar import Row, paragraphs, row
 from jitpkg.testing.programs.writer import DEEPEST, Writer
 
@@ -77,7 +77,7 @@ class Definitions:
         form = self._one(definitions.CLASSES if base is None else definitions.SUBCLASSES)
         fields = form.fields if base is None else base.fields
         self._writer.fields = dict(fields)
-        members = [self._one(definitions.MEMBERS) for _ in range(between(choices, 0, 3))]
+        members = [self._one(definitions.MEMBERS) for _ in some(choices, 3, 65)]
         members = list({m.row.text: m for m in members}.values())
         text = form.row.text
         if base is not None:

@@ -186,11 +186,12 @@ fields: log=list
 class <Name>:
     def __init__(self, n):
         self.n = n
+        self.left = 3
     def __iter__(self):
         return self
     def __next__(self):
-        self.n -= 1
-        if self.n < 0 or self.n > 5:
+        self.left -= 1
+        if self.left < 0:
             raise StopIteration
         <body int self>
 -> self: <Name>(<int>)

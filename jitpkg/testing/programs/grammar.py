@@ -207,7 +207,7 @@ class Grammar:
             for part in one.parts:
                 if isinstance(part, Hole):
                     names.add(part.name)
-                    if part.kind not in known | names:
+                    if part.how not in ("new", "fixed") and part.kind not in known | names:
                         raise InvalidArgument(
                             f"{one.text!r} has a hole of the kind {part.kind!r}; there are"
                             f" {', '.join(sorted(known))}."

@@ -329,7 +329,7 @@ for <new:vec> in <mat>:
 
 !data print(<scalar>.item())
 
-!data print("sum", <vec>.sum())
+!data print("sum", <vec>.sum().detach())
 
 assert <vec>.dim() == 1, <str>
 

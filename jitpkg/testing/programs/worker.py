@@ -1,6 +1,6 @@
 """Checks the programs of a range of seeds, and answers each with a line of JSON.
 
-    python -m jitpkg.testing.programs.worker FIRST LAST
+    python -m jitpkg.testing.programs.worker FIRST LAST [MODULE:GRAMMAR]
 
 Says `{"seed": 7}` before it begins with one, so that one knows what it died of. Without seeds, it
 answers programs that come as lines of JSON on standard input.
@@ -12,6 +12,7 @@ import faulthandler
 import gc
 import json
 import os
+import pkgutil
 import sys
 import warnings
 from collections.abc import Callable
@@ -19,19 +20,38 @@ from typing import Any
 
 import torch
 
-from jitpkg.testing.programs.checking import Outcome, Statistics, check
+from jitpkg.errors import InvalidArgument
+from jitpkg.testing.programs.checking import Statistics, check
 from jitpkg.testing.programs.choices import Seeded
+from jitpkg.testing.programs.grammar import Grammar
 from jitpkg.testing.programs.modes import Mode, mode
 from jitpkg.testing.programs.program import Program
-from jitpkg.testing.programs.writing import generate
+from jitpkg.testing.programs.writing import GRAMMAR, generate
 
 _COLLECTED = 25
 """The collector runs after so many programs; not at other times, so that runs are alike."""
 
 
-def of_seed(seed: int) -> tuple[Program, Mode]:
+def of_seed(seed: int, grammar: Grammar = GRAMMAR) -> tuple[Program, Mode]:
     """The program of a seed, and the mode in which it is run."""
-    return generate(seed), mode(Seeded(~seed))
+    return generate(seed, grammar), mode(Seeded(~seed))
+
+
+def named(name: str) -> Grammar:
+    """The grammar of a name such as `package.module:GRAMMAR`; the usual one for "".
+
+    Raises:
+        InvalidArgument: there is none of this name.
+    """
+    if not name:
+        return GRAMMAR
+    try:
+        found = pkgutil.resolve_name(name)
+    except (ValueError, ImportError, AttributeError) as error:
+        raise InvalidArgument(f"There is no grammar {name!r}: {error}.") from error
+    if not isinstance(found, Grammar):
+        raise InvalidArgument(f"{name!r} is a {type(found).__qualname__}, not a Grammar.")
+    return found
 
 
 def main(arguments: list[str]) -> None:
@@ -48,7 +68,8 @@ def main(arguments: list[str]) -> None:
     gc.freeze()
     gc.disable()
     if arguments:
-        _run(range(*map(int, arguments)), say)
+        first, last, *name = arguments
+        _run(range(int(first), int(last)), named("".join(name)), say)
     else:
         _serve(say)
 
@@ -62,20 +83,15 @@ def _serve(say: Callable[..., None]) -> None:
             gc.collect()
 
 
-def _run(seeds: range, say: Callable[..., None]) -> None:
+def _run(seeds: range, grammar: Grammar, say: Callable[..., None]) -> None:
     statistics = Statistics()
     for seed in seeds:
         say(seed=seed)
-        outcome = _checked(seed, statistics)
+        outcome = check(*of_seed(seed, grammar), statistics)
         say(seed=seed, **outcome.plain())
         if seed % _COLLECTED == 0:
             gc.collect()
     say(statistics=statistics.plain())
-
-
-def _checked(seed: int, statistics: Statistics) -> Outcome:
-    program, how = of_seed(seed)
-    return check(program, how, statistics)
 
 
 if __name__ == "__main__":

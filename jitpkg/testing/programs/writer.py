@@ -150,7 +150,7 @@ class Writer:
         """Some statements."""
         found: list[str] = []
         for _ in range(most):
-            if self.left <= 0 or (found and chance(self.choices, 30)):
+            if self.left <= 0 or (found and not chance(self.choices, 70)):
                 break
             found += self.statement(depth)
         return found or ["pass"]

@@ -6,8 +6,8 @@ import ast
 import re
 
 from jitpkg.testing.programs import definitions, expressions, statements, tensors
-from jitpkg.testing.programs.arguments import PARAMETERS, argument, calls, differing, sizes
-from jitpkg.testing.programs.choices import Choices, Seeded, between, chance, one_of
+from jitpkg.testing.programs.arguments import PARAMETERS, argument, differing, sizes
+from jitpkg.testing.programs.choices import Choices, Seeded, chance, one_of, some
 from jitpkg.testing.programs.defined import Definitions
 from jitpkg.testing.programs.grammar import Grammar, by_kind, joined, paragraphs
 from jitpkg.testing.programs.program import NAME, Program
@@ -41,9 +41,9 @@ def written(choices: Choices, grammar: Grammar = GRAMMAR) -> Program:
     writer = Writer(grammar, choices, exact=exact)
     defined = Definitions(writer)
     lines = _globals(writer)
-    for _ in range(choices.below(3)):
+    for _ in some(choices, 2, 60):
         lines += defined.a_class()
-    for _ in range(choices.below(3)):
+    for _ in some(choices, 2, 60):
         lines += defined.function()
     parameters, head = _parameters(writer)
     lines += [head, *("    " + line for line in _main(writer, parameters))]
@@ -63,7 +63,7 @@ def _imports(*texts: str) -> str:
 def _globals(writer: Writer) -> list[str]:
     rows = by_kind_of(definitions.GLOBALS)
     found = []
-    for _ in range(writer.choices.below(3)):
+    for _ in some(writer.choices, 2, 60):
         kind, text = one_of(writer.choices, rows)
         name = writer.name("global").upper()
         found.append(f"{name} = {text}")
@@ -81,7 +81,7 @@ def _parameters(writer: Writer) -> tuple[list[Variable], str]:
     choices = writer.choices
     found, texts = [Variable(writer.name("vec"), "vec")], []
     texts.append(found[0].text)
-    for k in range(between(choices, 0, 4)):
+    for _ in some(choices, 4, 70):
         kind = one_of(choices, PARAMETERS)
         if kind == "obj" and len(writer.unions["obj"]) > 3:
             kind = writer.unions["obj"][-1]
@@ -89,7 +89,6 @@ def _parameters(writer: Writer) -> tuple[list[Variable], str]:
             kind = "int"
         found.append(Variable(writer.name(kind), kind))
         texts.append(found[-1].text)
-        del k
     return found, f"def {NAME}({', '.join(texts)}):"
 
 
@@ -98,11 +97,11 @@ def _main(writer: Writer, parameters: list[Variable]) -> list[str]:
     with writer.function(list(parameters)):
         writer.left = max(writer.left, 6)
         found = writer._declarations()
-        for _ in range(between(choices, 1, 9)):
+        for _ in some(choices, 9, 85):
             found += _guarded(writer, writer.statement(DEEPEST))
         known = [v.text for v in writer.scope.variables if v.is_name]
-        results = [v for v in known if not chance(choices, 25)][-6:]
-        results += [writer.expression("any", 2) for _ in range(choices.below(3))]
+        results = [v for v in known if chance(choices, 75)][-6:]
+        results += [writer.expression("any", 2) for _ in some(choices, 2, 50)]
         return [*found, f"return ({', '.join(results)},)" if results else "return None"]
 
 
@@ -125,7 +124,7 @@ def _calls(writer: Writer, parameters: list[Variable]) -> list[str]:
     size, given = sizes(choices), dict[str, str]()
     writer.without = {"rounds", "data"}
     found = []
-    for k in range(calls(choices)):
+    for k in (0, *(1 + k for k in some(choices, 3, 75))):
         if k and chance(choices, 40):
             size, again = sizes(choices), True
         else:
