@@ -101,10 +101,8 @@ def _has_row(heap: Heap, value: Value) -> bool:
     match value:
         case Generator():
             return False
-        case Iterator(kind="walk"):
-            return False
-        case Iterator(kind="dict"):
-            return walks_as_begun(heap, value)
+        case Iterator(kind="walk" | "dict"):
+            return value.kind == "dict" and walks_as_begun(heap, value)
         case Function(code, closure=closure):
             return len(closure) == len(code.co_freevars)  # else it is still in the making
         case Object(cls, None):
