@@ -14,6 +14,7 @@ from dataclasses import dataclass, fields, replace
 from types import ModuleType
 
 from jitpkg.errors import InvalidArgument
+from jitpkg.messages import near, warn
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +84,42 @@ _FALSE = frozenset({"", "0", "false", "no", "off"})
 def from_environment(environment: Mapping[str, str]) -> Options:
     """Read `JITPKG_<NAME>` for each setting.
 
+    A variable of ours that means nothing gives a warning: it was to mean something.
+
     Raises:
         InvalidArgument: a variable's value is not of its setting's type.
     """
+    _say_unknown(environment)
     found: dict[str, object] = {}
     for field in fields(Options):
         text = environment.get(_PREFIX + field.name.upper())
         if text is not None:
             found[field.name] = _parsed(_PREFIX + field.name.upper(), text, field.default)
     return replace(Options(), **found)  # type: ignore[arg-type]
+
+
+def variables() -> frozenset[str]:
+    """All variables of the environment that are read."""
+    return _OTHERS | {_PREFIX + field.name.upper() for field in fields(Options)}
+
+
+_OTHERS = frozenset({"JITPKG_CACHE_DIR", "JITPKG_DEBUG"})
+"""Those that are no settings: what they say is looked up elsewhere."""
+
+
+def _say_unknown(environment: Mapping[str, str]) -> None:
+    known = variables()
+    unknown = sorted(
+        name
+        for name in environment
+        if name.startswith(_PREFIX) and name not in known and not name.startswith(_OF_TESTS)
+    )
+    if unknown:
+        said = (f"{name} in the environment is no setting.{near(name, known)}" for name in unknown)
+        warn(" ".join(said))
+
+
+_OF_TESTS = "JITPKG_TEST_"
 
 
 def _parsed(variable: str, text: str, default: object) -> object:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import importlib
 import linecache
 import os
 import sys
@@ -98,15 +99,18 @@ def quoted(location: Location) -> list[str]:
 
 _PACKAGES = f"{os.sep}site-packages{os.sep}"
 _CALLS_OF_MODULES = str(Path("torch", "nn", "modules", "module.py"))
-_OWN = (str(Path(__file__).parent), "<jitpkg ")
+_IMPORTS = ("<frozen importlib", str(Path(importlib.__file__).parent) + os.sep)
+_OWN = (str(Path(__file__).parent) + os.sep, "<jitpkg ", *_IMPORTS)
 
 
 def warn(text: str) -> None:
     """Warn at the line of the program that led here."""
-    level, frame = 1, sys._getframe(0)
+    frame = sys._getframe(0)
     while frame.f_back is not None and _is_passed(frame.f_code.co_filename):
-        level, frame = level + 1, frame.f_back
-    warnings.warn(text, JitpkgWarning, stacklevel=level)
+        frame = frame.f_back
+    place = frame.f_code.co_filename, frame.f_lineno, frame.f_globals.get("__name__")
+    registry = frame.f_globals.setdefault("__warningregistry__", {})
+    warnings.warn_explicit(text, JitpkgWarning, *place, registry)
 
 
 def _is_passed(file: str) -> bool:

@@ -57,8 +57,8 @@ LAYERS: tuple[tuple[Room, ...], ...] = (
         Room("interrupts", ("handlers wait",)),
         Room("listing", ("generated source",)),
         Room("living", ("weak sets",)),
-        Room("messages", ("breaks in words",)),
     ),
+    (Room("messages", ("breaks and warnings in words",)),),
     (Room("errors", ("exceptions, breaks, reasons",)),),
 )
 """From the top down: each room may import what lies below it."""
