@@ -171,6 +171,16 @@ class FellBack:
 
 
 @dataclass(frozen=True, slots=True)
+class GraphFailed:
+    """The compiled code of a graph failed when it ran, where its ops one by one did not."""
+
+    graph: str
+    why: str
+    given_up: bool
+    """Whether it is not tried again."""
+
+
+@dataclass(frozen=True, slots=True)
 class NameMissing:
     """PyTorch lacks a name that is not public, or it does not behave as it did."""
 
@@ -197,6 +207,7 @@ Event = (
     | CodeEmitted
     | LimitReached
     | FellBack
+    | GraphFailed
     | NameMissing
 )
 Listener = Callable[[Event], None]

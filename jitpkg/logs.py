@@ -72,6 +72,9 @@ def _recompiles(event: events.Event) -> str | None:
         return f"{event.function}: the limit of {event.limit} entries is reached"
     if isinstance(event, events.FellBack):
         return f"{event.function}: the original code runs, because of {event.error!r}"
+    if isinstance(event, events.GraphFailed):
+        after = "from now on" if event.given_up else "this time"
+        return f"{event.graph}: failed when it ran ({event.why}); ops run one by one {after}"
     return None
 
 

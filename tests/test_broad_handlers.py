@@ -25,6 +25,7 @@ ALLOWED = {
     "jitpkg/tracer/rows/messages.py:_is_writable": COMPILING,
     "jitpkg/cli.py:_raised_by": "The program has ended by it; the caller shows it.",
     "jitpkg/codegen/backends.py:Registry._loaded": "It raises, and says what it was.",
+    "jitpkg/rewriter/failure.py:Failures._op_by_op": "`decide` asks of each exception.",
     "jitpkg/codegen/triton/launch.py:_Entry._fitting": "What is no OutOfResources is raised.",
     "jitpkg/codegen/triton/launch.py:_Entry._fastest": "What is no OutOfResources is raised.",
 }

@@ -50,6 +50,7 @@ LAYERS: tuple[tuple[Room, ...], ...] = (
         Room("marks", ("disable, graph_break",)),
     ),
     (Room("internals", ("PyTorch's private names:", "a table, and what is lost without")),),
+    (Room("attempts", ("compiled code that fails",)),),
     (
         Room("collector", ("it rests",)),
         Room("config", ("settings",)),
@@ -64,7 +65,7 @@ LAYERS: tuple[tuple[Room, ...], ...] = (
 """From the top down: each room may import what lies below it."""
 
 LEAVES = frozenset(
-    {"collector", "config", "errors", "events", "internals", "interrupts", "listing"}
+    {"attempts", "collector", "config", "errors", "events", "internals", "interrupts", "listing"}
     | {"living", "marks", "messages"}
 )
 """Everybody imports these; no arrows are drawn to them."""

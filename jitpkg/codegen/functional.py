@@ -24,6 +24,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from jitpkg import config, listing
+from jitpkg.attempts import Attempts, words
 from jitpkg.codegen import scalars
 from jitpkg.codegen.aten.grad_modes import is_switch
 from jitpkg.codegen.copies import copied
@@ -440,10 +441,10 @@ class _Guarded:
             if node.target in setters()
         ]
         halfway = bool(self.conditions.written) and not self.compiled.writes_last
-        backend = self.backend
+        backend, attempts = self.backend, Attempts(type(gm).__name__)
 
         def run(*inputs: torch.Tensor) -> Any:
-            if not hold(inputs):
+            if attempts.given_up or not hold(inputs):
                 return gm.forward(*inputs)
             states = () if streams is None else streams.save()
             try:
@@ -458,6 +459,7 @@ class _Guarded:
                         f"{backend}'s code failed ({type(error).__name__}: {error}); it may have"
                         " written to its inputs before"
                     ) from error
+                why = words(error)
             else:
                 for target, args, kwargs in switches:
                     target(*args, **kwargs)
@@ -465,7 +467,9 @@ class _Guarded:
             # Nothing has happened yet. If an op of the graph is to blame it fails again there.
             if streams is not None:
                 streams.restore(states)
-            return gm.forward(*inputs)
+            results = gm.forward(*inputs)
+            attempts.note(why)
+            return results
 
         return run
 

@@ -89,6 +89,8 @@ class Entry:
     """The exit at which it always ends; None for an entry that does nothing."""
     middles: tuple[Middle, ...] = ()
     """Where it goes on inside of functions that were inlined."""
+    failures: Failures | None = None
+    """What if the graph raises."""
 
     @property
     def gains(self) -> bool:
@@ -106,6 +108,8 @@ class Entry:
         """The same entry for another chain of entries."""
         run = self.run
         same = FunctionType(run.__code__, run.__globals__, run.__name__, run.__defaults__)
+        if self.failures is not None:
+            self.failures.runs_in(same)
         return dataclasses.replace(self, run=same)
 
     def set_otherwise(self, run: Run) -> None:
@@ -144,7 +148,7 @@ def write_entry(
     numbers.extend(origin for origin in inputs if isinstance(origin, Formula))
     read = [s for i in inputs for s in (read_by(i) if isinstance(i, Formula) else [i])]
     rebuilder.numbers = _write_guards(text, guards, [*read, *sources], numbers, trace)
-    returned, undo = _write_graph(text, rebuilder, trace, tensors, interface, graph, module)
+    call = _write_graph(name, text, rebuilder, trace, tensors, interface, graph, module)
     behind = len(text.lines)
     rebuilder.make(operands)
     for effect in trace.effects:
@@ -161,10 +165,14 @@ def write_entry(
     leave = text.hold(interface.leave, "leave")
     result = values[0] if outputs.exit == RETURN else _tuple(values)
     text.line(f"return {outputs.exit}, {leave}, {result}")
-    if undo is not None:  # until Python stands inside of the contexts that the graph has entered
-        text.guard(behind, undo)
+    if call is not None and call.undo is not None:
+        text.guard(behind, call.undo)  # until Python stands inside of what the graph has entered
     run, source = _compiled(name, text, interface)
-    return Entry(name, run, source, tuple(guards), returned, trace.op_count, outputs.exit, middles)
+    about = (trace.op_count, outputs.exit, middles)
+    if call is None:
+        return Entry(name, run, source, tuple(guards), None, *about)
+    call.failures.runs_in(run)
+    return Entry(name, run, source, tuple(guards), module, *about, call.failures)
 
 
 def _middles(trace: Trace, compiler: Compiler) -> tuple[Middle, ...]:
@@ -313,7 +321,17 @@ def _paths(guard: Guard) -> tuple[Source, ...]:
     return sources_of(guard) or (guard.at,)
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class _Call:
+    """The call of the compiled graph, as it is written."""
+
+    failures: Failures
+    undo: str | None
+    """What leaves the contexts that it has entered, if Python goes on inside of some."""
+
+
 def _write_graph(
+    name: str,
     text: Text,
     rebuilder: Rebuilder,
     trace: Trace,
@@ -321,24 +339,21 @@ def _write_graph(
     interface: Interface,
     graph: Callable[..., Any],
     module: fx.GraphModule,
-) -> tuple[fx.GraphModule | None, str | None]:
-    """The call of the compiled graph, and what to do when it raises.
-
-    Also what leaves the contexts that it has entered, if Python goes on inside of some.
-    """
+) -> _Call | None:
+    """The call of the compiled graph, and what to do when it raises."""
     if not trace.op_count:
-        return None, None
+        return None
     names = []
     for tensor in tensors:
         names.append(text.variable(trace.nodes(tensor).name))
         rebuilder.names[tensor] = names[-1]
-    inputs = ", ".join(
+    inputs = [
         rebuilder.numbers[i.source] if isinstance(i.source, Formula) else text.of(i.source)
         for i in trace.inputs
-    )
+    ]
     held = text.hold(graph, "graph")
-    failures = Failures(trace, module, graph, interface.parameters)
-    handed, nesting = _tuple(list(interface.parameters.values())), ""
+    failures = Failures(name, trace, module, graph, interface.parameters)
+    handed, nesting = f"{_tuple(list(interface.parameters.values()))}, {_tuple(inputs)}", ""
     if failures.streams is not None:
         drawn = text.variable("drawn")
         text.line(f"{drawn} = {text.hold(failures.streams.save, 'random_streams')}()")
@@ -347,16 +362,18 @@ def _write_graph(
         nesting = text.variable("nesting")
         text.line(f"{nesting} = {text.hold(autocast_nesting, 'autocast_nesting')}()")
         handed = f"{handed}, nesting={nesting}"
+    again = text.variable("again")
     text.line("try:")
     result = f"{_tuple(names)} = " if names else ""
-    text.line(f"    {result}{held}({inputs})")
+    text.line(f"    {result}{held}({', '.join(inputs)})")
     text.line("except BaseException as error:")
-    decide = text.hold(failures.decide, "on_failure")
-    text.line(f"    if {decide}(error, {handed}):")
-    text.line(f"        return {interface.here}, None, {_unchanged(interface)}")
-    text.line("    raise")
+    text.line(f"    {again} = {text.hold(failures.decide, 'on_failure')}(error, {handed})")
+    original = f"return {interface.here}, None, {_unchanged(interface)}"
+    text.line(f"    if {again} is None: {original}")
+    if names:
+        text.line(f"    {result}{again}")
     put_back = text.hold(failures.put_back, "put_back") if failures.leaves_state else None
-    return module, None if put_back is None else f"{put_back}({nesting})"
+    return _Call(failures, None if put_back is None else f"{put_back}({nesting})")
 
 
 def _compiled(name: str, text: Text, interface: Interface) -> tuple[FunctionType, str]:

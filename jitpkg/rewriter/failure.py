@@ -1,10 +1,11 @@
 """A graph that fails at run time.
 
-If nothing that anyone can see has happened before the op that failed, the original code runs and
-raises the exception itself. So it does where numbers were drawn, once the random streams are set
-back. Otherwise the effects that come before the op are replayed, and the
-exception goes on as if raised at the op's own line; the tracer has seen to it that no handler of
-the program comes into question then.
+If nothing that anyone can see has happened before the op that failed, the ops run one by one. Where
+one of them is to blame, the original code runs and raises the exception itself; else it is the
+compiled code's failure, which is said. So it is where numbers were drawn, once the random streams
+are set back. Otherwise the effects that come before the op are replayed, and the exception goes on
+as if raised at the op's own line; the tracer has seen to it that no handler of the program comes
+into question then.
 
 An exception from outside (a signal handler's, say) is nobody's failure: what has happened has
 happened, and the exception goes on in that way.
@@ -13,18 +14,20 @@ happened, and the exception goes on in that way.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from types import FrameType, TracebackType
+from types import FrameType, FunctionType, TracebackType
 from typing import Any, NoReturn
 
 import torch
 from torch import fx
 
+from jitpkg.attempts import Attempts, words
 from jitpkg.errors import BackendError, Location
 from jitpkg.facts.random_streams import RandomStreams
 from jitpkg.facts.thread_state import nest_autocast, setters, snapshot
 from jitpkg.guards.sources import Source
 from jitpkg.guards.text import Text
 from jitpkg.interrupts import from_outside, of_handler
+from jitpkg.living import Living
 from jitpkg.rewriter.rebuild import Rebuilder, needed
 from jitpkg.tracer.effects import effect_operands
 from jitpkg.tracer.region import Left
@@ -40,6 +43,7 @@ class Failures:
 
     def __init__(
         self,
+        name: str,
         trace: Trace,
         module: fx.GraphModule,
         compiled: Callable[..., Any],
@@ -60,18 +64,27 @@ class Failures:
         """Of functions that compute one op after the other, by its name."""
         late = any(f is not None and f.effects and not f.may_restart for _, f in self._ops)
         self._replay = Replay(trace, parameters) if late else None
+        self._attempts = Attempts(name)
+        self._forward = module.forward
+        self._compiled = compiled
+        self._entries: Living[FunctionType] = Living()
 
     def decide(
         self,
         error: BaseException,
         arguments: Sequence[object],
+        inputs: Sequence[Any],
         drawn: Sequence[torch.Tensor] = (),
         nesting: int | None = None,
-    ) -> bool:
-        """True to run the original code; otherwise raises `error` as the program would.
+    ) -> Any:
+        """The graph's results after all; None to run the original code; or raises `error`, as the
+        program would.
 
-        `drawn` is where the random streams were before the graph, if they may be set back, and
-        `nesting` how many autocast contexts were entered, if the graph enters or leaves any.
+        Args:
+            arguments: the hook's.
+            inputs: the graph's.
+            drawn: where the random streams were before the graph, if they may be set back.
+            nesting: how many autocast contexts were entered, if the graph enters or leaves any.
 
         A `BackendError` says that a part of the graph's writes may have happened, in any order.
         """
@@ -81,18 +94,50 @@ class Failures:
         self.put_back(nesting)
         if isinstance(error, BackendError):
             raise error
-        if not from_outside(error):
-            failed = [f for _, f in self._ops if f is not None] if failure is None else [failure]
-            if all(each.may_restart for each in failed):
-                return True
-            if self.streams is not None and all(each.may_rewind for each in failed):
+        if isinstance(error, Exception) and not from_outside(error) and self._may_restart(failure):
+            if self.streams is not None:
                 self.streams.restore(drawn)
-                return True
+            if frame is not None:
+                return None
+            return self._op_by_op(words(error), arguments, inputs, drawn, nesting)
         if failure is None or failure.where.where is None:
             raise error
         if self._replay is not None:
             self._replay.run(failure, arguments, computed)
         raise_at(error, failure.where.where, of_handler(error))
+
+    def _may_restart(self, failure: Failure | None) -> bool:
+        """Whether nothing has happened that could not happen again, whichever op has failed."""
+        failed = [f for _, f in self._ops if f is not None] if failure is None else [failure]
+        if self.streams is not None and all(each.may_rewind for each in failed):
+            return True
+        return all(each.may_restart for each in failed)
+
+    def _op_by_op(
+        self, why: str, arguments: Sequence[object], inputs: Sequence[Any], *state: Any
+    ) -> Any:
+        """Run the ops one by one: so it is seen whether one of them is to blame."""
+        try:
+            results = self._forward(*inputs)
+        except BaseException as error:
+            if self._frame(error) is None:
+                return None
+            return self.decide(error, arguments, inputs, *state)
+        self._attempts.note(why)
+        if self._attempts.given_up:
+            self._give_up()
+        return results
+
+    def runs_in(self, entry: FunctionType) -> None:
+        """Note a function that calls the graph."""
+        self._entries.add(entry)
+
+    def _give_up(self) -> None:
+        """Let the entries run the graph's ops one by one."""
+        for entry in self._entries:
+            held = entry.__defaults__ or ()
+            held = tuple(self._forward if each is self._compiled else each for each in held)
+            entry.__defaults__ = held
 
     def put_back(self, nesting: int | None = None) -> None:
         """Leave the contexts that the graph may have entered."""

@@ -10,6 +10,7 @@ import torch
 from torch import fx
 
 from jitpkg import config
+from jitpkg.attempts import Attempts, words
 from jitpkg.codegen.compiler import Maker, Report
 from jitpkg.codegen.differentiated import Layout, Plan, Run, boxed, differentiated
 from jitpkg.codegen.halves import Function, compiled_half, relied_on, with_facts
@@ -122,7 +123,7 @@ class Compilation:
         original, streams, halves = self._gm.forward, read(random, {}), _halves(found)
         forward = self._called("forward", halves[0])
         if about is None:
-            return _guarded(forward, original, streams)
+            return _guarded(self._name, forward, original, streams)
         others: dict[str, Any] = {
             name: tuple(v) if type(v) is list else v for name, v in about.items()
         }
@@ -130,7 +131,7 @@ class Compilation:
         backward = boxed(self._called("backward", halves[1]))
         parts = Halves.again(backward, lambda: graph_of(text), self.part).part
         function = differentiated(Plan(**others), forward, parts, original)
-        return _guarded(function, original, streams)
+        return _guarded(self._name, function, original, streams)
 
     def _compiled(self, half: str, aten: fx.GraphModule, shown: int | None = None) -> Half:
         name = f"{self._name}.{half}"
@@ -162,10 +163,15 @@ def _halves(found: Kept) -> list[Half]:
     return [Half(f, None, *how) for f, how in zip(found.functions, found.rest[0], strict=True)]
 
 
-def _guarded(function: Function, original: Function, devices: Sequence[torch.device]) -> Function:
+def _guarded(
+    name: str, function: Function, original: Function, devices: Sequence[torch.device]
+) -> Function:
     streams = RandomStreams(devices) if devices else None
+    attempts = Attempts(name)
 
     def run(*inputs: torch.Tensor) -> Any:
+        if attempts.given_up:
+            return original(*inputs)
         states = () if streams is None else streams.save()
         try:
             return function(*inputs)
@@ -174,7 +180,10 @@ def _guarded(function: Function, original: Function, devices: Sequence[torch.dev
                 raise
             if streams is not None:
                 streams.restore(states)
-        return original(*inputs)
+            why = words(error)
+        results = original(*inputs)
+        attempts.note(why)
+        return results
 
     return run
 

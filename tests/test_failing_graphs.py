@@ -1,0 +1,195 @@
+"""Compiled code that fails when it runs: results are right, it is said once, and it ends;
+what the program's own code raises is the program's."""
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import jitpkg
+from jitpkg import attempts, config, events
+from jitpkg.codegen.launch import CpuKernels
+from jitpkg.errors import BackendError, JitpkgWarning
+from tests.native.support import needs_llvm
+
+X = torch.tensor([1.0, 2.0])
+
+
+class Failing:
+    """A backend whose functions raise, from the second call on."""
+
+    def __init__(self, error: Exception, *, good: int = 0) -> None:
+        self.error = error
+        self.good = good
+        self.calls = 0
+
+    def __call__(self, gm: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+        def run(*given: Any) -> Any:
+            self.calls += 1
+            if self.calls > self.good:
+                raise self.error
+            return gm.forward(*given)
+
+        return run
+
+
+def said(run: Callable[[], object]) -> list[str]:
+    """The warnings of ours."""
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        run()
+    return [str(w.message) for w in seen if w.category is JitpkgWarning]
+
+
+@pytest.fixture(autouse=True)
+def _not_strict() -> Any:
+    with config.patch(strict=False):
+        yield
+
+
+ERRORS = (RuntimeError("no memory"), ValueError("wrong"), MemoryError(), KeyError("k"))
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=repr)
+def test_it_is_said_once_and_not_tried_for_ever(error: Exception) -> None:
+    backend = Failing(error)
+    f = jitpkg.compile(lambda x: x.sin() + 1, backend=backend)
+    (text,) = said(lambda: [torch.testing.assert_close(f(X), X.sin() + 1) for _ in range(9)])
+    assert "<lambda>#0" in text
+    assert type(error).__name__ in text
+    assert backend.calls == attempts.MOST
+
+
+def test_the_warning_is_at_the_program_s_line() -> None:
+    f = jitpkg.compile(lambda x: x.sin() + 1, backend=Failing(RuntimeError("x")))
+    with pytest.warns(JitpkgWarning) as seen:
+        f(X)
+    assert seen[0].filename == __file__
+
+
+def test_what_fails_once_is_tried_again() -> None:
+    backend = Failing(RuntimeError("x"), good=5)
+    f = jitpkg.compile(lambda x: x.sin() + 1, backend=backend)
+    assert said(lambda: [f(X) for _ in range(5)]) == []
+    assert len(said(lambda: f(X))) == 1
+    backend.good = 100
+    assert said(lambda: [f(X) for _ in range(5)]) == []
+    assert backend.calls == 11
+
+
+def test_listeners_hear_of_each_failure() -> None:
+    seen: list[events.Event] = []
+    f = jitpkg.compile(lambda x: x.sin() + 1, backend=Failing(RuntimeError("x")))
+    with events.STREAM.listening(seen.append):
+        assert len(said(lambda: [f(X) for _ in range(5)])) == 1
+    failed = [event for event in seen if isinstance(event, events.GraphFailed)]
+    assert [event.given_up for event in failed] == [False, False, True]
+    assert failed[0].why == "RuntimeError: x"
+
+
+def test_strict_raises() -> None:
+    f = jitpkg.compile(lambda x: x.sin() + 1, backend=Failing(RuntimeError("oops")))
+    with config.patch(strict=True), pytest.raises(BackendError, match="RuntimeError: oops"):
+        f(X)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "jitpkg"])
+def test_what_an_op_raises_is_the_program_s(backend: str) -> None:
+    """Nothing is said, and it is raised at each call."""
+
+    def f(x, k):
+        return (x + 1)[k] * 2
+
+    compiled = jitpkg.compile(f, backend=backend)
+    good, bad = torch.tensor([0]), torch.tensor([7])
+
+    def calls() -> None:
+        assert torch.equal(compiled(X, good), f(X, good))
+        for _ in range(6):
+            with pytest.raises(IndexError):
+                compiled(X, bad)
+            assert torch.equal(compiled(X, good), f(X, good))
+
+    assert said(calls) == []
+
+
+def test_what_cannot_happen_again_is_raised() -> None:
+    """Random numbers have been drawn, and nobody has noted where the stream was."""
+
+    def f(x):
+        return x + torch.rand(2)
+
+    compiled = jitpkg.compile(f, backend=Failing(RuntimeError("behind it")))
+    with pytest.raises(RuntimeError, match="behind it"):
+        compiled(X)
+
+
+def test_effects_happen_once() -> None:
+    log: list[int] = []
+    counter = torch.zeros(1)
+
+    def f(x):
+        log.append(1)
+        y = x.sin()
+        counter.add_(1)
+        return y + 1
+
+    compiled = jitpkg.compile(f, backend=Failing(RuntimeError("x")))
+    for k in range(1, 6):
+        try:
+            compiled(X)
+        except RuntimeError:
+            assert k < 6
+        assert len(log) <= k
+        assert counter.item() <= k
+
+
+@pytest.fixture
+def broken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Kernels that raise."""
+    calls: list[int] = []
+    make = CpuKernels.make
+
+    def failing(*given: Any) -> Any:
+        calls.append(1)
+        raise RuntimeError("a kernel that is wrong")
+
+    monkeypatch.setattr(CpuKernels, "keeps", False)
+    monkeypatch.setattr(
+        CpuKernels,
+        "make",
+        lambda *given: type(made := make(*given))(failing, made.numbers, made.ready),
+    )
+    return calls
+
+
+@needs_llvm
+def test_kernels_of_inference(broken: list[int]) -> None:
+    f = jitpkg.compile(lambda x: x.sin() + 1, backend="jitpkg")
+    (text,) = said(lambda: [torch.testing.assert_close(f(X), X.sin() + 1) for _ in range(9)])
+    assert "a kernel that is wrong" in text
+    assert len(broken) == attempts.MOST
+
+
+@needs_llvm
+@pytest.mark.parametrize("kind", [nn.Tanh, nn.BatchNorm1d, nn.Dropout])
+def test_kernels_of_training(broken: list[int], kind: type[nn.Module]) -> None:
+    """Also where the graph writes to its inputs behind everything else, and draws numbers."""
+    net = nn.Sequential(nn.Linear(2, 3), kind() if kind is not nn.BatchNorm1d else kind(3))
+    compiled = jitpkg.compile(net, backend="jitpkg")
+
+    def calls() -> None:
+        for _ in range(6):
+            torch.manual_seed(1)
+            wanted = net(torch.ones(2, 2)).sum()
+            torch.manual_seed(1)
+            torch.testing.assert_close(compiled(torch.ones(2, 2)).sum(), wanted)
+
+    (text,) = said(calls)
+    assert "a kernel that is wrong" in text
+    assert len(broken) == attempts.MOST
+    if kind is nn.BatchNorm1d:
+        assert net[1].num_batches_tracked == 12
