@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from jitpkg.guards.names import Names
 from jitpkg.guards.sources import Held, Source
+from jitpkg.interrupts import from_outside
 
 Answer = tuple[type, type, bool]
 """A class, an abstract class, and whether that one takes it for a subclass."""
@@ -69,5 +70,7 @@ def _check(token: object, found: tuple[Answer, ...]) -> Callable[[], bool]:
 def _answers(cls: type, of: type, answer: bool) -> bool:
     try:
         return issubclass(cls, of) is answer
-    except Exception:  # the program's own, which will be raised where it asks
+    except Exception as error:  # the program's own, which will be raised where it asks
+        if from_outside(error):
+            raise
         return False
