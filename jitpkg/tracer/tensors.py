@@ -82,6 +82,8 @@ class _Proxied:
     """The tensors among them, each once, in order; and what is asked in their place."""
     by_type: bool = False
     """Whether the op's facts depend on the class of a number only."""
+    stores: bool = False
+    """Whether a floating number is stored, of which no facts depend."""
     opaque: bool = False
     """Whether it is the program's own function, which no row knows by its name."""
     varies: bool = False
@@ -149,7 +151,7 @@ class _Proxied:
                 self.vm.stop(reasons.FOREIGN_CALL, f"an op takes a {kind}")
 
     def _may_vary(self, number: Number) -> bool:
-        return self.by_type or isinstance(number.expression, Size)
+        return self.by_type or self.stores or isinstance(number.expression, Size)
 
 
 def _plain_atom(member: int | float | str) -> object:
@@ -183,7 +185,7 @@ def op(
     if not opaque:
         resizing.check_factors(vm, name, args, kwargs)
     by_type = not opaque and operands.of_any_number(name)
-    proxied = _Proxied(vm, {}, by_type=by_type, opaque=opaque)
+    proxied = _Proxied(vm, {}, by_type=by_type, stores=target is operator.setitem, opaque=opaque)
     began = vm.graph.mark()
     node_args = tuple(proxied.node(value) for value in args)
     node_kwargs = {name: proxied.node(value) for name, value in kwargs.items()}
