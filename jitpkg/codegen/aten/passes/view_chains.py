@@ -25,9 +25,8 @@ def merge_view_chains(graph: fx.Graph) -> int:
         inner: Any = node.args[0] if node.args else None
         if node.op != "call_function" or not isinstance(inner, fx.Node):
             continue
-        if inner.op != "call_function" or not isinstance(inner.args[0], fx.Node):
-            continue
-        if _merged(node, inner, inner.args[0]):
+        source = inner.args[0] if inner.op == "call_function" and inner.args else None
+        if isinstance(source, fx.Node) and _merged(node, inner, source):
             merged += 1
     return merged
 
