@@ -37,7 +37,7 @@ TOPIC_MEANINGS = {
 KINDS: tuple[tuple[str, str, str], ...] = (
     (
         "a Python function, `lambda`, generator function or coroutine function",
-        "a function that follows it: its code, defaults and closure may change",
+        "a function that follows it: its code, closure and the values of its defaults may change",
         "replaces the function's own code",
     ),
     (

@@ -9,7 +9,7 @@ import torch
 
 from jitpkg.guards.abstract import SubclassesAre
 from jitpkg.tracer import classes, reasons, tensors
-from jitpkg.tracer.values import Known, Tensor, Tuple, Value
+from jitpkg.tracer.values import Known, Object, Tensor, Tuple, Value
 from jitpkg.tracer.vm import VM
 
 
@@ -27,12 +27,27 @@ def is_instance(vm: VM, value: Value, cls: Value) -> bool:
     kind = vm.class_of(value)
     check = classes.lookup(vm, classes.metaclass(vm, cls.obj), "__instancecheck__")
     if check is type.__instancecheck__ or issubclass(cls.obj, torch.Tensor):
-        return classes.derives(vm, kind, cls.obj)
-    if check is abc.ABCMeta.__instancecheck__:
-        return _by_abc(vm, kind, cls.obj)
-    method = vm.method_of_class(cls, "__instancecheck__")
-    assert method is not None
-    return vm.truth(vm.call(method, (value,)))
+        asked = classes.derives
+    elif check is abc.ABCMeta.__instancecheck__:
+        asked = _by_abc
+    else:
+        method = vm.method_of_class(cls, "__instancecheck__")
+        assert method is not None
+        return vm.truth(vm.call(method, (value,)))
+    return asked(vm, kind, cls.obj) or any(asked(vm, k, cls.obj) for k in _claimed(vm, value, kind))
+
+
+def _claimed(vm: VM, value: Value, kind: type) -> tuple[type, ...]:
+    """What an object says is its class, where it is another one than it has."""
+    if not isinstance(value, Object) or classes.inherits(
+        vm, kind, object, "__class__", "__getattribute__"
+    ):
+        return ()
+    match vm.look(vm.attribute(value, "__class__")):
+        case Known(type() as claimed):
+            return (claimed,)
+        case _:
+            return ()
 
 
 def _none_type(cls: object) -> object:
