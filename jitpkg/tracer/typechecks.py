@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import types
+from collections.abc import Callable
 
 import torch
 
@@ -27,7 +28,7 @@ def is_instance(vm: VM, value: Value, cls: Value) -> bool:
     kind = vm.class_of(value)
     check = classes.lookup(vm, classes.metaclass(vm, cls.obj), "__instancecheck__")
     if check is type.__instancecheck__ or issubclass(cls.obj, torch.Tensor):
-        asked = classes.derives
+        asked: Callable[[VM, type, type], bool] = classes.derives
     elif check is abc.ABCMeta.__instancecheck__:
         asked = _by_abc
     else:
