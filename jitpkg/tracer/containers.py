@@ -522,7 +522,7 @@ def contains(vm: VM, container: Value, item: Value) -> bool:
             vm, cls
         ):
             return any(vm.equal(member, item) for member in list_items(vm, container))
-        case Tuple():
+        case Tuple(cls=cls) if classes.inherits(vm, cls, tuple, "__contains__"):
             return any(vm.equal(member, item) for member in container.items)
         case Constant(str() | bytes() | range() as sequence):
             member = vm.look(item)

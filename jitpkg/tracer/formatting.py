@@ -111,15 +111,20 @@ def text(vm: VM, value: Value) -> Value:
     if isinstance(value, Tensor):
         vm.stop(reasons.DATA_VALUE, "the text of a tensor")
     cls = vm.class_of(value)
-    if isinstance(value, Tuple) or classes.inherits(vm, cls, object, "__str__"):
+    if classes.inherits(vm, cls, object, "__str__"):
         return representation(vm, value)
     method = vm.method_of_class(value, "__str__")
     assert method is not None
     return protocols.text(vm, "__str__", vm.call(method, ()))
 
 
-def representation(vm: VM, value: Value) -> Value:
-    """`repr(value)`"""
+_DEEPEST = 20
+
+
+def representation(vm: VM, value: Value, depth: int = 0) -> Value:
+    """`repr(value)`, inside of so many containers."""
+    if depth > _DEEPEST:
+        vm.stop(reasons.TOO_LONG, "the text of a container that may hold itself")
     value = vm.peek(value)
     if isinstance(value, Number):
         return of_numbers(vm, repr, (value,)) or representation(vm, vm.look(value))
@@ -129,16 +134,16 @@ def representation(vm: VM, value: Value) -> Value:
         case Tensor():
             vm.stop(reasons.DATA_VALUE, "the text of a tensor")
         case Tuple(items, cls) if cls is tuple:
-            pieces = [_repr(vm, item) for item in items]
+            pieces = [_repr(vm, item, depth) for item in items]
             return Constant(f"({pieces[0]},)" if len(pieces) == 1 else f"({', '.join(pieces)})")
         case Tuple(items, cls) if cls is torch.Size:
-            return Constant(f"torch.Size([{', '.join(_repr(vm, item) for item in items)}])")
+            return Constant(f"torch.Size([{', '.join(_repr(vm, item, depth) for item in items)}])")
         case Object(cls) if cls is list:
-            return Constant(f"[{', '.join(_repr(vm, item) for item in vm.unpack(value))}]")
+            return Constant(f"[{', '.join(_repr(vm, item, depth) for item in vm.unpack(value))}]")
         case Object(cls) if cls is dict:
             items_ = vm.unpack(DictView(value, "items"))
             pairs = [pair.items for pair in items_ if isinstance(pair, Tuple)]
-            inner = ", ".join(f"{_repr(vm, k)}: {_repr(vm, v)}" for k, v in pairs)
+            inner = ", ".join(f"{_repr(vm, k, depth)}: {_repr(vm, v, depth)}" for k, v in pairs)
             return Constant("{" + inner + "}")
         case Known(enum.Enum() as member) if classes.inherits(
             vm, type(member), enum.Enum, "__repr__"
@@ -153,8 +158,8 @@ def representation(vm: VM, value: Value) -> Value:
     return protocols.text(vm, "__repr__", vm.call(method, ()))
 
 
-def _repr(vm: VM, value: Value) -> str:
-    result = vm.look(representation(vm, value))
+def _repr(vm: VM, value: Value, depth: int) -> str:
+    result = vm.look(representation(vm, value, depth + 1))
     if not isinstance(result, Constant) or not isinstance(result.value, str):
         vm.stop(reasons.UNSUPPORTED, "a repr() that is no constant")
     return result.value

@@ -39,7 +39,7 @@ def iterate(vm: VM, value: Value) -> Value:
     match value:
         case Iterator() | Generator():
             return value
-        case Tuple():
+        case Tuple(cls=cls) if classes.inherits(vm, cls, tuple, "__iter__"):
             return Iterator("sequence", (value,))
         case Object(cls) if issubclass(cls, list) and classes.inherits(vm, cls, list, "__iter__"):
             return Iterator("sequence", (value,))
@@ -109,7 +109,7 @@ def unpack(vm: VM, value: Value) -> Sequence[Value]:
     """All that iterating gives."""
     value = vm.look(value)
     match value:
-        case Tuple():
+        case Tuple(cls=cls) if classes.inherits(vm, cls, tuple, "__iter__"):
             return value.items
         case Object(cls) if cls is list:
             return containers.list_items(vm, value)
@@ -125,7 +125,7 @@ def unpack(vm: VM, value: Value) -> Sequence[Value]:
 def each(vm: VM, value: Value) -> PythonIterator[Value]:
     """What iterating gives, one by one: the program may see what is done between two steps."""
     value = vm.look(value)
-    if isinstance(value, Tuple) or (isinstance(value, Object) and value.cls is list):
+    if isinstance(value, Object) and value.cls is list:
         yield from unpack(vm, value)
         return
     iterator = iterate(vm, value)

@@ -371,7 +371,9 @@ def truth(vm: VM, value: Value) -> bool:
             return numbers.truth(vm, value)
         case Constant():
             return bool(value.value)
-        case Tuple(_, cls) if classes.lookup(vm, cls, "__bool__") is ABSENT:
+        case Tuple(_, cls) if classes.lookup(vm, cls, "__bool__") is ABSENT and classes.inherits(
+            vm, cls, tuple, "__len__"
+        ):
             return bool(value.items)
         case Tensor():
             if vm.facts(value).size and not _has_one_element(vm, value):

@@ -1,7 +1,7 @@
 """What random programs have found, one test each."""
 
 import functools
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -28,3 +28,44 @@ def test_the_largest_of_nothing_behind_a_write() -> None:
 
     for name in ("max", "min", "argmax", "argmin", "aminmax", "amax", "median"):
         Comparison().assert_same(largest, torch.arange(0), name)
+
+
+class Own(NamedTuple):
+    """A tuple whose special methods are its own."""
+
+    x: Any
+    n: int = 0
+
+    def __len__(self) -> int:
+        return 0
+
+    def __iter__(self) -> Any:
+        yield 7
+
+    def __contains__(self, item: object) -> bool:
+        return item == "in"
+
+    def __str__(self) -> str:
+        return "own"
+
+
+def test_special_methods_of_named_tuples() -> None:
+    def asked(x: torch.Tensor, t: Any) -> Any:
+        found = [k + 1 for k in t], "in" in t, x in t, f"{t}", str(t), bool(t), len(t), [*t]
+        return x + 1, found, list(t), sum(t), "yes" if t else "no"
+
+    def made(x: torch.Tensor) -> Any:
+        return asked(x, Own(x, 3))
+
+    assert_same(made, torch.ones(1))
+    assert_same(asked, torch.ones(1), Own(2, 3))
+
+
+def test_the_text_of_a_container_that_holds_itself() -> None:
+    def shown(x: torch.Tensor, items: list[Any]) -> Any:
+        items.append(items)
+        table = {"a": items, "b": 2}
+        table["self"] = table
+        return x + 1, str(items), f"{table}", sorted([items, 1], key=str)[0]
+
+    assert_same(shown, torch.ones(1), [1, "a"])
