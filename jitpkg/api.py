@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import FunctionType, MethodType
 from typing import Any, TypeVar, overload
@@ -417,15 +417,26 @@ def _note(function: object) -> None:
         _COMPILED.functions.add(function)
 
 
+def _dispatchers() -> Iterator[Dispatcher]:
+    found = map(follow.dispatcher_of, _COMPILED.functions)
+    yield from (dispatcher for dispatcher in found if dispatcher is not None)
+    yield from _COMPILED.shared
+
+
 def reset() -> None:
     """Drop everything that was compiled; functions compile again when they are called."""
-    for function in _COMPILED.functions:
-        dispatcher = follow.dispatcher_of(function)
-        if isinstance(dispatcher, Dispatcher):
-            dispatcher.reset()
-    for shared in _COMPILED.shared:
-        shared.reset()
+    for dispatcher in _dispatchers():
+        dispatcher.reset()
     release_memory()
+
+
+def _heed(before: config.Options, now: config.Options) -> None:
+    if before.disable is not now.disable:
+        for dispatcher in _dispatchers():
+            dispatcher.heed(now)
+
+
+config.follow(_heed)
 
 
 def release_memory() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from types import ModuleType
@@ -25,7 +25,7 @@ class Options:
     """What compiles the graphs of functions that are compiled without `backend=`."""
 
     disable: bool = False
-    """Compile nothing: every function runs as it was written."""
+    """Compile nothing: calls run the functions as they were written, compiled ones, too."""
 
     strict: bool = False
     """Raise what fails inside jitpkg, where otherwise the original code runs, with a warning."""
@@ -163,9 +163,23 @@ class _Current:
 
     def __init__(self) -> None:
         self.options = from_environment(os.environ)
+        self.listeners: tuple[Listener, ...] = ()
 
+    def change(self, options: Options) -> None:
+        before, self.options = self.options, options
+        for listener in self.listeners:
+            listener(before, options)
+
+
+Listener = Callable[[Options, Options], None]
+"""Hears of a change: the settings before, and those in force now."""
 
 _CURRENT = _Current()
+
+
+def follow(listener: Listener) -> None:
+    """Tell of each change from now on."""
+    _CURRENT.listeners = (*_CURRENT.listeners, listener)
 
 
 def current() -> Options:
@@ -181,11 +195,11 @@ def patch(**changes: object) -> Iterator[Options]:
         InvalidArgument: a name is no setting, or a value is of the wrong type.
     """
     before = _CURRENT.options
-    _CURRENT.options = checked(before, changes)
+    _CURRENT.change(checked(before, changes))
     try:
         yield _CURRENT.options
     finally:
-        _CURRENT.options = before
+        _CURRENT.change(before)
 
 
 # What `_Config` reads; never assigned, so that each access asks for the settings in force.

@@ -156,10 +156,12 @@ class Region:
         entry.set_otherwise(self.miss)
         if self.entries:
             self.entries[-1].set_otherwise(entry.run)
-            self.entries = (*self.entries, entry)
-        else:
-            self.entries = (entry,)
-            self.run = entry.run
+        self.entries = (*self.entries, entry)
+        self.heed(config.current())
+
+    def heed(self, options: config.Options) -> None:
+        """Try the entries, unless all code is to run as it was written."""
+        self.run = self.entries[0].run if self.entries and not options.disable else self.miss
 
     @property
     def has_graph(self) -> bool:
@@ -252,6 +254,11 @@ class Dispatcher:
 
     def _followed_guards(self) -> tuple[Guard, ...]:
         return () if self.followed is None else tuple(self.followed.guards())
+
+    def heed(self, options: config.Options) -> None:
+        """Do in the calls that begin from now on what the settings say."""
+        for region in tuple(self.regions.values()):
+            region.heed(options)
 
     def owns(self, function: FunctionType) -> bool:
         """Whether this keeps the function's code up to date."""

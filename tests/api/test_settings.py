@@ -13,7 +13,7 @@ import torch
 
 import jitpkg
 from jitpkg import config, errors, events
-from tests.api.support import Counts, X, affine, fresh, sine
+from tests.api.support import Counts, Net, X, affine, broken, fresh, sine
 
 # Settings
 
@@ -72,6 +72,49 @@ def test_disabled_by_a_setting(C: Any, backend: Counts) -> None:
     assert not backend.graphs
     f(X)
     assert len(backend.graphs) == 1
+
+
+class Runs:
+    """A backend that counts how often its graphs run."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, gm: torch.fx.GraphModule, inputs: list[Any]) -> Any:
+        def run(*args: Any) -> Any:
+            self.count += 1
+            return gm.forward(*args)
+
+        return run
+
+
+def test_what_is_compiled_already_rests_while_it_is_disabled(C: Any) -> None:
+    runs = Runs()
+    f, net = C(fresh(broken), backend=runs), C(Net(), backend=runs)
+    f(X), net(X)
+    assert runs.count == 3
+    with config.patch(disable=True):
+        assert torch.equal(f(X), sine(X))
+        assert torch.equal(net(X), net.forward(X))
+        with config.patch(disable=False):
+            f(X)
+        assert runs.count == 5
+        f(X)
+    assert runs.count == 5
+    f(X), net(X)
+    assert runs.count == 8
+
+
+def test_new_code_is_noticed_while_it_is_disabled() -> None:
+    f, runs = fresh(sine), Runs()
+    g = jitpkg.compile(f, backend=runs)
+    g(X)
+    with config.patch(disable=True):
+        f.__code__ = (lambda x: x * 100).__code__
+        assert torch.equal(g(X), X * 100)
+    assert runs.count == 1
+    assert torch.equal(g(X), X * 100)
+    assert runs.count == 2
 
 
 # The environment
