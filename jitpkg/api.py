@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from types import FunctionType, MethodType
 from typing import Any, TypeVar, overload
@@ -14,6 +15,7 @@ from jitpkg.codegen.backends import REGISTRY, Backend, configured
 from jitpkg.codegen.options import checked_mode
 from jitpkg.errors import InvalidArgument, NotCompilable
 from jitpkg.guards.kinds import static_lookup
+from jitpkg.internals import Missing
 from jitpkg.living import Living
 from jitpkg.messages import near
 from jitpkg.rewriter import callables, follow, modules
@@ -190,8 +192,8 @@ def jit(
         case staticmethod() | classmethod() | MethodType():
             jit(fn.__func__, **_keywords(settings))
         case torch.nn.Module():
-            modules.compile_in_place(fn, compiler)
-            _note(fn.__dict__["_compiled_call_impl"].__func__)
+            with suppress(Missing):  # the user has been told, and the module runs as it is
+                _note(modules.compile_in_place(fn, compiler))
         case type():
             _compile_class(fn, compiler)
         case callables.CompiledCallable():

@@ -10,6 +10,8 @@ from typing import Any
 
 from torch import fx
 
+from jitpkg.internals import library
+
 
 def file_name(name: str) -> str:
     """The file that a generated function is compiled as: no other living one has it."""
@@ -43,7 +45,7 @@ def texts_of_fx() -> set[str]:
 
 
 def _kept() -> dict[str, str] | None:
-    return getattr(getattr(fx.graph_module, "_loader", None), "eval_cache", None)
+    return library.TEXTS.found()
 
 
 def _drop(file: str) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from types import MethodType
 from typing import Any, Literal, NoReturn, TypeVar, overload
 
 from jitpkg.errors import InvalidArgument
+from jitpkg.internals import Missing, modules
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -117,7 +119,7 @@ def is_compiling() -> bool:
 
 def _uncompiled(module: Any, *args: Any, **kwargs: Any) -> Any:
     """What calling a disabled module does."""
-    return module._call_impl(*args, **kwargs)
+    return modules.call_of(module)(*args, **kwargs)
 
 
 setattr(_uncompiled, DISABLED, True)
@@ -145,8 +147,10 @@ def disable(
     """
     if fn is None:
         return lambda f: disable(f, recursive, reason=reason)
-    if hasattr(fn, "_compiled_call_impl"):  # a module: this is what its calls ask for first
-        vars(fn)["_compiled_call_impl"] = MethodType(_uncompiled, fn)
+    if modules.is_module(fn):
+        with suppress(Missing):  # the user has been told
+            modules.CALL.get()
+            modules.replace_call(fn, _uncompiled)
         return fn
     function = getattr(fn, "__func__", fn)
     if not hasattr(function, "__dict__") or not callable(function):

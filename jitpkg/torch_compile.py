@@ -17,6 +17,7 @@ from torch.utils.checkpoint import checkpoint
 
 from jitpkg import api, config, events
 from jitpkg.codegen.copies import copied
+from jitpkg.internals import library
 from jitpkg.interrupts import from_outside, uninterrupted
 from jitpkg.messages import warn
 
@@ -82,12 +83,9 @@ def _dims(value: torch.Tensor) -> frozenset[int]:
 def _obstacle(gm: fx.GraphModule) -> str | None:
     for node in gm.graph.nodes:
         module = getattr(node.target, "__module__", None) or ""
-        if node.op == "call_function" and module.startswith(_TRANSFORMS):
+        if node.op == "call_function" and module.startswith(library.TRANSFORMS):
             return "a function transform (vmap, grad): what runs under one is not traced"
     return None
-
-
-_TRANSFORMS = ("torch._functorch", "torch._C._functorch")
 
 
 def _as_python(gm: fx.GraphModule) -> fx.GraphModule:

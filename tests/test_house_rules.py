@@ -4,12 +4,15 @@ An import inside a function counts like one at the top: hiding an import does no
 """
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
+
+from jitpkg.internals.table import ROWS
 
 ROOT = Path(__file__).parents[1]
 FILES = sorted((ROOT / "jitpkg").rglob("*.py"))
@@ -20,11 +23,21 @@ DOORS = {
     "bytecode": ("jitpkg.rewriter",),
     "llvmlite": ("jitpkg.native",),
     "platformdirs": ("jitpkg.codegen.cache",),
-    "torch._dynamo": (),
-    "torch._inductor": ("jitpkg.codegen",),
-    "torch._subclasses": ("jitpkg.facts",),
 }
 """Which rooms may import a library."""
+
+INTERNALS = "jitpkg.internals"
+"""The one room that may use what is private to torch."""
+
+OF_PYTHON = frozenset(
+    """
+    _bisect _count_elements _fields _formatwarnmsg _formatwarnmsg_impl _getframe _heapq
+    _inline_cache_entries _is_coroutine _log _make _missing_ _name_ _recursive_repr _replace
+    _showwarnmsg _showwarnmsg_impl _srcfile _style _value_
+    """.split()
+)
+"""Private names of Python's own library, as far as its documentation or other libraries rely on
+them."""
 
 STATE: frozenset[str] = frozenset()
 """The containers that modules fill while running, as "file:name"; each needs a reason there."""
@@ -132,6 +145,76 @@ def is_empty(value: ast.expr) -> bool:
             return is_empty(ast.Call(container, args, keywords))
         case _:
             return False
+
+
+PRIVATE = re.compile(r"_(?!_)\w+|__\w+(?<!__)")
+PRIVATE_PATH = re.compile(r"\btorch(\.\w+)*\._\w")
+BY_NAME = {"attrgetter": 0, "delattr": 1, "getattr": 1, "hasattr": 1, "setattr": 1}
+"""Functions that take the name of an attribute, and in which place."""
+
+
+@pytest.mark.parametrize("file", FILES, ids=shown)
+def test_what_is_private_to_torch_is_used_in_one_room(file: Path) -> None:
+    if within(module_name(file), INTERNALS):
+        return
+    found = sorted(set(private_names(tree(file))))
+    assert not found, f"{shown(file)}: give it a row in {INTERNALS}: {found}"
+
+
+def private_names(module: ast.Module) -> Iterator[tuple[int, str]]:
+    """Imports, attributes and texts that are private, and nobody's here."""
+    texts = docstrings(module)
+    for node in ast.walk(module):
+        match node:
+            case ast.Import(names=names):
+                yield from ((node.lineno, n.name) for n in names if PRIVATE_PATH.match(n.name))
+            case ast.ImportFrom(module=str(of), names=names):
+                paths = [f"{of}.{each.name}" for each in names]
+                yield from ((node.lineno, path) for path in paths if PRIVATE_PATH.match(path))
+            case ast.Attribute(value=value, attr=name) if not is_own(value, name):
+                yield node.lineno, f"{ast.unparse(value)}.{name}"
+            case ast.Call(func=ast.Name(id=function), args=args) if function in BY_NAME:
+                for arg in args[BY_NAME[function] :][:1]:
+                    if isinstance(arg, ast.Constant) and not is_own(args[0], str(arg.value)):
+                        yield node.lineno, f"{function}(…, {arg.value!r})"
+            case ast.Constant(value=str(text)) if node not in texts and PRIVATE_PATH.search(text):
+                yield node.lineno, repr(text)
+
+
+def docstrings(module: ast.Module) -> set[ast.Constant]:
+    statements = (node.value for node in ast.walk(module) if isinstance(node, ast.Expr))
+    return {value for value in statements if isinstance(value, ast.Constant)}
+
+
+def is_own(value: ast.expr, name: str) -> bool:
+    """Whether an attribute is public, Python's, or of a class of the package's own."""
+    if not PRIVATE.fullmatch(name) or name in OF_PYTHON:
+        return True
+    of_itself = isinstance(value, ast.Name) and value.id in ("self", "cls")
+    return of_itself or name in own_attributes() - of_torch()
+
+
+@cache
+def own_attributes() -> frozenset[str]:
+    """Private attributes that classes of the package define."""
+    return frozenset(name for file in FILES for name in defined(tree(file)))
+
+
+def defined(module: ast.Module) -> Iterator[str]:
+    for node in ast.walk(module):
+        match node:
+            case ast.ClassDef(body=body):
+                yield from (each.name for each in body if isinstance(each, ast.FunctionDef))
+            case ast.AnnAssign(target=ast.Name(id=name) | ast.Attribute(attr=name)):
+                yield name
+            case ast.Attribute(value=ast.Name(id="self"), attr=name, ctx=ast.Store()):
+                yield name
+
+
+@cache
+def of_torch() -> frozenset[str]:
+    """The last parts of the names of rows."""
+    return frozenset(row.name.rpartition(".")[2] for row in ROWS)
 
 
 def test_no_import_cycle() -> None:

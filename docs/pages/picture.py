@@ -47,6 +47,7 @@ LAYERS: tuple[tuple[Room, ...], ...] = (
     ),
     (
         Room("comparison", ("copies to start from, facts", "that can be seen, differences")),
+        Room("listing", ("generated source",)),
         Room("marks", ("disable, graph_break",)),
     ),
     (Room("internals", ("PyTorch's private names:", "a table, and what is lost without")),),
@@ -56,7 +57,6 @@ LAYERS: tuple[tuple[Room, ...], ...] = (
         Room("config", ("settings",)),
         Room("events", ("one stream",)),
         Room("interrupts", ("handlers wait",)),
-        Room("listing", ("generated source",)),
         Room("living", ("weak sets",)),
     ),
     (Room("messages", ("breaks and warnings in words",)),),

@@ -10,11 +10,10 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch._functorch.aot_autograd import aot_module_simplified
-from torch._functorch.partitioners import default_partition
 
 from jitpkg.codegen.differentiated import boxed
 from jitpkg.codegen.functional import Compiled, through_aot
+from jitpkg.internals import aot
 
 
 def aot_eager(gm: fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
@@ -33,12 +32,12 @@ def _compile(
     def backward(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         return compiled.halves.runs(gm, lambda part: boxed(part.forward))
 
-    function: Callable[..., Any] = aot_module_simplified(
+    function: Callable[..., Any] = aot.MODULE.get()(
         gm,
         fakes,
         fw_compiler=op_by_op,
         bw_compiler=backward,
-        partition_fn=default_partition,
+        partition_fn=aot.PARTITION.get(),
         keep_inference_input_mutations=False,
     )
     return function

@@ -12,7 +12,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._ops import OpOverload
+
+from jitpkg.internals.ops import OpOverload
 
 _ATEN = torch.ops.aten
 

@@ -17,7 +17,6 @@ from typing import Any, Protocol
 
 import torch
 from torch import fx
-from torch._ops import OpOverload
 
 from jitpkg import config, events
 from jitpkg.codegen.expected import as_expected, is_sure
@@ -40,6 +39,7 @@ from jitpkg.codegen.options import Options
 from jitpkg.codegen.progress import Progress
 from jitpkg.codegen.straight_line import straight_line
 from jitpkg.facts.tensor import TensorFacts
+from jitpkg.internals.ops import OpOverload, op_name, schema
 from jitpkg.interrupts import from_outside
 from jitpkg.messages import warn
 
@@ -547,7 +547,7 @@ def _is_view(node: fx.Node) -> bool:
     """Whether eager code makes no memory for the result."""
     if not isinstance(node.target, OpOverload):
         return False
-    returned = node.target._schema.returns
+    returned = schema(node.target).returns
     return any(result.alias_info is not None for result in returned)
 
 
@@ -560,7 +560,7 @@ def _op(node: fx.Node) -> str:
     """An op's name, as people know it."""
     if not isinstance(node.target, OpOverload):
         return getattr(node.target, "__name__", str(node.target))
-    return node.target._schema.name.removeprefix("aten::").strip("_")
+    return op_name(node.target).removeprefix("aten::").strip("_")
 
 
 def _fused(kernel: Kernel) -> events.Kernel:

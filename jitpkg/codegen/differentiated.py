@@ -16,7 +16,7 @@ import torch
 from torch.autograd.function import FunctionCtx
 
 from jitpkg.errors import BackendError
-from jitpkg.internals import modes
+from jitpkg.internals import aot, modes, ops, tensors
 
 Function = Callable[..., Any]
 Run = Callable[[list[Any]], Any]
@@ -29,8 +29,7 @@ def boxed(function: Function) -> Callable[[list[Any]], Any]:
     def run(arguments: list[Any]) -> Any:
         return function(*_taken(arguments))  # nobody else holds them then
 
-    run._boxed_call = True  # type: ignore[attr-defined]
-    return run
+    return aot.takes_a_list(run)
 
 
 def _taken(arguments: list[Any]) -> tuple[Any, ...]:
@@ -137,7 +136,8 @@ def _autograd_function(
     )
     constant = [k for k in range(results) if k not in differentiable]
     none = frozenset[int]()
-    unsafe_view = torch.ops.aten._unsafe_view.default
+    unsafe_view: Any = ops.UNSAFE_VIEW.get() if views else None
+    is_view = tensors.IS_VIEW.get()
 
     class Kernels(torch.autograd.Function):
         """The two halves of a graph."""
@@ -146,7 +146,7 @@ def _autograd_function(
         def forward(ctx: Any, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
             made = forward_half(*inputs)
             # A view would keep what it is a view of, which may be the result of this function.
-            saved = [x.detach() if x._is_view() else x for x in made[results:]]
+            saved = [x.detach() if is_view(x) else x for x in made[results:]]
             if saved:
                 ctx.save_for_backward(*saved)
             ctx.set_materialize_grads(False)

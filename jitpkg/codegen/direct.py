@@ -11,6 +11,7 @@ from torch import fx
 from jitpkg.codegen.aten.grad_modes import is_switch
 from jitpkg.codegen.differentiated import Layout, Plan, differentiated, plain_test, quiet_test
 from jitpkg.codegen.partial_backward import Halves
+from jitpkg.internals.aot import Metadata
 
 Function = Callable[..., Any]
 
@@ -22,7 +23,7 @@ def direct(plan: Plan, halves: Halves, long_way: Function) -> Function:
 
 
 def plan_of(
-    gm: fx.GraphModule, inputs: Sequence[Any], halves: Halves, metadata: Any
+    gm: fx.GraphModule, inputs: Sequence[Any], halves: Halves, metadata: Metadata
 ) -> Plan | None:
     """How the halves belong together; None where it is not so simple."""
     forward, backward = halves.forward_graph, halves.backward_graph
@@ -37,15 +38,15 @@ def plan_of(
     tangents = backward.find_nodes(op="placeholder")[-halves.tangents :]
     if len(gradients) != len(inputs) or halves.tangents == 0:
         return None
-    differentiable = [k for k, info in enumerate(metadata.output_info) if info.requires_grad]
+    differentiable = [k for k, info in enumerate(metadata.outputs) if info.requires_grad]
     if len(differentiable) != halves.tangents:
         return None
     layouts = tuple(Layout.of(node.meta["val"]) for node in tangents)
     if any(type(n) is not int for layout in layouts for n in (*layout.size, *layout.stride)):
         return None
-    kinds = [info.output_type.name for info in metadata.output_info]
+    kinds = [info.kind for info in metadata.outputs]
     return Plan(
-        results=len(metadata.output_info),
+        results=len(metadata.outputs),
         differentiable=tuple(differentiable),
         layouts=layouts,
         views=tuple(k for k, kind in enumerate(kinds) if kind == "unsafe_view_alias"),
@@ -55,7 +56,7 @@ def plan_of(
 
 
 def inference_of(
-    gm: fx.GraphModule, inputs: Sequence[Any], halves: Halves, metadata: Any
+    gm: fx.GraphModule, inputs: Sequence[Any], halves: Halves, metadata: Metadata
 ) -> Function | None:
     """The function of a graph that is not differentiated; None where it is not so simple.
 
@@ -71,41 +72,26 @@ def inference_of(
     return halves.forward
 
 
-def _is_simple(gm: fx.GraphModule, inputs: Sequence[Any], metadata: Any) -> bool:
-    counts = (
-        "num_intermediate_bases",
-        "num_mutated_inp_runtime_indices",
-        "num_outputs_aliased",
-        "num_symints_saved_for_bw",
-        "num_opaque_objects_saved_for_bw",
-        "num_tensors_saved_with_no_vc_check",
-        "num_backward_tokens",
-        "num_graphsafe_rng_states",
-        "num_mutated_graph_handled_indices",
-    )
+def _is_simple(gm: fx.GraphModule, inputs: Sequence[Any], metadata: Metadata) -> bool:
     return (
-        all(getattr(metadata, name, 0) in (0, None) for name in counts)
-        and not metadata.is_rng_op_functionalized
-        and not metadata.tokens
-        and not metadata.indices_of_inputs_that_requires_grad_with_mutations_in_bw
-        and metadata.grad_enabled_mutation is None
+        metadata.is_plain
         and all(type(x) in (torch.Tensor, torch.nn.Parameter) for x in inputs)
-        and not any(info.mutates_data or info.mutates_metadata for info in metadata.input_info)
+        and not any(info.is_written for info in metadata.inputs)
         and not any(map(is_switch, gm.graph.nodes))
         and all(
-            info.output_type.name in ("non_alias", "unsafe_view_alias")
+            info.kind in ("non_alias", "unsafe_view_alias")
             and issubclass(info.raw_type, torch.Tensor)
-            for info in metadata.output_info
+            for info in metadata.outputs
         )
     )
 
 
-def _has_plain_ends(forward: fx.Graph, inputs: Sequence[Any], metadata: Any) -> bool:
+def _has_plain_ends(forward: fx.Graph, inputs: Sequence[Any], metadata: Metadata) -> bool:
     """Whether the forward graph takes each input, and returns tensors that it makes itself."""
     given = forward.find_nodes(op="placeholder")
     (end,) = forward.find_nodes(op="output")
     values: Any = end.args[0]
-    returned = values[: len(metadata.output_info)]
+    returned = values[: len(metadata.outputs)]
     made = all(isinstance(node, fx.Node) and node.op == "call_function" for node in returned)
     saved = all(isinstance(node.meta.get("val"), torch.Tensor) for node in values)
     return len(given) == len(inputs) and made and saved and len(set(returned)) == len(returned)

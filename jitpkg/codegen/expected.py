@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from torch._ops import OpOverload
 
 from jitpkg.codegen.ir.extents import varies
 from jitpkg.codegen.ir.nodes import Buffer
 from jitpkg.errors import InternalError
 from jitpkg.facts.rows import ROWS
+from jitpkg.internals.ops import OpOverload, op_name
 
 
 def is_sure(target: object) -> bool:
     """Whether FakeTensor is right about an op: its answers are compared with a row's and the op's
     by the tests."""
-    return isinstance(target, OpOverload) and target._schema.name in ROWS
+    return isinstance(target, OpOverload) and op_name(target) in ROWS
 
 
 def as_expected(of: str, buffer: Buffer) -> Callable[[torch.Tensor], torch.Tensor]:

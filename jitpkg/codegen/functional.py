@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,10 +18,6 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch._functorch import config as functorch_config
-from torch._guards import TracingContext, tracing
-from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from jitpkg import config, listing
 from jitpkg.attempts import Attempts, words
@@ -38,7 +34,8 @@ from jitpkg.facts.decomposed import is_recurrent
 from jitpkg.facts.outcome import draws, is_random
 from jitpkg.facts.random_streams import RandomStreams, can_be_set_back
 from jitpkg.facts.thread_state import setters, snapshot
-from jitpkg.internals import Missing, fake_tensors, modes
+from jitpkg.internals import Missing, aot, dispatch, fake_tensors, modes, tensors, trees
+from jitpkg.internals.ops import OpOverload, op_name
 from jitpkg.interrupts import from_outside
 from jitpkg.marks import VARIES, WARNS
 
@@ -85,12 +82,12 @@ class Compiled:
         self.is_aten = True
         drawing = list(filter(draws, aten.graph.nodes))
         self.random += len(drawing)
-        self.checks += sum(node.target in _CHECKS for node in aten.graph.nodes)
+        self.checks += sum(_is_check(node.target) for node in aten.graph.nodes)
         self.streams = tuple(dict.fromkeys((*self.streams, *_streams_of(drawing))))
         self.looks_at_data |= any(map(_has_checked_backward, aten.graph.nodes))
-        metadata: Any = TracingContext.get().fw_metadata
+        metadata: Any = aot.CONTEXT.get().get().fw_metadata
         if metadata is not None:
-            metadata.dynamic_outputs = False  # it would write an attribute on each result
+            aot.leave_results(metadata)
 
 
 Compile = Callable[[fx.GraphModule, list[torch.Tensor], Compiled], Function]
@@ -99,7 +96,7 @@ Compile = Callable[[fx.GraphModule, list[torch.Tensor], Compiled], Function]
 
 def _streams_of(drawing: Sequence[fx.Node]) -> tuple[torch.device, ...]:
     """The devices on which ops draw random numbers."""
-    made = pytree.tree_leaves([node.meta.get("val") for node in drawing])
+    made = trees.leaves_of([node.meta.get("val") for node in drawing])
     found = {each.device: None for each in made if isinstance(each, torch.Tensor)}
     return tuple(filter(can_be_set_back, found))
 
@@ -132,7 +129,7 @@ def _functional(
     why = _obstacle(gm, inputs)
     if why is not None:
         return as_it_is(backend, gm, why)
-    context = TracingContext(fakes.mode)
+    context = aot.CONTEXT.get()(fakes.mode)
     try:
         compiled = Compiled(before=_observed(gm, inputs))
     except Exception as error:  # eager code may refuse it, too
@@ -140,20 +137,22 @@ def _functional(
             raise
         return as_it_is(backend, gm, f"{type(error).__name__}: {error}")
     try:
-        with _unnoticed(), tracing(context), _settings():
+        with _unnoticed(), aot.TRACING.get()(context), _settings():
             before = listing.texts_of_fx()
             function = compile_(_copy(gm), fakes.values, compiled)
     except Exception as error:
         if compiled.is_aten or fakes.varies or from_outside(error):
             raise
         return as_it_is(backend, gm, f"{type(error).__name__}: {error}")
-    metadata: Any = context.fw_metadata
-    why = "nothing being known of what it writes to" if metadata is None else None
-    if metadata is not None and _sharing(inputs) and any(map(_is_written, metadata.input_info)):
+    if context.fw_metadata is None:
+        return as_it_is(backend, gm, "nothing being known of what it writes to")
+    metadata = aot.metadata_of(context.fw_metadata)
+    why = None
+    if _sharing(inputs) and any(info.is_written for info in metadata.inputs):
         why = "a write to inputs that share memory"
-    if metadata is not None and any(map(_refused, metadata.input_info, inputs)):
+    if any(map(_refused, metadata.inputs, inputs)):
         why = "a write to a leaf that requires grad, or to a view of one: eager code refuses it"
-    if metadata is not None and _views_without_history(gm, metadata):
+    if _views_without_history(gm, metadata):
         why = "a view that is returned, and that may have been taken while grad mode was off"
     if compiled.random < compiled.before.random:
         why = _NOT_DRAWN
@@ -167,8 +166,7 @@ def _functional(
         why = "a complex decomposition: its gradient is defined for some values only"
     if why is not None:
         return as_it_is(backend, gm, why)
-    metadata.bw_donated_idxs = []  # freed early, they would forbid backward(retain_graph=True)
-    metadata.dynamic_saved_tensors_idxs = {}  # the same attribute, on what is saved
+    aot.keep_saved(metadata.raw)
     function = compiled.halves.watched(function, metadata)
     plan = plan_of(gm, inputs, compiled.halves, metadata)
     if plan is not None:
@@ -196,14 +194,15 @@ _SETTINGS: dict[str, Any] = {
 @contextmanager
 def _settings() -> Iterator[None]:
     """AOTAutograd's settings. Each of its own patches is kept by the context for ever."""
-    before = {name: getattr(functorch_config, name) for name in _SETTINGS}
+    config = aot.CONFIG.get()
+    before = {name: getattr(config, name) for name in _SETTINGS}
     try:
         for name, value in _SETTINGS.items():
-            setattr(functorch_config, name, value)
+            setattr(config, name, value)
         yield
     finally:
         for name, value in before.items():
-            setattr(functorch_config, name, value)
+            setattr(config, name, value)
 
 
 def _obstacle(gm: fx.GraphModule, inputs: Sequence[Any]) -> str | None:
@@ -229,14 +228,12 @@ def _makes_leaf(node: fx.Node) -> bool:
 
 
 _NO_LEVEL = -1
-_aten = torch.ops.aten
-_DECOMPOSITIONS = (_aten.linalg_eig, _aten._linalg_eigh, _aten._linalg_svd)
+_DECOMPOSITIONS = ("aten::linalg_eig", "aten::_linalg_eigh", "aten::_linalg_svd")
 
 
 def _has_checked_backward(node: fx.Node) -> bool:
     """Whether the op's gradient exists only where the phase of complex vectors does not matter."""
-    packet = getattr(node.target, "overloadpacket", None)
-    if packet not in _DECOMPOSITIONS:
+    if not isinstance(node.target, OpOverload) or op_name(node.target) not in _DECOMPOSITIONS:
         return False
     return any(isinstance(t, torch.Tensor) and t.is_complex() for t in node.meta["val"])
 
@@ -273,23 +270,20 @@ _OVERLAPPING = frozenset(
 )
 
 
-class _Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _Observer:
     """Counts the ops that draw from a random stream, and those that raise for some data."""
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
         self.random = self.checks = 0
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        kwargs = kwargs or {}
+    def see(self, func: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
         self.random += is_random(func, args, kwargs)
-        self.checks += func in _CHECKS
+        self.checks += _is_check(func)
         return func(*args, **kwargs)
 
 
-_CHECKS = frozenset({torch.ops.aten._linalg_check_errors.default})
+def _is_check(op: object) -> bool:
+    return isinstance(op, OpOverload) and op_name(op) == "aten::_linalg_check_errors"
 
 
 def _observed(gm: fx.GraphModule, inputs: Sequence[Any]) -> Observed:
@@ -299,7 +293,8 @@ def _observed(gm: fx.GraphModule, inputs: Sequence[Any]) -> Observed:
     fakes = fake.fakes(_tensors(inputs))
     tensors = iter(fakes.values)
     given = [next(tensors) if isinstance(x, torch.Tensor) else x for x in inputs]
-    with _unnoticed(), fakes.mode, _Observer() as seen:
+    seen = _Observer()
+    with _unnoticed(), fakes.mode, dispatch.mode(seen.see):
         gm.forward(*given)
     return Observed(seen.random, seen.checks)
 
@@ -339,35 +334,20 @@ def _unnoticed() -> Iterator[None]:
         restore()
 
 
-def _views_without_history(gm: fx.GraphModule, metadata: Any) -> bool:
+def _views_without_history(gm: fx.GraphModule, metadata: aot.Metadata) -> bool:
     """Whether a returned view may require grad as a leaf, without the history of what it shows.
 
     Made again from that, it would have it: gradients that eager code does not pass on.
     """
     switches = any(map(is_switch, gm.graph.nodes))
     return switches and any(
-        info.requires_grad and info.output_type.name not in ("non_alias", "unsafe_view_alias")
-        for info in metadata.output_info
+        info.requires_grad and info.kind not in ("non_alias", "unsafe_view_alias")
+        for info in metadata.outputs
     )
 
 
-def _is_written(info: Any) -> bool:
-    return bool(info.mutates_data or info.mutates_metadata)
-
-
-def _refused(info: Any, given: torch.Tensor) -> bool:
-    return bool(
-        info.mutates_data
-        and given.is_leaf
-        and given.requires_grad
-        and not info.mutations_under_no_grad_or_inference_mode
-        and not info.mutations_hidden_from_autograd
-    )
-
-
-def _memory(x: torch.Tensor) -> int:
-    memory: int = x.untyped_storage()._cdata
-    return memory
+def _refused(info: aot.InputInfo, given: torch.Tensor) -> bool:
+    return info.refused and given.is_leaf and given.requires_grad
 
 
 def _tensors(inputs: Sequence[Any]) -> list[torch.Tensor]:
@@ -376,7 +356,7 @@ def _tensors(inputs: Sequence[Any]) -> list[torch.Tensor]:
 
 def _sharing(inputs: Sequence[Any]) -> set[int]:
     """The storages that more than one of the inputs lie in."""
-    counts = Counter(map(_memory, _tensors(inputs)))
+    counts = Counter(map(tensors.memory, _tensors(inputs)))
     return {memory for memory, count in counts.items() if count > 1}
 
 
@@ -393,16 +373,18 @@ class Conditions:
     """Gives the level of forward-mode differentiation."""
 
     @classmethod
-    def of(cls, metadata: Any, inputs: Sequence[torch.Tensor]) -> Conditions:
-        written = [i for i, info in enumerate(metadata.input_info) if _is_written(info)]
+    def of(cls, metadata: aot.Metadata, inputs: Sequence[torch.Tensor]) -> Conditions:
+        written = [i for i, info in enumerate(metadata.inputs) if info.is_written]
         viewed = {
-            info.base_idx
-            for info in metadata.output_info
-            if info.output_type.name in ("alias_of_input", "is_input")
+            info.base
+            for info in metadata.outputs
+            if info.base is not None and info.kind in ("alias_of_input", "is_input")
         }
         return cls(
             tuple((i, inputs[i].is_leaf) for i in written),
-            tuple((i, inputs[i].storage_offset(), inputs[i]._base is None) for i in sorted(viewed)),
+            tuple(
+                (i, int(inputs[i].storage_offset()), _is_base(inputs[i])) for i in sorted(viewed)
+            ),
             modes.FORWARD_LEVEL.get(),
         )
 
@@ -413,12 +395,18 @@ class Conditions:
             if inputs[i].is_leaf is not is_leaf:
                 return False
         for i, offset, is_base in self.viewed:
-            if inputs[i].storage_offset() != offset or (inputs[i]._base is None) is not is_base:
+            if inputs[i].storage_offset() != offset or _is_base(inputs[i]) is not is_base:
                 return False
         if self.written and len(inputs) > 1:
             shared = _sharing(inputs)
-            return not shared or all(_memory(inputs[i]) not in shared for i, _ in self.written)
+            return not shared or all(
+                tensors.memory(inputs[i]) not in shared for i, _ in self.written
+            )
         return True
+
+
+def _is_base(x: torch.Tensor) -> bool:
+    return tensors.BASE.get()(x) is None
 
 
 @dataclass(frozen=True, slots=True)

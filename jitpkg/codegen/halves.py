@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch.utils import _pytree as pytree
 
 from jitpkg import events
 from jitpkg.codegen.aten.passes.idle_views import drop_idle_views
@@ -22,6 +21,7 @@ from jitpkg.codegen.lowering.table import NotLowered
 from jitpkg.codegen.options import Options
 from jitpkg.facts.outcome import draws
 from jitpkg.facts.tensor import TensorFacts, facts_of
+from jitpkg.internals import trees
 
 Function = Callable[..., Any]
 
@@ -104,7 +104,7 @@ def _facts(value: object, length: Callable[[Any], int] | None = None) -> TensorF
     if length is not None:
         size, stride = (tuple(map(length, each)) for each in (facts.size, facts.stride))
         return replace(facts, size=size, stride=stride)
-    lengths = pytree.tree_leaves((facts.size, facts.stride))
+    lengths = trees.leaves_of((facts.size, facts.stride))
     if any(not isinstance(length, int) for length in lengths):
         raise NotLowered("sizes that vary")
     return facts

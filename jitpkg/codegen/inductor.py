@@ -9,13 +9,11 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch._guards import TracingContext, detect_fake_mode, tracing
-from torch._inductor import config, list_mode_options
-from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 
 from jitpkg.codegen.functional import Compiled, through_aot
 from jitpkg.errors import BackendError, InvalidArgument
 from jitpkg.facts import fake
+from jitpkg.internals import aot
 
 OURS: Mapping[str, Any] = {"fallback_random": True}
 """Options that differ from Inductor's own defaults: random numbers are those of eager code."""
@@ -23,7 +21,7 @@ OURS: Mapping[str, Any] = {"fallback_random": True}
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Inductor:
-    """`torch._inductor`, with some options."""
+    """Inductor, with some options."""
 
     options: Mapping[str, Any] = field(default_factory=lambda: dict(OURS))
 
@@ -34,8 +32,9 @@ class Inductor:
             InvalidArgument: an option is not known, or has a value of a wrong type.
         """
         chosen = dict(OURS)
-        if mode is not None:
-            chosen.update(list_mode_options(mode))
+        options_of = aot.MODE_OPTIONS.found() if mode is not None else None
+        if mode is not None and options_of is not None:
+            chosen.update(options_of(mode))
         for name, value in (options or {}).items():
             chosen[_checked(name, value)] = value
         return Inductor(chosen)
@@ -47,22 +46,25 @@ class Inductor:
         self, gm: fx.GraphModule, fakes: list[torch.Tensor], compiled: Compiled
     ) -> Callable[..., Any]:
         compiled.writes_last = False
+        compile_fx, compile_half = aot.COMPILE.get(), aot.COMPILE_HALF.get()
+        config, tracing = aot.INDUCTOR_CONFIG.get(), aot.TRACING.get()
+        context, mode_of = aot.CONTEXT.get(), aot.FAKE_MODE.get()
 
         def inner(aten: fx.GraphModule, inputs: Any, **settings: Any) -> Any:
             if settings.get("is_backward"):
                 return backward(aten, inputs, settings)
             compiled.note(aten)
-            return compile_fx_inner(aten, inputs, **settings)
+            return compile_half(aten, inputs, **settings)
 
         def backward(aten: fx.GraphModule, inputs: Any, settings: Any) -> Any:
-            mode = detect_fake_mode(inputs)
+            mode = mode_of(inputs)
 
             def kernels(part: fx.GraphModule) -> Any:
                 if part is aten:
-                    return compile_fx_inner(aten, inputs, **settings)
+                    return compile_half(aten, inputs, **settings)
                 before = fake.relied_on(mode)
-                with tracing(TracingContext(mode)), config.patch(dict(self.options)):
-                    function = compile_fx_inner(part, inputs, **settings)
+                with tracing(context(mode)), config.patch(dict(self.options)):
+                    function = compile_half(part, inputs, **settings)
                 if fake.relied_on(mode) != before:
                     raise BackendError("a part of a backward graph holds for fewer sizes")
                 return function
@@ -79,6 +81,9 @@ class Inductor:
 
 def _checked(name: str, value: object) -> str:
     key = name.replace("-", "_")
+    config = aot.INDUCTOR_CONFIG.found()
+    if config is None:  # there is no Inductor that could take it
+        return key
     known = config.get_config_copy()
     if key not in known:
         close = difflib.get_close_matches(key, known, n=3)
@@ -87,7 +92,7 @@ def _checked(name: str, value: object) -> str:
             f"Inductor has no option {name!r}.{hint}"
             " They are documented in torch/_inductor/config.py."
         )
-    expected = config.get_type(key)  # type: ignore[attr-defined]
+    expected = config.get_type(key)
     if isinstance(expected, type) and not isinstance(value, expected):
         raise InvalidArgument(
             f"Inductor's option {name!r} takes {expected.__name__}, not {value!r}."

@@ -26,6 +26,7 @@ from jitpkg.codegen.ir.nodes import Buffer
 from jitpkg.codegen.kept.entry import MadeKernel
 from jitpkg.codegen.kept.plain import Plain
 from jitpkg.codegen.made import Made
+from jitpkg.internals import dispatch
 
 LONG = 1 << 20
 """Elements from which on a kernel lets other threads run Python, which costs it 50 ns."""
@@ -54,7 +55,7 @@ class CpuKernels:
 
     def choose_calls(self, graph: fx.Graph) -> None:
         """Let matrix products be computed by the faster library."""
-        if onednn_is_faster(native.host_cpu(), torch._C._get_cpu_capability()):
+        if onednn_is_faster(native.host_cpu(), torch.backends.cpu.get_cpu_capability()):
             use_onednn(graph)
 
     def obstacle(self, graph: fx.Graph) -> str | None:
@@ -70,7 +71,7 @@ class CpuKernels:
         began = time.perf_counter()
         loops = schedule(normal.kernel, builder)
         way = _way(loops, normal.outputs[given:], self.host)
-        if self.tunes and not way.numbers:
+        if self.tunes and not way.numbers and dispatch.NO_MODES.found() is not None:
             way = _tuned(way, loops, normal.outputs[given:], self.host)
         self.made[way.function] = MadeKernel(normal.kernel.name, way.doc, way.llvm, way.code)
         seconds = time.perf_counter() - began

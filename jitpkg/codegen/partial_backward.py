@@ -20,6 +20,7 @@ from torch.autograd.graph import Node
 from jitpkg.codegen.copies import copied
 from jitpkg.codegen.differentiated import Run, refusal
 from jitpkg.facts.tensor import TensorFacts, contiguous_stride
+from jitpkg.internals import aot
 from jitpkg.interrupts import from_outside, uninterrupted
 
 _TANGENTS = "tangents"
@@ -81,8 +82,7 @@ class Halves:
             asked.undefined = frozenset()
             return self.part(undefined)(arguments)
 
-        run._boxed_call = True  # type: ignore[attr-defined]
-        return run
+        return aot.takes_a_list(run)
 
     def part(self, undefined: frozenset[int]) -> Run:
         """What runs the backward graph where these of its gradients are undefined."""
@@ -98,11 +98,12 @@ class Halves:
         assert self._whole is not None
         return _compiled(self._compile, without(self._whole, undefined))
 
-    def watched(self, function: Callable[..., Any], metadata: Any) -> Callable[..., Any]:
+    def watched(self, function: Callable[..., Any], metadata: aot.Metadata) -> Callable[..., Any]:
         """The forward function, whose results say which of them have gradients."""
         returned = _differentiable(metadata)
         if not returned:
             return function
+        aot.FUNCTION_OF_NODE.get()  # now, and not when the function has run already
         partial = len(returned) > 1 and len(returned) == self.tangents
         asked = self._asked
 
@@ -129,7 +130,7 @@ def _refuse_a_second_derivative(
     """See to it that derivatives of these gradients are refused in words that help."""
     if torch.is_grad_enabled():
         for node in {gradient.grad_fn for gradient in gradients if gradient is not None}:
-            if node is not None and hasattr(node, "_forward_cls"):
+            if node is not None and aot.is_of_function(node):
                 node.register_prehook(_raise)
 
 
@@ -148,17 +149,15 @@ def _compiled(compile_: Callable[[fx.GraphModule], Run], aten: fx.GraphModule) -
         return lambda arguments: forward(*arguments)
 
 
-def _differentiable(metadata: Any) -> list[int]:
+def _differentiable(metadata: aot.Metadata) -> list[int]:
     """Which of the values that AOTAutograd's forward function returns have a tangent."""
-    written = [i for i in metadata.input_info if i.mutation_type.name == "MUTATED_OUT_GRAPH"]
+    written = [info for info in metadata.inputs if info.mutation == "MUTATED_OUT_GRAPH"]
     has_tangent = [info.mutates_data and info.requires_grad for info in written]
     has_tangent += [
-        info.output_type.name in _OWN
-        and issubclass(info.raw_type, torch.Tensor)
-        and getattr(info, "requires_grad_for_backward", info.requires_grad)
-        for info in metadata.output_info
+        info.kind in _OWN and issubclass(info.raw_type, torch.Tensor) and info.has_tangent
+        for info in metadata.outputs
     ]
-    has_tangent += [True] * metadata.num_intermediate_bases
+    has_tangent += [True] * metadata.bases
     return [k for k, has in enumerate(has_tangent) if has]
 
 
@@ -169,14 +168,14 @@ _DEEPEST = 8
 """Views of a result lie so many nodes behind it at most."""
 
 
-def _node_of(results: Sequence[Any], metadata: Any) -> Node | None:
+def _node_of(results: Sequence[Any], metadata: aot.Metadata) -> Node | None:
     """The node of the function whose results these are, or are views of."""
     for result in results:
         node = result.grad_fn
         for _ in range(_DEEPEST):
             if node is None:
                 break
-            if getattr(getattr(node, "_forward_cls", None), "metadata", None) is metadata:
+            if aot.is_node_of(node, metadata):
                 found: Node = node
                 return found
             node = node.next_functions[0][0] if node.next_functions else None

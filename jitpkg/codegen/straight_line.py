@@ -14,11 +14,11 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch._ops import OpOverload
 
 from jitpkg import listing
 from jitpkg.codegen.bindings import BINDINGS
 from jitpkg.codegen.ir.extents import Symbolic, text_of
+from jitpkg.internals.ops import OpOverload
 
 _OPERATORS: Mapping[object, str] = MappingProxyType(
     {

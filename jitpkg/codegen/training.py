@@ -8,10 +8,6 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch._functorch import config as functorch_config
-from torch._functorch.aot_autograd import aot_module_simplified
-from torch._functorch.partitioners import min_cut_rematerialization_partition
-from torch._guards import TracingContext
 
 from jitpkg.codegen.aten.passes.common import share_common
 from jitpkg.codegen.compiler import Maker
@@ -21,6 +17,8 @@ from jitpkg.codegen.halves import with_facts
 from jitpkg.codegen.kept.training import Compilation
 from jitpkg.codegen.lowering.table import NotLowered
 from jitpkg.codegen.options import Options
+from jitpkg.internals import aot
+from jitpkg.internals.tensors import memory as memory_of
 from jitpkg.marks import VARIES
 
 
@@ -41,15 +39,14 @@ def through_kernels(
 
         def forward(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Run:
             compiled.note(gm)
-            metadata: Any = TracingContext.get().fw_metadata
-            function = of.forward(gm, getattr(metadata, "num_forward_returns", None))
+            function = of.forward(gm, aot.forward_returns(aot.CONTEXT.get().get().fw_metadata))
             compiled.halves.runs_forward(gm, function)
             return boxed(function)
 
         def backward(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Run:
             return compiled.halves.runs(gm, of.backward, of.part)
 
-        function: Callable[..., Any] = aot_module_simplified(
+        function: Callable[..., Any] = aot.MODULE.get()(
             copy,
             fakes,
             fw_compiler=forward,
@@ -102,14 +99,15 @@ def _partitioned(joint: fx.GraphModule, *given: Any, **named: Any) -> Any:
     try:
         with_facts(joint)
     except NotLowered:  # sizes that vary
-        return min_cut_rematerialization_partition(joint, *given, **named)
-    before, functorch_config.cse = functorch_config.cse, False
+        return aot.SMALLEST_PARTITION.get()(joint, *given, **named)
+    config = aot.CONFIG.get()
+    before, config.cse = config.cse, False
     try:
         joint.graph.eliminate_dead_code()
         share_common(joint.graph, but=_of_outputs(joint.graph))
-        return min_cut_rematerialization_partition(joint, *given, **named)
+        return aot.SMALLEST_PARTITION.get()(joint, *given, **named)
     finally:
-        functorch_config.cse = before
+        config.cse = before
 
 
 def _drop_detached(graph: fx.Graph) -> None:
@@ -125,7 +123,7 @@ def _drop_detached(graph: fx.Graph) -> None:
 def _of_outputs(graph: fx.Graph) -> set[fx.Node]:
     """What lies in the memory of a result: two results may not become one."""
     memory = {
-        node: node.meta["val"].untyped_storage()._cdata
+        node: memory_of(node.meta["val"])
         for node in graph.nodes
         if isinstance(node.meta.get("val"), torch.Tensor)
     }

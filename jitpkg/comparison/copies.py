@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 import torch
 
 from jitpkg.errors import InvalidArgument
+from jitpkg.internals import library, modes, tensors
 
 T = TypeVar("T")
 
@@ -62,7 +63,7 @@ _SHARED = (
 )
 """What a copy refers to as the original does."""
 
-_SHARED_ROOMS = frozenset({"_thread", "threading", "torch._ops", "torch._C"})
+_SHARED_ROOMS = frozenset({"_thread", "threading", *library.OF_C})
 """Modules whose other objects are shared, too: locks, and ops of torch."""
 
 
@@ -140,21 +141,24 @@ class Copies:
     def _tensor(self, tensor: torch.Tensor) -> torch.Tensor:
         if _has_no_plain_memory(tensor):
             return copy.deepcopy(tensor, self._made)
-        with torch._C.DisableTorchFunctionSubclass():
+        with modes.WITHOUT_SUBCLASSES.get()():
             made = self._memory(tensor)
         self._remember(tensor, made)
         if tensor.is_leaf and tensor.grad is not None:
             made.grad = self.of(tensor.grad)
         if tensor.retains_grad and not tensor.is_leaf:
             made.retain_grad()
-        for hook in (tensor._backward_hooks or {}).values():
+        hooks = tensors.HOOKS.found()
+        for hook in ((hooks and hooks(tensor)) or {}).values():
             made.register_hook(self.of(hook))  # type: ignore[no-untyped-call]
         made.__dict__.update(self.of(tensor.__dict__))
         return made
 
     def _memory(self, tensor: torch.Tensor) -> torch.Tensor:
-        if tensor._base is not None and not (tensor.is_leaf and tensor.requires_grad):
-            return _as_subclass(self._view(tensor, self.of(tensor._base)), tensor)
+        base_of = tensors.BASE.found()
+        base = None if base_of is None else base_of(tensor)
+        if base is not None and not (tensor.is_leaf and tensor.requires_grad):
+            return _as_subclass(self._view(tensor, self.of(base)), tensor)
         with torch.inference_mode(tensor.is_inference()), torch.no_grad():
             made = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
             made.set_(
@@ -165,7 +169,7 @@ class Copies:
             )
             made = made.data  # which was never written to
             made = made.conj() if tensor.is_conj() else made
-            made = torch._neg_view(made) if tensor.is_neg() else made
+            made = tensors.NEGATED.get()(made) if tensor.is_neg() else made
         if not tensor.requires_grad:
             return _as_subclass(made, tensor)
         if tensor.is_leaf:
@@ -175,18 +179,19 @@ class Copies:
 
     def _view(self, tensor: torch.Tensor, base: torch.Tensor) -> torch.Tensor:
         with torch.set_grad_enabled(tensor.requires_grad):
-            made: torch.Tensor = tensor._view_func(base)  # type: ignore[attr-defined]
-            if _layout(made) == _layout(tensor):
-                return made
-            if made.dtype != tensor.dtype:
+            view_of = tensors.VIEW_OF.found()
+            if view_of is not None and _layout(made := view_of(tensor, base)) == _layout(tensor):
+                return made  # type: ignore[no-any-return]
+            if base.dtype != tensor.dtype:
                 base = base.view(tensor.dtype)
             return base.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
 
     def _storage(self, storage: torch.UntypedStorage) -> torch.UntypedStorage:
-        if storage._cdata not in self._storages:
-            self._storages[storage._cdata] = storage.clone()  # type: ignore[no-untyped-call]
+        at = tensors.STORAGE_ADDRESS.get()(storage)
+        if at not in self._storages:
+            self._storages[at] = storage.clone()  # type: ignore[no-untyped-call]
             self._alive.append(storage)
-        return self._storages[storage._cdata]
+        return self._storages[at]
 
     # Functions and other objects
 
@@ -340,7 +345,10 @@ def _as_subclass(plain: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
     if type(like) is torch.Tensor:
         return plain
     if like.is_leaf:
-        return torch.Tensor._make_subclass(type(like), plain.detach(), like.requires_grad)
+        made: torch.Tensor = tensors.MAKE_SUBCLASS.get()(
+            type(like), plain.detach(), like.requires_grad
+        )
+        return made
     return plain.as_subclass(type(like))
 
 

@@ -13,16 +13,14 @@ from typing import Any
 import torch
 
 from jitpkg.comparison.copies import ATOMS, is_library
+from jitpkg.internals import modules, tensors
 from jitpkg.interrupts import of_handler
 
 _DRAINED = 20
 """So many items are taken from an iterator that a program returned."""
 
-_OWN_ATTRIBUTES = ("_compiled_call_impl", "__jitpkg")
+_OWN_ATTRIBUTES = (*modules.OF_COMPILING, "__jitpkg")
 """Attributes that compiling adds."""
-
-_REGISTRIES = ("_parameters", "_buffers", "_modules")
-"""The dictionaries of a module whose items are its attributes."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -109,9 +107,11 @@ class State:
             self._strides(where, tensor)
             self._memory(where, tensor)
             self.fact(where, "lazy", f"conj {tensor.is_conj()}, neg {tensor.is_neg()}")
-        self.fact(
-            where, "version", "inference" if tensor.is_inference() else f"{tensor._version} writes"
-        )
+        version = tensors.VERSION.found()
+        if tensor.is_inference() or version is None:
+            self.fact(where, "version", "inference" if tensor.is_inference() else "unknown")
+        else:
+            self.fact(where, "version", f"{version(tensor)} writes")
         self.fact(where, "requires_grad", tensor.requires_grad)
         if tensor.requires_grad:
             self.fact(where, "grad_fn", "leaf" if tensor.is_leaf else type(tensor.grad_fn).__name__)
@@ -135,11 +135,12 @@ class State:
     def _memory(self, where: str, tensor: torch.Tensor) -> None:
         storage = tensor.untyped_storage()
         self._alive.append(storage)
-        known = self._memories.setdefault(storage._cdata, where)
+        known = self._memories.setdefault(tensors.memory(tensor), where)
         of = "of its own" if known == where else f"shared with {known}"
         self.fact(where, "memory", of)
         self.fact(where, "storage offset", tensor.storage_offset())
-        self.fact(where, "view", "is no view" if tensor._base is None else "is a view")
+        if (base := tensors.BASE.found()) is not None:
+            self.fact(where, "view", "is no view" if base(tensor) is None else "is a view")
 
     def _class(self, where: str, cls: type) -> None:
         if is_library(cls.__module__):
@@ -231,7 +232,7 @@ class State:
                 continue
             if is_module and (value is None or value in ({}, set())):
                 continue
-            if is_module and name in _REGISTRIES:
+            if is_module and name in modules.REGISTRIES:
                 for member, registered in value.items():
                     self.add(f"{where}.{member}", registered)
                 continue

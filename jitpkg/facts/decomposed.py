@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from jitpkg.facts.tensor import TensorFacts
+from jitpkg.internals import decompositions
 
 
 def is_recurrent(function: object) -> bool:
@@ -53,11 +54,9 @@ def is_lstm(function: object) -> bool:
 @cache
 def lstm_is_right() -> bool:
     """Whether the states that come out of the decomposition have the sizes of those that go in."""
-    from torch._decomp import decompositions  # a tenth of a second
-
-    layer = getattr(decompositions, "one_layer_lstm", None)
+    layer = decompositions.LSTM_LAYER.found()
     if layer is None:
-        return True
+        return False
     state, weight = torch.empty(2, 3, device="meta"), torch.empty(12, 3, device="meta")
     given = torch.empty(1, 2, 3, device="meta")
     _, (last, _) = layer(given, [state, state], [weight, weight], has_biases=False)

@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 from jitpkg.facts.corrected import corrected_mode
 from jitpkg.facts.decomposed import is_lstm, is_wrong, lstm_is_right, reads_lengths
@@ -30,7 +29,8 @@ from jitpkg.facts.outcome import (
 )
 from jitpkg.facts.shape_env import Bridge, context_of, name_of, symint, test_of
 from jitpkg.facts.tensor import TensorFacts, facts_of, why_not_plain
-from jitpkg.internals import Missing, Row, dispatch, fake_tensors
+from jitpkg.internals import Missing, Row, dispatch, fake_tensors, trees
+from jitpkg.internals.ops import op_name
 from jitpkg.marks import Dims
 
 
@@ -45,7 +45,7 @@ class _Observer:
     def see(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         if is_random(func, args, kwargs):
             self.random = True
-        training = HIDDEN_WRITES.get(func._schema.name)
+        training = HIDDEN_WRITES.get(op_name(func))
         if training is not None and args[training]:
             self.written.update(id(statistic) for statistic in args[3:5])
         return func(*args, **kwargs)
@@ -94,7 +94,7 @@ def _asked(
         with dispatch.mode(observer.see), _translated_errors():
             result = stand_ins.call(call)
         return stand_ins.outcome(
-            result if bridge is None else pytree.tree_map(partial(_number, bridge), result),
+            result if bridge is None else trees.mapped(partial(_number, bridge), result),
             partial(_facts, bridge),
             written=frozenset(observer.written),
             random=observer.random,

@@ -13,8 +13,6 @@ from functools import cache
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from jitpkg.facts import sizes
 from jitpkg.facts.outcome import HIDDEN_WRITES, Outcome, StandIns, WouldRaise, is_random
@@ -24,7 +22,8 @@ from jitpkg.facts.rows.functions import FUNCTION_ROWS, flowing
 from jitpkg.facts.rows.views import VIEWS, varies
 from jitpkg.facts.symbolic import Decisions, length
 from jitpkg.facts.tensor import TensorFacts, facts_of, why_not_plain
-from jitpkg.internals import modes
+from jitpkg.internals import Missing, dispatch, modes, trees
+from jitpkg.internals.ops import op_name
 
 FUNCTIONS = frozenset(
     """
@@ -59,42 +58,30 @@ _CPU = torch.device("cpu")
 _META = torch.device("meta")
 
 
-class _Rows(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _Rows:
     """Answers every ATen op by its row."""
 
     def __init__(self, *, varies: bool) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
         self.varies = varies
         self.random = False
         self.written: set[int] = set()
         """Identities of tensors that were written to without a trace in their version."""
 
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """Otherwise torch imports its compiler, to keep it from tracing what follows."""
-        return False
-
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
-        name = func._schema.name
+    def answer(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        name = op_name(func)
         row = ROWS.get(name)
         if self.varies and name in VIEWS and varies(args):
             row = VIEWS[name]
-        if kwargs and "out" in kwargs:
+        if "out" in kwargs:
             raise Unsure(name)
         if row is None:
-            return self._of_parts(func, args, kwargs or {})
-        if is_random(func, args, kwargs or {}):
+            return self._of_parts(func, args, kwargs)
+        if is_random(func, args, kwargs):
             self.random = True
         training = HIDDEN_WRITES.get(name)
         if training is not None and args[training]:
             self.written.update(id(statistic) for statistic in args[3:5])
-        return row(func, args, kwargs or {})
+        return row(func, args, kwargs)
 
     def as_a_whole(self, row: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -106,10 +93,10 @@ class _Rows(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _of_parts(self, func: Any, args: Any, kwargs: Any) -> Any:
         """A composite op, which comes here in inference mode only."""
-        with self:
+        with dispatch.mode(self.answer):
             result = func.decompose(*args, **kwargs)
         if result is NotImplemented:
-            raise Unsure(func._schema.name)
+            raise Unsure(op_name(func))
         return result
 
 
@@ -135,14 +122,16 @@ def of_call(
         if whole is not None:
             result = stand_ins.call(rows.as_a_whole(whole))
         else:
-            with rows:
+            with dispatch.mode(rows.answer):
                 result = stand_ins.call(call)
         outcome = stand_ins.outcome(
-            pytree.tree_map(_number, result) if values else result,
+            trees.mapped(_number, result) if values else result,
             facts_of_stand_in,
             written=frozenset(rows.written),
             random=rows.random,
         )
+    except Missing:
+        raise
     except Raises as error:
         raise WouldRaise(error) from None
     except Exception as error:
@@ -158,7 +147,7 @@ def products_compare_sizes() -> bool:
     a = torch.empty_strided((2, n, 4), (n * 4, 4, 1), device=_META)
     b = torch.empty_strided((2, 4, n), (n * 4, n, 1), device=_META)
     try:
-        with _Rows(varies=True):
+        with dispatch.mode(_Rows(varies=True).answer):
             torch.matmul(a, b)
     except Exception:  # it asks for the sizes themselves
         return True

@@ -8,10 +8,12 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch.utils import _pytree as pytree
 
 from jitpkg.facts.sizes import Length, Relation, Size
 from jitpkg.facts.tensor import TensorFacts
+from jitpkg.internals import tensors, trees
+from jitpkg.internals.ops import OpOverload, schema
+from jitpkg.internals.tensors import memory
 
 
 class DataDependent(Exception):
@@ -94,7 +96,7 @@ class StandIns:
         Raises:
             NoFacts: nothing can stand for one of them.
         """
-        leaves, self._spec = pytree.tree_flatten((args, kwargs), is_leaf=_is_facts)
+        leaves, self._spec = trees.flatten((args, kwargs), is_leaf=_is_facts)
         made = {id(f): _stand_in(f, device, number) for f in leaves if isinstance(f, TensorFacts)}
         self.tensors = list(made.values())
         numbers = (with_numbers(leaf, number) for leaf in leaves)
@@ -102,7 +104,7 @@ class StandIns:
         self._versions = [_version(tensor) for tensor in self.tensors]
 
     def call(self, function: Callable[..., Any]) -> Any:
-        args, kwargs = pytree.tree_unflatten(self._leaves, self._spec)
+        args, kwargs = trees.unflatten(self._leaves, self._spec)
         return function(*args, **kwargs)
 
     def outcome(
@@ -123,8 +125,8 @@ class StandIns:
         by_identity = {id(tensor): k for k, tensor in enumerate(self.tensors)}
         by_storage: dict[int, int] = {}
         for k, tensor in enumerate(self.tensors):
-            by_storage.setdefault(tensor.untyped_storage()._cdata, k)
-        leaves, spec = pytree.tree_flatten(result)
+            by_storage.setdefault(memory(tensor), k)
+        leaves, spec = trees.flatten(result)
         described: list[object] = []
         shares: list[int | None] = []
         for leaf in leaves:
@@ -133,14 +135,14 @@ class StandIns:
                 continue
             index = by_identity.get(id(leaf))
             described.append(facts(leaf) if index is None else TheArgument(index))
-            shares.append(by_storage.get(leaf.untyped_storage()._cdata))
+            shares.append(by_storage.get(memory(leaf)))
         mutated = frozenset(
             k
             for k, tensor in enumerate(self.tensors)
             if _version(tensor) != self._versions[k] or id(tensor) in written
         )
         return Outcome(
-            pytree.tree_unflatten(described, spec),
+            trees.unflatten(described, spec),
             tuple(shares),
             tuple(map(facts, self.tensors)),
             mutated,
@@ -178,7 +180,7 @@ def _values(
 
 
 def _version(tensor: torch.Tensor) -> int:
-    return 0 if tensor.is_inference() else tensor._version
+    return 0 if tensor.is_inference() else tensors.VERSION.get()(tensor)
 
 
 HIDDEN_WRITES = {
@@ -190,11 +192,11 @@ HIDDEN_WRITES = {
 the position of the argument `training`."""
 
 
-def is_random(op: torch._ops.OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+def is_random(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     """Whether an ATen op draws from a random stream: attention does where it drops something."""
     if torch.Tag.nondeterministic_seeded not in op.tags:
         return False
-    for position, argument in enumerate(op._schema.arguments):
+    for position, argument in enumerate(schema(op).arguments):
         if argument.name == "dropout_p":
             given = args[position] if position < len(args) else kwargs.get("dropout_p")
             return bool(argument.default_value if given is None else given)
@@ -204,4 +206,4 @@ def is_random(op: torch._ops.OpOverload, args: Sequence[Any], kwargs: Mapping[st
 def draws(node: fx.Node) -> bool:
     """Whether a node of an ATen graph draws from a random stream."""
     target = node.target
-    return isinstance(target, torch._ops.OpOverload) and is_random(target, node.args, node.kwargs)
+    return isinstance(target, OpOverload) and is_random(target, node.args, node.kwargs)

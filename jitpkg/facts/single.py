@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 from jitpkg.facts import meta
 from jitpkg.facts.outcome import DataDependent, NeedsNumbers, NoFacts, WouldRaise, is_random
@@ -18,6 +17,8 @@ from jitpkg.facts.rows.common import META, Raises, Unsure
 from jitpkg.facts.rows.functions import FUNCTION_ROWS
 from jitpkg.facts.symbolic import Decisions, length
 from jitpkg.facts.tensor import TensorFacts, size_of, stride_of
+from jitpkg.internals import trees
+from jitpkg.internals.ops import OpOverload, op_name
 
 __all__ = [
     "FUNCTIONS",
@@ -61,9 +62,7 @@ class Singles:
         self._fake: Any = None
         self._decisions = decisions
 
-    def of_op(
-        self, op: torch._ops.OpOverload, args: Any, kwargs: Any, *, has_row: bool = False
-    ) -> Any:
+    def of_op(self, op: OpOverload, args: Any, kwargs: Any, *, has_row: bool = False) -> Any:
         """What an op returns that neither writes to anything nor makes views.
 
         Args:
@@ -72,7 +71,7 @@ class Singles:
         Raises:
             Unanswered: nobody can say, or it would raise.
         """
-        row = ROWS.get(op._schema.name)
+        row = ROWS.get(op_name(op))
         try:
             if row is None or "out" in kwargs:
                 raise Unsure
@@ -105,7 +104,7 @@ class Singles:
 
     def _made(self, result: Any) -> Any:
         """Stand-ins in place of facts."""
-        return pytree.tree_map(
+        return trees.mapped(
             lambda leaf: stand_in(leaf, self._decisions) if isinstance(leaf, TensorFacts) else leaf,
             result,
             is_leaf=lambda leaf: isinstance(leaf, TensorFacts),
@@ -116,8 +115,7 @@ class Singles:
             from jitpkg.facts.fake import FakeFacts  # it imports torch's compiler: a second
 
             self._fake = FakeFacts()
-        args, kwargs = pytree.tree_map_only(torch.Tensor, facts_of_stand_in, (args, kwargs))
-        args, kwargs = pytree.tree_map(_at_home, (args, kwargs))
+        args, kwargs = trees.mapped(_at_home, (args, kwargs))
         values = {} if self._decisions is None else self._decisions.values
         try:
             outcome = self._fake.of_call(call, args, kwargs, values)
@@ -146,6 +144,8 @@ def of_whole_function(name: str, args: Any, kwargs: Any) -> Any:
 
 
 def _at_home(leaf: Any) -> Any:
+    if isinstance(leaf, torch.Tensor):
+        return facts_of_stand_in(leaf)
     if isinstance(leaf, torch.SymInt):
         return length(leaf)
     return torch.device("cpu") if isinstance(leaf, torch.device) and leaf == META else leaf

@@ -12,6 +12,7 @@ import torch
 
 from jitpkg.facts import sizes
 from jitpkg.facts.sizes import Length, Size, plain
+from jitpkg.internals import tensors
 
 NONE: Mapping[int, Length] = MappingProxyType({})
 
@@ -110,7 +111,7 @@ def why_not_plain(t: torch.Tensor) -> str | None:
         return "a nested or quantised tensor"
     if t.is_conj() or t.is_neg():
         return "a lazily conjugated or negated tensor"
-    if torch._C._functorch.is_functorch_wrapped_tensor(t):
+    if tensors.IS_TRANSFORMED.get()(t):
         return "a tensor wrapped by a function transform"
     return None
 

@@ -385,16 +385,17 @@ class LineageIs:
     def test(self, names: Names) -> str:
         check = lineage_check(self.cls, self.found)
         text = f"{names.hold(check, f'same_{self.cls.__name__}')}()"
-        if not leaves.DICT_VERSION_WORKS:
+        dict_version = leaves.dict_version()
+        if dict_version is None:
             return text
-        version = names.hold(leaves.dict_version, "version")
+        version = names.hold(dict_version, "version")
         namespaces = mutable_namespaces(self.cls)
         order = _mro_of(self.cls)
         bases = f"{names.hold(self.cls, '')}.__mro__ is {names.hold(order, 'bases')}"
         unchanged = [] if len(namespaces) < 2 else [bases]
         for base, namespace in namespaces:
             held = names.hold(namespace, f"{base.__name__}_names")
-            unchanged.append(f"{version}({held}) == {leaves.dict_version(namespace)}")
+            unchanged.append(f"{version}({held}) == {dict_version(namespace)}")
         return f"{' and '.join(unchanged)} or {text}"
 
     def why(self, now: object) -> str:
@@ -444,13 +445,14 @@ def lineage_check(cls: type, found: tuple[tuple[str, object], ...]) -> Callable[
     def same() -> bool:
         return all(static_lookup(cls, name) is expected for name, expected in found)
 
-    if not leaves.DICT_VERSION_WORKS:
+    dict_version = leaves.dict_version()
+    if dict_version is None:
         return same
     order = _mro_of(cls)
     dictionaries = [namespace for _, namespace in mutable_namespaces(cls)]
 
     def versions() -> tuple[int, ...]:
-        return tuple(map(leaves.dict_version, dictionaries))
+        return tuple(map(dict_version, dictionaries))
 
     known: tuple[int, ...] | None = versions()
     if not same():

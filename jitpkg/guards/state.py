@@ -46,7 +46,7 @@ def state_guards(*, has_tensors: bool) -> Iterator[StateIs]:
     A tensor's dispatch keys tell of inference mode, dispatch modes and function transforms; a
     graph without tensor inputs has to ask.
     """
-    if leaves.GLOBAL_STATE_CHECK_WORKS:
+    if leaves.compares_state():
         check = leaves.global_state_check()
         what = "a global setting of torch (grad mode, autocast, default dtype, threads, …)"
         yield StateIs(what, "{state_same}()", (("state_same", check),))
@@ -62,7 +62,7 @@ def state_guards(*, has_tensors: bool) -> Iterator[StateIs]:
     yield StateIs(
         "the saved-tensor hooks", "{saved_hooks}(True) is None", (("saved_hooks", hooks),)
     )
-    if not (has_tensors and leaves.TENSOR_CHECK_WORKS):
+    if not (has_tensors and leaves.compares_tensors()):
         yield from _dispatch_state()
 
 

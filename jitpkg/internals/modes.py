@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 
@@ -38,6 +39,18 @@ FUNCTIONS_ENABLED = Row[Callable[[], bool]](
     "torch._C._is_torch_function_enabled",
     use="seeing whether torch functions are disabled",
     lost=_NOTHING,
+)
+
+
+def _with_subclasses() -> Callable[[], AbstractContextManager[object]]:
+    return nullcontext
+
+
+WITHOUT_SUBCLASSES = Row[Callable[[], AbstractContextManager[object]]](
+    "torch._C.DisableTorchFunctionSubclass",
+    use="copying tensors of subclasses",
+    lost="a subclass of tensors sees how jitpkg.testing copies it",
+    instead=_with_subclasses,
 )
 FUNCTION_MODES_ENABLED = Row[Callable[[], bool]](
     "torch._C._is_torch_function_mode_enabled",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import pkgutil
 import warnings
 from collections.abc import Callable, Iterator
@@ -14,7 +15,6 @@ from typing import Any, Generic, TypeVar
 from jitpkg import events
 from jitpkg.internals import versions
 from jitpkg.interrupts import from_outside
-from jitpkg.messages import warn
 
 T = TypeVar("T")
 
@@ -56,6 +56,8 @@ class Row(Generic[T]):
     """The first version that has it; None for all that jitpkg knows."""
     until: str | None = None
     """The last version that has it; None for all that jitpkg knows."""
+    only_if: Callable[[], bool] | None = None
+    """Whether this build of PyTorch should have it, where not each does."""
     works: Callable[[T], bool] | None = None
     """Tries what was found; where this is not True, or raises, the name counts as missing."""
     instead: Callable[[], T] | None = None
@@ -112,8 +114,8 @@ class Row(Generic[T]):
 
     @property
     def is_expected(self) -> bool:
-        """Whether this version of PyTorch should have it."""
-        return versions.has(self.since, self.until)
+        """Whether this version and build of PyTorch should have it."""
+        return versions.has(self.since, self.until) and (self.only_if is None or self.only_if())
 
     def _tried(self) -> Looked:
         try:
@@ -185,7 +187,8 @@ class Setting(Row[Callable[[T], None]]):
 
 
 class _Said:
-    """Whether the user has been told."""
+    """Whether the user has been told: once, by a log record, which nobody who asks torch for
+    something silences, as warnings are."""
 
     def __init__(self) -> None:
         self.done = False
@@ -196,10 +199,11 @@ class _Said:
         self.done = True
         remark = versions.remark()
         before = f"{remark}. There " if remark else f"In PyTorch {versions.running()} "
-        warn(
+        _LOG.warning(
             f"{before}{row.name} {why}: {row.lost}. `python -m jitpkg doctor` lists what else is"
             " missing."
         )
 
 
+_LOG = logging.getLogger("jitpkg.internals")
 _SAID = _Said()

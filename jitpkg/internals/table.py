@@ -2,15 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
-from jitpkg.internals import dispatch, fake_tensors, modes
+from jitpkg.internals import (
+    aot,
+    build,
+    c_guards,
+    decompositions,
+    devices,
+    dispatch,
+    fake_tensors,
+    library,
+    modes,
+    modules,
+    ops,
+    settings,
+    tensors,
+    trees,
+)
 from jitpkg.internals.row import Row
 
-_MODULES: tuple[ModuleType, ...] = (modes, dispatch, fake_tensors)
+_MODULES: tuple[ModuleType, ...] = (
+    modes,
+    tensors,
+    trees,
+    ops,
+    modules,
+    dispatch,
+    fake_tensors,
+    decompositions,
+    c_guards,
+    aot,
+    devices,
+    build,
+    settings,
+    library,
+)
+
+
+def rows_of(module: ModuleType) -> Iterator[Row[Any]]:
+    """The rows that a module defines, by themselves or as tuples."""
+    for value in vars(module).values():
+        every = value if isinstance(value, tuple) else (value,)
+        yield from (each for each in every if isinstance(each, Row))
+
 
 ROWS: tuple[Row[Any], ...] = tuple(
-    value for module in _MODULES for value in vars(module).values() if isinstance(value, Row)
+    dict.fromkeys(row for module in _MODULES for row in rows_of(module))
 )
 """Every private name that jitpkg uses, by topic."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 
-import torch
-
 OLDEST = "2.11"
 NEWEST = "2.14.1"
 
 
 def running() -> str:
     """The version that runs here, without what says for which device it was built."""
+    import torch  # `import jitpkg` loads this room, and no torch
+
     return str(torch.__version__).partition("+")[0]
 
 

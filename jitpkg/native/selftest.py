@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 from jitpkg.errors import JitpkgError
+from jitpkg.internals import tensors
 from jitpkg.native import llvm, runtime, storages, symbols
 from jitpkg.native.entry import Binding, entry_text
 from jitpkg.native.functions import builtin
@@ -166,7 +167,7 @@ def _check_layout() -> None:
     type_at = ctypes.c_void_p.from_address(id(tensor) + 8).value
     _expect("what is at 8 in a tensor", type_at, id(torch.Tensor))
     at = ctypes.c_void_p.from_address(id(tensor) + 16).value
-    _expect("what is at 16 in a tensor", at, tensor._cdata)
+    _expect("what is at 16 in a tensor", at, tensors.ADDRESS.get()(tensor))
 
 
 def _check_calls(function: Callable[..., Any]) -> None:

@@ -8,6 +8,8 @@ from functools import cache
 
 import torch
 
+from jitpkg.internals import tensors
+from jitpkg.internals.tensors import memory
 from jitpkg.native import symbols
 
 
@@ -31,7 +33,8 @@ def layout() -> Layout | None:
 
     None where something is not as it should be.
     """
-    if not symbols.has("torch_from_blob"):
+    addresses = tensors.ADDRESS.found(), tensors.STORAGE_ADDRESS.found()
+    if None in addresses or not symbols.has("torch_from_blob"):
         return None
     memory = torch.arange(_BYTES, dtype=torch.uint8, device="cpu")
     ours = _around(memory)
@@ -70,12 +73,13 @@ def _word(address: int) -> int:
 
 
 def _compared(ours: torch.Tensor, one: torch.Tensor, other: torch.Tensor) -> Layout | None:
-    tensors = ours, one, other
-    storages = [tensor.untyped_storage()._cdata for tensor in tensors]
+    given = ours, one, other
+    address = tensors.ADDRESS.get()
+    storages = [memory(tensor) for tensor in given]
     in_tensors = [
         at
         for at in range(8, 48, 8)
-        if [_word(tensor._cdata + at) for tensor in tensors] == storages
+        if [_word(address(tensor) + at) for tensor in given] == storages
     ]
     mine, first, second = ([_word(at + 8 * k) for k in range(_WORDS)] for at in storages)
     alike = [k for k in range(2, _WORDS) if mine[k] == first[k] == second[k] == _BYTES]
@@ -97,14 +101,14 @@ def _compared(ours: torch.Tensor, one: torch.Tensor, other: torch.Tensor) -> Lay
 
 def _works(found: Layout, ours: torch.Tensor) -> bool:
     """Make a storage resizable, and resize it."""
-    storage = ours.untyped_storage()
+    storage, at = ours.untyped_storage(), memory(ours)
     before = ours.tolist()
     if storage.resizable():
         return False
-    ctypes.c_uint64.from_address(storage._cdata + found.allocator).value = found.cpu_allocator
+    ctypes.c_uint64.from_address(at + found.allocator).value = found.cpu_allocator
     if storage.resizable():
         return False
-    ctypes.c_uint8.from_address(storage._cdata + found.resizable).value = 1
+    ctypes.c_uint8.from_address(at + found.resizable).value = 1
     if not storage.resizable():
         return False
     ours.resize_(2 * _BYTES)

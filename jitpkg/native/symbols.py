@@ -14,6 +14,8 @@ from typing import Any, Literal
 
 import torch
 
+from jitpkg.internals.build import EXTENSION
+
 Home = Literal["python", "torch", "process"]
 
 
@@ -125,7 +127,7 @@ def _libraries(home: Home) -> tuple[ctypes.CDLL, ...]:
             # The extension module first: where possible, what it depends on is searched too.
             folder = Path(torch.__file__).parent / "lib"
             others = [*folder.glob("*torch_cpu.*"), *folder.glob("*torch_python.*")]
-            return _opened([getattr(torch._C, "__file__", None), *map(str, others)])
+            return _opened([EXTENSION.found(), *map(str, others)])
         case "process":
             return _opened([None if os.name == "posix" else "msvcrt"])
 

@@ -11,7 +11,9 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
-_DYNAMO = "torch._dynamo."
+from jitpkg.internals.library import COMPILER
+
+_DYNAMO = f"{COMPILER}."
 
 RETURN = -1
 """The exit of a region that left the function."""

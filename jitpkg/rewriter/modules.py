@@ -5,26 +5,32 @@ from __future__ import annotations
 import copy
 import types
 from collections.abc import Callable
-from types import FunctionType, MethodType
+from types import FunctionType
 from typing import Any
 
 import torch
 from torch.nn.modules.lazy import LazyModuleMixin
 
 from jitpkg.guards.kinds import static_lookup
+from jitpkg.internals import modules as internals
 from jitpkg.rewriter.compiler import Compiler
 from jitpkg.rewriter.follow import compiled_twin
 
 Module = torch.nn.Module
 
 
-def compile_in_place(module: Module, compiler: Compiler) -> Module:
-    """Let `module(…)` run compiled; returns the very same module."""
-    call = static_lookup(type(module), "_call_impl")
+def compile_in_place(module: Module, compiler: Compiler) -> FunctionType:
+    """Let `module(…)` run compiled; returns the function that it calls now.
+
+    Raises:
+        Missing: this PyTorch has no way to do it.
+    """
+    internals.CALL.get()
+    call = static_lookup(type(module), internals.CALL_NAME)
     assert isinstance(call, FunctionType)
     twin = compiled_twin(call, compiler, type(module).__qualname__)
-    module.__dict__["_compiled_call_impl"] = MethodType(twin, module)
-    return module
+    internals.replace_call(module, twin)
+    return twin
 
 
 def compile_class(cls: type[Module], compiler: Compiler) -> FunctionType:

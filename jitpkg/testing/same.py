@@ -19,6 +19,7 @@ from jitpkg.comparison.facts import Fact, State, content
 from jitpkg.comparison.running import Call, observe
 from jitpkg.comparison.surroundings import Names, same_process
 from jitpkg.errors import InvalidArgument
+from jitpkg.internals.modules import replaced_call
 from jitpkg.marks import COMPILED
 from jitpkg.messages import counted
 
@@ -137,7 +138,7 @@ class Comparison:
 
 def _is_compiled(fn: Any) -> bool:
     fn = getattr(fn, "__func__", fn)
-    return COMPILED in getattr(fn, "__dict__", ()) or bool(getattr(fn, "_compiled_call_impl", None))
+    return COMPILED in getattr(fn, "__dict__", ()) or bool(replaced_call(fn))
 
 
 def _name(obj: object) -> str:

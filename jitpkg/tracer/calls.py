@@ -12,12 +12,11 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-import torch
-
 from jitpkg.code.analysis import is_generator
 from jitpkg.code.dialect import translate
 from jitpkg.guards.kinds import CodeIs, Is, KeysAre, LengthIs, TypeIs
 from jitpkg.guards.sources import Attr, Held, Item, OriginalOf, Referent, Source
+from jitpkg.internals.ops import OpOverload, OpOverloadPacket
 from jitpkg.tracer import (
     classes,
     constants,
@@ -131,7 +130,7 @@ def _call_known(vm: VM, function: Known, args: Args, kwargs: Kwargs, *, direct: 
             | types.ClassMethodDescriptorType()
         ):
             return _call_descriptor(vm, obj, args, kwargs)
-        case torch._ops.OpOverloadPacket() | torch._ops.OpOverload():
+        case OpOverloadPacket() | OpOverload():
             return vm.op(obj, args, kwargs)
         case types.BuiltinFunctionType():
             _refuse_builtin(vm, obj)

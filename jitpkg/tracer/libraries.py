@@ -6,9 +6,8 @@ import sys
 from collections.abc import Mapping
 from types import CodeType, FunctionType, MappingProxyType
 
-import torch
-
 from jitpkg.errors import Reason
+from jitpkg.internals import library, modules
 from jitpkg.marks import DISABLED, mark_of
 from jitpkg.tracer import reasons
 
@@ -25,9 +24,7 @@ SKIPPED = frozenset(
 """Top-level packages that are called for real."""
 
 SKIPPED_PARTS = (
-    "torch._dynamo",
-    "torch._inductor",
-    "torch._logging",
+    *library.NEVER_TRACED,
     "torch.fx",
     "torch.jit",
     "torch.distributed",
@@ -39,12 +36,9 @@ SKIPPED_PARTS = (
     "torch.testing",
     "torch.utils.checkpoint",
     "torch.utils.data",
-    "torch._functorch",
     "torch.autograd.function",
     "torch.autograd.graph",
-    "torch._library",
     "torch.library",
-    "torch._subclasses",
     "torch.overrides",
     "torch.package",
 )
@@ -65,9 +59,7 @@ REAL = frozenset({"torch.autograd.grad", "torch.autograd.backward"})
 COMPILING = frozenset({"torch.compile", "torch.nn.modules.module.Module.compile"})
 """Functions that hand others to torch's own compiler."""
 
-WRAPPERS: Mapping[str, str] = MappingProxyType(
-    {"torch._dynamo.mutation_guard.install_generation_tagging_init.<locals>.patched_init": "init"}
-)
+WRAPPERS: Mapping[str, str] = MappingProxyType({library.PATCHED_INIT: "init"})
 """Functions that only note a call for a library of their own, and the cell with what they call.
 
 Once torch's compiler has been used, `nn.Module.__init__` is one: it notes which modules are new.
@@ -86,7 +78,7 @@ def is_own(function: FunctionType) -> bool:
 def refusal(function: FunctionType) -> tuple[Reason, str] | None:
     """Why a function is not traced, or None where it is."""
     name = f"{function.__module__}.{function.__qualname__}"
-    if mark := function.__dict__.get(DISABLED) or function.__dict__.get("_torchdynamo_disable"):
+    if mark := function.__dict__.get(DISABLED) or library.disabled(function):
         return reasons.DISABLED, f"{name} ({mark})" if isinstance(mark, str) else name
     if mark_of(function) is not None:  # nothing of it is traced
         return reasons.DISABLED, name
@@ -111,7 +103,7 @@ def refusal(function: FunctionType) -> tuple[Reason, str] | None:
 def _is_of_dynamo(function: FunctionType) -> bool:
     """Whether it calls what Dynamo has compiled: it has the name and module of the original."""
     at = function.__globals__.get("__name__")
-    return isinstance(at, str) and _is_in(at, ("torch._dynamo",))
+    return isinstance(at, str) and _is_in(at, (library.COMPILER,))
 
 
 def _is_in(module: str, parts: tuple[str, ...]) -> bool:
@@ -123,7 +115,8 @@ def looks_past_its_caller(code: CodeType) -> bool:
 
     A module's call warns about hooks that failed and are passed over: when it has called one.
     """
-    return code is torch.nn.Module._call_impl.__code__
+    call = modules.CALL.found()
+    return call is not None and code is call.__code__
 
 
 def is_library(file: str) -> bool:

@@ -15,6 +15,8 @@ import torch
 
 from jitpkg.guards.kinds import ConstantIs, Is, LengthIs, Same, TypeIs, static_lookup
 from jitpkg.guards.sources import Attr, BaseItem, Globals, Held, Item, Proxied, Source, proxied
+from jitpkg.internals import ops
+from jitpkg.internals.ops import OpOverload, OpOverloadPacket
 from jitpkg.tracer import classes, namespaces, reasons, tensors
 from jitpkg.tracer.values import (
     Cell,
@@ -66,13 +68,19 @@ KNOWN: tuple[type, ...] = (
     classmethod,
     types.GenericAlias,
     types.UnionType,
-    type(torch._C._VariableFunctions),
-    torch._ops.OpOverloadPacket,
-    torch._ops.OpOverload,
+    OpOverloadPacket,
+    OpOverload,
     torch.finfo,
     torch.iinfo,
 )
 """Classes whose instances are told apart by identity and have no state that matters."""
+
+
+@functools.cache
+def _known() -> tuple[type, ...]:
+    functions = ops.FUNCTIONS.found()
+    return KNOWN if functions is None else (*KNOWN, type(functions))
+
 
 CONTAINERS: tuple[type, ...] = (list, dict, set, frozenset, collections.deque)
 PLAIN_BASES: tuple[type, ...] = (*CONTAINERS, BaseException, object)
@@ -130,7 +138,7 @@ def _classified(vm: VM, obj: object, source: Source) -> Value:
     row = ROWS.get(cls)
     if row is not None:
         return row(vm, obj, source)
-    if isinstance(obj, KNOWN):
+    if isinstance(obj, _known()):
         vm.guard(Is(source, obj))
         return Known(obj, source)
     if isinstance(obj, torch.Tensor):
@@ -243,7 +251,8 @@ def _instance(vm: VM, obj: object, source: Source) -> Value:
 
 def why_not_plain_class(cls: type) -> str | None:
     """Why instances of a class are not understood, or None where they are."""
-    if issubclass(cls, torch._ops.HigherOrderOperator):
+    higher_order = ops.HIGHER_ORDER.found()
+    if higher_order is not None and issubclass(cls, higher_order):
         return f"the higher-order operator {cls.__qualname__}"
     for base in cls.__mro__:
         if base in PLAIN_BASES:

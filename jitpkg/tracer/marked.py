@@ -8,13 +8,13 @@ looked at where the program has loaded it.
 from __future__ import annotations
 
 import inspect
-import sys
 from types import FunctionType, MethodDescriptorType, MethodType, WrapperDescriptorType
 from typing import Any
 
 import torch
 
 from jitpkg.guards.sources import Held
+from jitpkg.internals import library
 from jitpkg.interrupts import from_outside
 from jitpkg.marks import Mark, mark_of
 from jitpkg.tracer import reasons, tensors
@@ -65,13 +65,10 @@ def _mark(function: Any) -> Mark | None:
     mark = mark_of(function)
     if mark is not None:
         return mark
-    if isinstance(function, FunctionType) and "_dynamo_marked_constant" in function.__dict__:
+    if isinstance(function, FunctionType) and library.is_constant(function):
         return "constant"
     if isinstance(function, FunctionType | type) and not _is_torch_s(function):
-        rules = sys.modules.get("torch._dynamo.trace_rules")
-        allowed = getattr(rules, "_allowed_callable_ids", None)
-        if id(function) in (getattr(allowed, "function_ids", None) or ()):
-            return "in graph"
+        return "in graph" if library.is_allowed(function) else None
     return None
 
 

@@ -13,7 +13,6 @@ from typing import Any, cast
 
 import torch
 from torch import fx
-from torch.utils import _pytree as pytree
 
 from jitpkg.facts import sizes
 from jitpkg.facts.decomposed import is_recurrent
@@ -32,6 +31,7 @@ from jitpkg.facts.tensor import TensorFacts, facts_of, why_not_plain
 from jitpkg.guards.kinds import ABSENT, Has, TypeIs
 from jitpkg.guards.metadata import SizesAre, TensorIs
 from jitpkg.guards.sources import Attr, Item, Source
+from jitpkg.internals import trees
 from jitpkg.marks import SCALAR
 from jitpkg.tracer import classes, containers, numbers, operands, reasons, resizing, warnings
 from jitpkg.tracer.torch_calls import is_graph_function, tensor_methods
@@ -305,7 +305,7 @@ def _of_numbers(
             case _:
                 return with_numbers(value, now)
 
-    args, kwargs = pytree.tree_map(leaf, (args, kwargs))
+    args, kwargs = trees.mapped(leaf, (args, kwargs))
     return vm.answers.of_call(name, call, args, kwargs)
 
 
@@ -324,7 +324,7 @@ def _check_grad_of_views(vm: VM, tensors: list[Tensor], outcome: Outcome) -> Non
 
 def _check_recurrence(vm: VM, name: str, outcome: Outcome) -> None:
     """Where AOTAutograd would see it, it would be unrolled."""
-    made = [each for each in pytree.tree_leaves(outcome.result) if isinstance(each, TensorFacts)]
+    made = [each for each in trees.leaves_of(outcome.result) if isinstance(each, TensorFacts)]
     if any(facts.requires_grad for facts in made):
         vm.stop(reasons.RECURRENCE, f"{name} of tensors that require grad")
     if any(facts.device.type != "cpu" for facts in made):
@@ -340,7 +340,7 @@ def _note_mutations(vm: VM, tensors: list[Tensor], outcome: Outcome) -> None:
             vm.mutations.append(owner)
     if outcome.random:
         vm.mutations.append(_RANDOM_STREAM)
-        made = (leaf for leaf in pytree.tree_leaves(outcome.result))
+        made = (leaf for leaf in trees.leaves_of(outcome.result))
         described = (*outcome.arguments, *(f for f in made if isinstance(f, TensorFacts)))
         vm.drawn.update(facts.device for facts in described)
 

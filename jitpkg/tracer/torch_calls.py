@@ -12,7 +12,8 @@ import torch
 import torch.nn.functional
 from torch.overrides import get_overridable_functions
 
-from jitpkg.internals import Row, modes
+from jitpkg.internals import Row, modes, ops
+from jitpkg.internals.ops import OpOverload, schema
 
 _FACTORIES = """
     arange as_tensor asarray bartlett_window blackman_window broadcast_shapes can_cast complex empty
@@ -76,8 +77,9 @@ def graph_functions() -> Mapping[Callable[..., Any], str]:
         function = getattr(torch, name)
         if _is_function(function):
             found[function] = name
-    for name in dir(torch._C._nn):
-        function = getattr(torch._C._nn, name)
+    layers = ops.LAYERS.found()
+    for name in () if layers is None else dir(layers):
+        function = getattr(layers, name)
         if _is_function(function) and not name.startswith("__"):
             found[function] = name
     found.update(
@@ -86,6 +88,9 @@ def graph_functions() -> Mapping[Callable[..., Any], str]:
         if isinstance(function, types.BuiltinFunctionType) and not name.startswith("_")
     )
     return MappingProxyType(found)
+
+
+_TENSORS = tuple(cls for cls in reversed(torch.Tensor.__mro__) if cls is not object)
 
 
 def _is_function(function: object) -> bool:
@@ -97,7 +102,7 @@ def tensor_methods() -> Mapping[object, str]:
     """Methods of tensors that become nodes of the graph, by descriptor or function."""
     found: dict[object, str] = {}
     listed = set(get_overridable_functions()[torch.Tensor])
-    for cls in (torch._C.TensorBase, torch.Tensor):
+    for cls in _TENSORS:
         for name, member in vars(cls).items():
             if name in REAL_METHODS or name in _PYTHON_METHODS:
                 continue
@@ -114,7 +119,7 @@ def real_methods() -> Mapping[object, str]:
     return MappingProxyType(
         {
             member: name
-            for cls in (torch._C.TensorBase, torch.Tensor)
+            for cls in _TENSORS
             for name, member in vars(cls).items()
             if name in REAL_METHODS and callable(member)
         }
@@ -138,7 +143,7 @@ def is_graph_function(function: object) -> bool:
     if not isinstance(function, types.BuiltinFunctionType):
         return False
     name = function.__name__
-    found = getattr(torch._C._VariableFunctions, name, None)
+    found = getattr(ops.FUNCTIONS.found(), name, None)
     return found is function and _is_aten_function(name)
 
 
@@ -160,11 +165,11 @@ _INTERNAL = ("_assert", "_functional_", "_print", "_copy_from", "_test_", "_from
 """How functions begin that have an effect which no schema tells, or are none for users."""
 
 
-def _is_of_tensors(op: torch._ops.OpOverload) -> bool:
-    schema = op._schema
+def _is_of_tensors(op: OpOverload) -> bool:
+    known = schema(op)
     return (
-        any("Tensor" in str(argument.type) for argument in schema.arguments)
-        and all("Tensor" in str(result.type) for result in schema.returns)
+        any("Tensor" in str(argument.type) for argument in known.arguments)
+        and all("Tensor" in str(result.type) for result in known.returns)
         and torch.Tag.inplace_view not in op.tags
     )
 

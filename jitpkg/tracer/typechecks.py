@@ -9,6 +9,7 @@ from collections.abc import Callable
 import torch
 
 from jitpkg.guards.abstract import SubclassesAre
+from jitpkg.internals import modules
 from jitpkg.tracer import classes, reasons, tensors
 from jitpkg.tracer.values import Known, Object, Tensor, Tuple, Value
 from jitpkg.tracer.vm import VM
@@ -61,7 +62,7 @@ def _is_marked_tensor(vm: VM, value: Value, cls: type) -> bool:
         return False
     if cls is torch.nn.Parameter and vm.facts(value).cls is cls:
         return True
-    mark = "_is_param" if cls is torch.nn.Parameter else "_is_buffer"
+    mark = modules.IS_PARAMETER if cls is torch.nn.Parameter else modules.IS_BUFFER
     marked = tensors.own_attribute(vm, value, mark)
     return marked is not None and vm.truth(marked)
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from torch._decomp import decompositions
 from torch.nn import functional
 
 import jitpkg
 from jitpkg.facts import decomposed
+from jitpkg.internals.decompositions import LSTM_LAYER
 
 
 @pytest.fixture(params=["as it is", "wrong"])
@@ -19,13 +19,14 @@ def decomposition(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
     """As in this version of torch, and as in 2.11."""
     decomposed.lstm_is_right.cache_clear()
     if request.param == "wrong":
-        real = decompositions.one_layer_lstm
+        real = LSTM_LAYER.get()
 
         def wrong(inp: Tensor, hidden: Any, *rest: Any, **named: Any) -> Any:
             out, (h, c) = real(inp, hidden, *rest, **named)
             return out, (h.reshape(1, *h.shape), c.reshape(1, *c.shape))
 
-        monkeypatch.setattr(decompositions, "one_layer_lstm", wrong)
+        monkeypatch.setattr(LSTM_LAYER, "get", lambda: wrong)
+        monkeypatch.setattr(LSTM_LAYER, "found", lambda: wrong)
         assert not decomposed.lstm_is_right()
     yield
     decomposed.lstm_is_right.cache_clear()

@@ -39,7 +39,8 @@ from jitpkg.facts.single import (
 )
 from jitpkg.facts.symbolic import length
 from jitpkg.facts.tensor import facts_of, why_not_plain
-from jitpkg.internals import modes
+from jitpkg.internals import Missing, modes, tensors
+from jitpkg.internals.tensors import memory
 from jitpkg.marks import WARNS, varies
 
 
@@ -54,14 +55,17 @@ def prepare(
 
     Grad mode and default dtype are the process's, now and whenever the graph is run.
     """
-    why = _obstacle(gm, example_inputs, symbols)
-    modes = GradModes.of(gm, example_inputs)
-    if why is not None or isinstance(modes, str):
-        return why or str(modes)
+    try:
+        why = _obstacle(gm, example_inputs, symbols)
+    except Missing as missing:
+        return str(missing)
+    grad_modes = GradModes.of(gm, example_inputs)
+    if why is not None or isinstance(grad_modes, str):
+        return why or str(grad_modes)
     with Heard() as heard, torch.inference_mode(False), torch.no_grad():
         try:
-            prepared = _Preparation(gm, example_inputs, modes, symbols).prepared()
-        except Declined as error:
+            prepared = _Preparation(gm, example_inputs, grad_modes, symbols).prepared()
+        except (Declined, Missing) as error:
             return str(error)
         except Unanswered as error:
             return f"nothing is known of an op: {error}"
@@ -252,9 +256,9 @@ class _Preparation:
     def _writes(self) -> tuple[Write, ...]:
         traced = {k: given for k, given in enumerate(self._given) if given is not None}
         written = [k for k, given in traced.items() if given.memory.version]
-        memories = [_memory(self._inputs[k]) for k in traced if self._inputs[k].numel()]
+        memories = [memory(self._inputs[k]) for k in traced if self._inputs[k].numel()]
         for k in written:
-            if memories.count(_memory(self._inputs[k])) > 1 and self._inputs[k].numel():
+            if memories.count(memory(self._inputs[k])) > 1 and self._inputs[k].numel():
                 raise Declined("a write to inputs that share memory")
             if overlaps(traced[k].facts):
                 raise Declined("a write to what may overlap with itself")
@@ -266,7 +270,7 @@ class _Preparation:
         given = self._given[k]
         assert given is not None
         parts = parts_written(self._recorder.placeholders[k], self._recorder.read(given))
-        bumps = given.tensor._version
+        bumps = tensors.VERSION.get()(given.tensor)
         if not bumps or len(parts) > bumps:
             parts = [Part((), self._recorder.read(given))]
         if self._inputs[k].is_inference():  # it counts nothing
@@ -278,11 +282,6 @@ class _Preparation:
             self._values.append(part.value)
             writes.append(Write(k, part.views, slot, bumps - n if last else 1))
         return writes
-
-
-def _memory(x: torch.Tensor) -> int:
-    memory: int = x.untyped_storage()._cdata
-    return memory
 
 
 def _makes_leaf(node: fx.Node) -> bool:

@@ -9,8 +9,9 @@ import torch
 from torch import fx
 
 from jitpkg.codegen.aten.views import VIEWS
+from jitpkg.internals.ops import OpOverload, op_name
 
-Op = torch._ops.OpOverload
+Op = OpOverload
 
 
 def is_random(node: fx.Node) -> bool:
@@ -23,12 +24,12 @@ def name_of(node: fx.Node) -> str:
     target: Any = node.target
     if not isinstance(target, Op) or target.namespace != "aten":
         return ""
-    return target._schema.name.removeprefix("aten::")
+    return op_name(target).removeprefix("aten::")
 
 
 def is_view(node: fx.Node) -> bool:
     """Whether its result shows the memory of its first argument."""
-    return isinstance(node.target, Op) and node.target._schema.name in VIEWS
+    return isinstance(node.target, Op) and op_name(node.target) in VIEWS
 
 
 def may_raise(node: fx.Node) -> bool:

@@ -7,7 +7,7 @@ that again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from operator import getitem
@@ -15,7 +15,6 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from jitpkg.codegen.aten.views import VIEWS, NoInverse, View, as_one, makes_several, writing
 from jitpkg.codegen.aten.writes import draw, drawn, hidden_writes, without_writing
@@ -27,9 +26,11 @@ from jitpkg.facts.rows.views import varies
 from jitpkg.facts.single import Singles, Unanswered, facts_of_stand_in, is_random, stand_in
 from jitpkg.facts.symbolic import Decisions, length
 from jitpkg.facts.tensor import TensorFacts, size_of
+from jitpkg.internals import dispatch
+from jitpkg.internals.ops import OpOverload, op_name, schema
 
 aten = torch.ops.aten
-Op = torch._ops.OpOverload
+Op = OpOverload
 
 
 class Declined(Exception):
@@ -79,12 +80,11 @@ class _Log:
     wrote: bool = False
 
 
-class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """The mode under which a program runs on stand-ins."""
+class Recorder:
+    """Sees the ops of a program that runs on stand-ins."""
 
     def __init__(self, singles: Singles, decisions: Decisions | None = None) -> None:
         """`decisions` are about sizes that vary, where some do."""
-        super().__init__()  # type: ignore[no-untyped-call]
         self._decisions = decisions
         self.graph = fx.Graph()
         self.placeholders: list[fx.Node] = []
@@ -94,11 +94,6 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._listens = True
         self._only: str | None = None
         self._function = ""
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """Otherwise torch imports its compiler, to keep it from tracing what follows."""
-        return False
 
     # What the program consists of
 
@@ -194,7 +189,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """What a call returns, of which nothing is recorded; it writes to nothing."""
         self._listens = False
         try:
-            with self:
+            with dispatch.mode(self._see):
                 return call()
         finally:
             self._listens = True
@@ -207,7 +202,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         though some choose other ops where somebody listens.
         """
         self._function = name.strip("_")
-        with self:
+        with dispatch.mode(self._see):
             yield
 
     @contextmanager
@@ -226,15 +221,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     # Ops
 
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
-        kwargs = kwargs or {}
-        name = func._schema.name
+    def _see(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        name = op_name(func)
         if not self._listens:
             if name in VIEWS and not (self._decisions is not None and varies(args)):
                 return func(*args, **kwargs)
@@ -248,19 +236,19 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         hidden = hidden_writes(func, args)
         if hidden is not None:
             return self._hidden(func, args, kwargs, *hidden)
-        if func._schema.is_mutable:
+        if schema(func).is_mutable:
             return self._in_place(func, args, kwargs)
         result = self._of_op(func, args, kwargs)
         return self._new(self._op(func, args, kwargs), result)
 
     def _of_op(self, func: Op, args: Any, kwargs: Any) -> Any:
-        is_it = _plain_name(func._schema.name) == self._function
+        is_it = _plain_name(op_name(func)) == self._function
         return self._singles.of_op(func, args, kwargs, has_row=not is_it)
 
     def _view(self, func: Op, args: Any, kwargs: Any) -> Any:
         source = self.traced(args[0])
         if self._decisions is not None and varies(args):
-            row = SYMBOLIC_VIEWS.get(func._schema.name)
+            row = SYMBOLIC_VIEWS.get(op_name(func))
             if row is None:
                 raise Unanswered(f"{func} of sizes that vary")
             try:
@@ -317,7 +305,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """An op with more results: new values of arguments that it writes to."""
         result = self._of_op(func, args, kwargs)
         targets = [self.traced(args[k]) for k in written]
-        given = args[: len(op._schema.arguments)]
+        given = args[: len(schema(op).arguments)]
         facts = (*map(self._facts_of, result), *(target.facts for target in targets))
         node = self._call(op, given, kwargs)
         node.meta["facts"] = facts

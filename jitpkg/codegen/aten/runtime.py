@@ -23,7 +23,8 @@ from jitpkg.codegen.aten.prepared import (
 from jitpkg.codegen.aten.views import View
 from jitpkg.codegen.ir.extents import SYMBOL, Symbolic, text_of, varies
 from jitpkg.codegen.straight_line import straight_line
-from jitpkg.internals import modes
+from jitpkg.internals import modes, tensors
+from jitpkg.internals.ops import op_name, overload_name
 
 Function = Callable[..., Any]
 
@@ -138,8 +139,8 @@ class _Source:
                 return name
 
     def _view(self, view: View, name: str) -> str:
-        packet = view.op._schema.name.removeprefix("aten::")
-        op = self._hold(f"{packet}_{view.op._overloadname}", view.op)
+        packet = op_name(view.op).removeprefix("aten::")
+        op = self._hold(f"{packet}_{overload_name(view.op)}", view.op)
         pieces = [name, *(self._argument(arg) for arg in view.args)]
         pieces.extend(f"{key}={self._argument(value)}" for key, value in view.kwargs.items())
         item = "" if view.item is None else f"[{view.item}]"
@@ -168,7 +169,8 @@ class _Source:
 
 
 def _share(written: Sequence[torch.Tensor], others: Sequence[torch.Tensor]) -> bool:
-    memories = [x.untyped_storage()._cdata for x in written]
+    address = tensors.STORAGE_ADDRESS.get()
+    memories = [address(x.untyped_storage()) for x in written]
     if len(set(memories)) < len(memories):
         return True
-    return any(x.untyped_storage()._cdata in memories for x in others)
+    return any(address(x.untyped_storage()) in memories for x in others)

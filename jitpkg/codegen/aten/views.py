@@ -13,8 +13,10 @@ from typing import Any
 
 import torch
 
+from jitpkg.internals.ops import OpOverload, op_name, overload_name, schema
+
 aten = torch.ops.aten
-Op = torch._ops.OpOverload
+Op = OpOverload
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ _SEVERAL = frozenset({"aten::split", "aten::split_with_sizes", "aten::unbind"})
 
 
 def makes_several(op: Op) -> bool:
-    return op._schema.name in _SEVERAL
+    return op_name(op) in _SEVERAL
 
 
 def as_one(view: View, size: Sequence[int]) -> tuple[Op, tuple[Any, ...], Mapping[str, Any]]:
@@ -53,7 +55,7 @@ def as_one(view: View, size: Sequence[int]) -> tuple[Op, tuple[Any, ...], Mappin
     if view.item is None:
         return view.op, view.args, view.kwargs
     item = view.item
-    if view.op._schema.name == "aten::unbind":
+    if op_name(view.op) == "aten::unbind":
         (dim,) = _filled(view, 0)
         return aten.select.int, (dim, item), {}
     given, dim = _filled(view, None, 0)
@@ -99,14 +101,14 @@ def writing(view: View, size: Sequence[int]) -> Writing:
         NoInverse: it cannot be done.
     """
     op, args, kwargs = as_one(view, size)
-    inverse = _INVERSES.get(op._schema.name)
+    inverse = _INVERSES.get(op_name(op))
     if inverse is None or (kwargs and not inverse.__name__.startswith("_scattered")):
         raise NoInverse(f"a write through {op}")
     return inverse(op, args, kwargs, tuple(size))
 
 
 def _reshaped(op: Op, args: Any, kwargs: Any, size: tuple[int, ...]) -> Writing:
-    if op._overloadname == "dtype":
+    if overload_name(op) == "dtype":
         raise NoInverse("a write through a view of another dtype")
     return Writing(aten.view.default, (list(size),))
 
@@ -126,8 +128,8 @@ def _permuted(op: Op, args: Any, kwargs: Any, size: tuple[int, ...]) -> Writing:
 
 def _scattered(op: Op, args: Any, kwargs: Any, size: tuple[int, ...]) -> Writing:
     given = dict(kwargs)
-    names = [argument.name for argument in op._schema.arguments[1:]]
-    defaults = [argument.default_value for argument in op._schema.arguments[1:]]
+    names = [argument.name for argument in schema(op).arguments[1:]]
+    defaults = [argument.default_value for argument in schema(op).arguments[1:]]
     rest = [given.get(name, value) for name, value in zip(names, defaults, strict=True)]
     return Writing(_SCATTERS[op], (*args, *rest[len(args) :]), scatters=True)
 

@@ -11,9 +11,11 @@ import torch
 from jitpkg.facts.layout import is_dense
 from jitpkg.facts.outcome import HIDDEN_WRITES
 from jitpkg.facts.tensor import TensorFacts, size_of, stride_of
+from jitpkg.internals import Row, ops
+from jitpkg.internals.ops import OpOverload, op_name, overload_name, schema
 
 aten = torch.ops.aten
-Op = torch._ops.OpOverload
+Op = OpOverload
 
 Instead = tuple[Op, tuple[Any, ...], Mapping[str, Any], bool]
 """An op, its arguments, and whether its result is written whatever kind of number it is."""
@@ -21,7 +23,7 @@ Instead = tuple[Op, tuple[Any, ...], Mapping[str, Any], bool]
 
 def without_writing(func: Op, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Instead | None:
     """What gives the value that an op writes to its first argument; None if nothing is known to."""
-    name = func._schema.name.removeprefix("aten::")
+    name = op_name(func).removeprefix("aten::")
     if "out" in kwargs or not _writes_only_to_first(func):
         return None
     if name == "copy_":
@@ -35,14 +37,14 @@ def without_writing(func: Op, args: Sequence[Any], kwargs: Mapping[str, Any]) ->
     if not name.endswith("_") or _OTHERWISE & set(func.tags):
         return None
     packet = getattr(aten, name[:-1], None)
-    overload: Op | None = getattr(packet, func._overloadname or "default", None)
-    if overload is None or overload._schema.is_mutable:
+    overload: Op | None = getattr(packet, overload_name(func), None)
+    if overload is None or schema(overload).is_mutable:
         return None
     return overload, tuple(args), dict(kwargs), False
 
 
 def _writes_only_to_first(func: Op) -> bool:
-    first, *rest = func._schema.arguments
+    first, *rest = schema(func).arguments
     return first.is_write and not any(argument.is_write for argument in rest)
 
 
@@ -69,7 +71,7 @@ def draw(
 
 def drawn(func: Op, facts: TensorFacts, args: Sequence[Any]) -> tuple[Any, ...] | None:
     """Arguments of `draw` for an op that fills a tensor with random numbers; None for others."""
-    name = func._schema.name.removeprefix("aten::")
+    name = op_name(func).removeprefix("aten::")
     if name not in _DRAWING or any(isinstance(arg, torch.Tensor) for arg in args[1:]):
         return None
     if not is_dense(size_of(facts), stride_of(facts)):
@@ -83,12 +85,12 @@ _DRAWING = frozenset({"bernoulli_", "uniform_", "normal_", "exponential_", "rand
 def hidden_writes(func: Op, args: Sequence[Any]) -> tuple[Op, Sequence[int]] | None:
     """For an op that writes to arguments although its schema does not say so: the op that returns
     their new values behind its results, and which arguments these are."""
-    training = HIDDEN_WRITES.get(func._schema.name)
+    training = HIDDEN_WRITES.get(op_name(func))
     if training is None or not args[training] or args[3] is None:
         return None
-    return _FUNCTIONAL_NORM[func._schema.name], (3, 4)
+    return _FUNCTIONAL_NORM[op_name(func)].get(), (3, 4)
 
 
-_FUNCTIONAL_NORM: Mapping[str, Op] = MappingProxyType(
-    {"aten::native_batch_norm": aten._native_batch_norm_legit_functional.default}
+_FUNCTIONAL_NORM: Mapping[str, Row[Op]] = MappingProxyType(
+    {"aten::native_batch_norm": ops.FUNCTIONAL_BATCH_NORM}
 )

@@ -17,6 +17,7 @@ from torch import fx
 from jitpkg.codegen.aten.purity import name_of
 from jitpkg.codegen.ir.extents import example, varies
 from jitpkg.facts.tensor import TensorFacts, contiguous_stride, size_of
+from jitpkg.internals import ops
 
 aten = torch.ops.aten
 
@@ -33,7 +34,9 @@ def onednn_is_faster(cpu: str, capability: str) -> bool:
 
 def use_onednn(graph: fx.Graph) -> int:
     """Let oneDNN compute the products that are worthwhile; returns how many."""
-    if not torch._C._has_mkldnn or not torch._C._get_mkldnn_enabled():
+    mkldnn: Any = torch.backends.mkldnn
+    linear = ops.LINEAR_OF_ONEDNN.found() if mkldnn.is_available() and mkldnn.enabled else None
+    if linear is None:
         return 0
     replaced = 0
     for node in list(graph.nodes):
@@ -41,7 +44,7 @@ def use_onednn(graph: fx.Graph) -> int:
         if parts is None:
             continue
         with graph.inserting_before(node):
-            made = _product(graph, node, *parts)
+            made = _product(graph, node, linear, *parts)
         if made is None:
             continue
         node.replace_all_uses_with(made)
@@ -64,8 +67,15 @@ def _parts(node: fx.Node) -> tuple[Any, Any, Any, bool] | None:
 
 
 def _product(
-    graph: fx.Graph, node: fx.Node, left: fx.Node, right: fx.Node, bias: Any, turned: bool
+    graph: fx.Graph,
+    node: fx.Node,
+    linear: Any,
+    left: fx.Node,
+    right: fx.Node,
+    bias: Any,
+    turned: bool,
 ) -> fx.Node | None:
+    """The same product by oneDNN's `linear`; None where that is not worthwhile, or cannot be."""
     wanted = node.meta["facts"]
     a, b = _facts(left), _facts(right)
     if a is None or b is None or not _is_worthwhile(a, b, turned):
@@ -74,9 +84,7 @@ def _product(
         return None
     if not turned:
         right = _turned(graph, right)
-    made = graph.call_function(
-        torch.ops.mkldnn._linear_pointwise.default, (left, right, bias, "none", [], "")
-    )
+    made = graph.call_function(linear, (left, right, bias, "none", [], ""))
     made.meta["facts"] = wanted
     return made
 

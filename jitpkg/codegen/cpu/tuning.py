@@ -14,11 +14,11 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import _disable_current_modes
 
 from jitpkg.codegen.cpu.host import Host
 from jitpkg.codegen.fusion.kernel import Kernel
 from jitpkg.codegen.ir.nodes import Buffer, Reduce, Scan, below, written
+from jitpkg.internals import dispatch
 
 SIDE_BY_SIDE = (1, 2, 4, 8)
 BETTER = 0.93
@@ -46,7 +46,7 @@ def _adds_up(kernel: Kernel) -> bool:
 
 def arguments(buffers: Sequence[Buffer]) -> list[torch.Tensor]:
     """Tensors to measure with, which draw no random numbers."""
-    with _disable_current_modes(), torch.no_grad():
+    with dispatch.NO_MODES.get()(), torch.no_grad():
         return [_argument(buffer.sizes[0], buffer.dtype) for buffer in buffers]
 
 

@@ -23,7 +23,8 @@ from torch import fx
 from jitpkg.codegen.kept.plain import NotPlain, Plain, written
 from jitpkg.codegen.options import Options
 from jitpkg.facts.tensor import TensorFacts, facts_of, why_not_plain
-from jitpkg.internals import modes
+from jitpkg.internals import Missing, modes, settings
+from jitpkg.internals.tensors import memory
 from jitpkg.marks import WARNS, varies
 
 FORMAT = "1"
@@ -45,7 +46,7 @@ def graph_key(
             *(FORMAT, _nodes(gm), [_input(x) for x in inputs], _sharing(inputs)),
             *(asdict(options), _state(), _process(), depends),
         ]
-    except NotPlain:
+    except (NotPlain, Missing):
         return None
     return digest(json.dumps(made))
 
@@ -101,7 +102,7 @@ def facts_text(facts: TensorFacts) -> Plain:
 
 def _sharing(inputs: Sequence[torch.Tensor]) -> Plain:
     """For each input, the first one that lies in the same memory, and the first that it is."""
-    memories = [x.untyped_storage()._cdata for x in inputs]
+    memories = list(map(memory, inputs))
     objects = [id(x) for x in inputs]
     return [[memories.index(m), objects.index(o)] for m, o in zip(memories, objects, strict=True)]
 
@@ -119,26 +120,23 @@ def _state() -> Plain:
         *(str(torch.get_default_dtype()), torch.get_num_threads()),
         torch.are_deterministic_algorithms_enabled(),
         torch.is_deterministic_algorithms_warn_only_enabled(),
-        torch._C._get_deterministic_fill_uninitialized_memory(),
+        _fills_memory(),
         torch.get_float32_matmul_precision(),
         *(torch.backends.mha.get_fastpath_enabled(), torch.backends.quantized.engine),
-        *((name, bool(getattr(torch._C, name)())) for name in _SWITCHES if hasattr(torch._C, name)),
-        list(getattr(torch._C, "_get_sdp_priority_order", list)()),
-        _functorch_settings(),
+        settings.all_switches(),
+        settings.changed_for_aot(),
         sorted((name, os.environ[name]) for name in filter(_matters, os.environ)),
     ]
 
 
-_SWITCHES = tuple(
-    f"_get_{name}"
-    for name in """
-    mkldnn_enabled mkldnn_deterministic nnpack_enabled flash_sdp_enabled mem_efficient_sdp_enabled
-    math_sdp_enabled overrideable_sdp_enabled cudnn_sdp_enabled
-    math_sdp_allow_fp16_bf16_reduction fa3_sdp_enabled
-    cudnn_enabled cudnn_deterministic cudnn_benchmark
-    """.split()
-)
-"""What decides which op a function comes to; not each version has all."""
+def _has_mkldnn() -> bool:
+    mkldnn: Any = torch.backends.mkldnn
+    return bool(mkldnn.is_available())
+
+
+def _fills_memory() -> bool:
+    settings: Any = torch.utils.deterministic
+    return bool(settings.fill_uninitialized_memory)
 
 
 def _matters(variable: str) -> bool:
@@ -148,17 +146,6 @@ def _matters(variable: str) -> bool:
 
 _VARIABLES = ("TORCH", "PYTORCH", "FUNCTORCH", "AOT", "PARTITIONER", "ATEN", "JITPKG_DEBUG")
 """What the names of variables that torch reads begin with."""
-
-
-def _functorch_settings() -> Plain:
-    """AOTAutograd's settings that somebody has changed; it is not imported for that."""
-    module = sys.modules.get("torch._functorch.config")
-    defaults = {} if module is None else vars(module)["_config"]
-    # To read one that is deprecated warns; torch 2.11 has none.
-    names = [name for name in defaults if not getattr(defaults[name], "deprecated", False)]
-    values = {name: getattr(module, name) for name in names}
-    changed = {k: v for k, v in values.items() if v is not (d := defaults[k].default) and v != d}
-    return sorted((name, repr(value)) for name, value in changed.items())
 
 
 # The process
@@ -171,7 +158,7 @@ def _process() -> Plain:
         *(sys.version, sys.implementation.cache_tag, platform.platform()),
         *(torch.__version__, torch.version.git_version, torch.version.cuda),
         torch.backends.cpu.get_cpu_capability(),
-        torch._C._has_mkldnn,
+        _has_mkldnn(),
         source(),
     ]
 

@@ -17,7 +17,9 @@ import torch
 from torch import fx
 from torch.fx.immutable_collections import immutable_dict, immutable_list
 
-Op = torch._ops.OpOverload
+from jitpkg.internals.ops import OpOverload, op_name, overload_name
+
+Op = OpOverload
 
 Plain = Any
 """What `json` writes and reads as it was; lists begin with a kind."""
@@ -114,10 +116,10 @@ _OF_NAME: Mapping[str, Callable[..., Any]] = MappingProxyType(
 
 
 def _op(op: Op) -> Plain:
-    name = op._schema.name
-    if op.namespace not in _NAMESPACES or _found_op(name, op._overloadname) is not op:
+    name = op_name(op)
+    if op.namespace not in _NAMESPACES or _found_op(name, overload_name(op)) is not op:
         raise NotPlain(f"{op} is not torch's own")
-    return ["op", name, op._overloadname]
+    return ["op", name, overload_name(op)]
 
 
 def _found_op(name: str, overload: str) -> Any:

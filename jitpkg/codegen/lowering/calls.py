@@ -7,7 +7,6 @@ from functools import cache
 from typing import Any, Protocol
 
 import torch
-from torch._ops import OpOverload
 
 from jitpkg import config
 from jitpkg.codegen.ir.builder import IllegalNode
@@ -37,6 +36,7 @@ from jitpkg.codegen.lowering.table import (
     require,
 )
 from jitpkg.errors import InternalError
+from jitpkg.internals.ops import OpOverload, schema
 
 ROWS: Mapping[str, Row] = joined(
     pointwise.ROWS,
@@ -120,7 +120,7 @@ def result_of(call: Callable[[], Any], target: Callable[..., Any], facts: Any) -
 def row_of(target: OpOverload) -> Row | None:
     """The row of an overload."""
     namespace, _, name = str(target).partition(".")
-    if namespace != "aten" or target._schema.is_mutable:
+    if namespace != "aten" or schema(target).is_mutable:
         return None
     if name in ROWS:
         return ROWS[name]
@@ -133,7 +133,7 @@ def _parameters(target: OpOverload) -> tuple[tuple[str, bool, bool, Any], ...]:
     """Name, whether by name only, whether there is a default, and that."""
     return tuple(
         (each.name, each.kwarg_only, each.has_default_value(), each.default_value)
-        for each in target._schema.arguments
+        for each in schema(target).arguments
     )
 
 

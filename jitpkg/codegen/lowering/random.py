@@ -11,7 +11,6 @@ from types import MappingProxyType
 from typing import Any
 
 import torch
-from torch._ops import OpOverload
 
 from jitpkg.codegen.aten.writes import draw
 from jitpkg.codegen.ir import ops
@@ -21,6 +20,7 @@ from jitpkg.codegen.lowering.creation import asked_dtype
 from jitpkg.codegen.lowering.expression import Expr
 from jitpkg.codegen.lowering.philox import Stream, Words, exponential, happens, normal, uniform
 from jitpkg.codegen.lowering.table import Lowering, NotLowered, Row, Tensor, named, require
+from jitpkg.internals.ops import OpOverload
 
 aten = torch.ops.aten
 

@@ -15,6 +15,7 @@ from jitpkg.codegen.triton.launch import Binary, Gpu
 from jitpkg.codegen.triton.source import Config, Source
 from jitpkg.codegen.triton.target import H200, Target
 from jitpkg.codegen.triton.version import OLDEST, installed, release
+from jitpkg.internals import devices
 
 OLDEST_GPU = (7, 0)
 """Which Triton makes code for."""
@@ -68,8 +69,8 @@ def gpu_of(device: torch.device) -> Gpu:
         device=device,
         target=target_of(torch.cuda.get_device_properties(device)),
         compile=_compiled,
-        stream=torch._C._cuda_getCurrentRawStream,
-        current=torch._C._cuda_getDevice if torch.cuda.device_count() > 1 else None,
+        stream=devices.RAW_STREAM.get(),
+        current=devices.CURRENT_DEVICE.get() if torch.cuda.device_count() > 1 else None,
         guard=torch.cuda.device,
         enter=knobs.runtime.launch_enter_hook,
         leave=knobs.runtime.launch_exit_hook,

@@ -27,12 +27,12 @@ from typing import Any, Protocol
 
 import torch
 from torch import fx
-from torch._ops import OpOverload
 
 from jitpkg import events
 from jitpkg.facts.random_streams import RandomStreams, can_be_set_back
 from jitpkg.facts.tensor import TensorFacts
-from jitpkg.internals import modes
+from jitpkg.internals import devices, modes, ops, tensors
+from jitpkg.internals.ops import OpOverload, op_name, schema
 from jitpkg.interrupts import from_outside, uninterrupted
 
 Function = Callable[..., Any]
@@ -97,8 +97,9 @@ class CudaRecorder:
             side: Any = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
             side.wait_stream(torch.cuda.current_stream(self.device))
             # cuBLAS keeps its workspace for each stream: this one is to lie in the graph's memory.
-            torch._C._cuda_clearCublasWorkspaces()
-            stack.callback(torch._C._cuda_clearCublasWorkspaces)
+            clear_workspaces = devices.CLEAR_WORKSPACES.get()
+            clear_workspaces()
+            stack.callback(clear_workspaces)
             pool = torch.cuda.graph_pool_handle()
             capture: AbstractContextManager[None] = torch.cuda.graph(
                 graph, pool=pool, stream=side, capture_error_mode="thread_local"
@@ -351,14 +352,14 @@ class _Recording:
 
     def _copy(self, given: Sequence[Any]) -> None:
         held = [each for _, each, _, _ in self._copied]
-        torch._foreach_copy_(held, [_once(given[k]) for k, _, _, _ in self._copied])
+        ops.COPY_EACH.get()(held, [_once(given[k]) for k, _, _, _ in self._copied])
 
     def _copies(self) -> dict[int, torch.Tensor]:
         """Of the results that others may keep, by the identity of what is copied."""
         made: dict[int, torch.Tensor] = {}
         if self._whole:
             fresh = [torch.empty_like(t) for t in self._whole]
-            torch._foreach_copy_(fresh, self._whole)
+            ops.COPY_EACH.get()(fresh, self._whole)
             made.update((id(t), copy) for t, copy in zip(self._whole, fresh, strict=True))
         storages: dict[int, torch.UntypedStorage] = {}
         for t in self._shared:  # views of each other stay such
@@ -475,13 +476,15 @@ def _storage(x: torch.Tensor) -> int:
 
 def _identity(x: Any) -> int:
     """The same for tensors that share memory."""
-    return x.untyped_storage()._cdata if isinstance(x, torch.Tensor) else -id(x)
+    return tensors.memory(x) if isinstance(x, torch.Tensor) else -id(x)
 
 
 def _uses(storage: torch.UntypedStorage) -> int:
     """How many tensors there are in it, and one."""
-    count: int = torch._C._storage_Use_Count(storage._cdata)
-    return count
+    address = tensors.STORAGE_ADDRESS.found()
+    if address is None:
+        raise NotRecordable("it cannot be seen who has its results")
+    return devices.STORAGE_USES.get()(address(storage))
 
 
 def _is_alone(t: torch.Tensor, others: Iterable[torch.Tensor]) -> bool:
@@ -525,7 +528,7 @@ def _obstacle_of_call(node: fx.Node) -> str | None:
         return None if is_item else f"{_title(node)} is no op of ATen"
     if {torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output} & set(target.tags):
         return f"{_title(node)} makes a size out of data"
-    if target._schema.is_mutable:
+    if schema(target).is_mutable:
         return f"{_title(node)} writes to what it is given"
     return None
 
@@ -554,7 +557,7 @@ def _facts(node: fx.Node) -> list[TensorFacts]:
 
 def _title(node: fx.Node) -> str:
     if isinstance(node.target, OpOverload):
-        return node.target._schema.name.removeprefix("aten::")
+        return op_name(node.target).removeprefix("aten::")
     return node.name if node.op != "call_function" else getattr(node.target, "__name__", node.name)
 
 

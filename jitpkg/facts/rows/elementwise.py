@@ -19,6 +19,7 @@ from jitpkg.facts.rows.common import (
     sure,
     tensors,
 )
+from jitpkg.internals.ops import op_name
 
 
 def _elementwise(operands: Sequence[Any], dtype: torch.dtype) -> Any:
@@ -40,7 +41,7 @@ def _in_place(operands: Sequence[Any], dtype: torch.dtype) -> Any:
 
 
 def _written(func: Any) -> Callable[[Sequence[Any], torch.dtype], Any]:
-    return _in_place if func._schema.name.endswith("_") else _elementwise
+    return _in_place if op_name(func).endswith("_") else _elementwise
 
 
 def unary(func: Any, args: Any, kwargs: Any) -> Any:
@@ -131,7 +132,7 @@ def masked_fill(func: Any, args: Any, kwargs: Any) -> Any:
     x, mask, value = args
     sure(mask.dtype is torch.bool and not isinstance(value, torch.Tensor))
     sure(type(value) in (int, float) and x.is_floating_point())
-    if func._schema.name.endswith("_"):
+    if op_name(func).endswith("_"):
         return _in_place([x, mask], x.dtype)
     sure(broadcast([tuple(x.shape), tuple(mask.shape)]) == tuple(x.shape))
     return empty(x.shape, x.dtype)

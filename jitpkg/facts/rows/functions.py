@@ -38,6 +38,7 @@ def flowing(made: Made) -> tuple[torch.Tensor, ...]:
     return made.tensors
 
 
+_flash_is_on: Callable[[], bool] = vars(torch.backends.cuda)["flash_sdp_enabled"]
 _FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
 
@@ -52,7 +53,7 @@ def attention(
     enable_gqa: bool = False,
 ) -> tuple[Made, Any]:
     """`scaled_dot_product_attention`, where it is one kernel (see `use_flash_attention_cpp`)."""
-    sure(dropout_p == 0.0 and not enable_gqa and torch._C._get_flash_sdp_enabled())
+    sure(dropout_p == 0.0 and not enable_gqa and _flash_is_on())
     sure(query.dtype in _FLOATS and query.dtype is key.dtype is value.dtype)
     sure(query.dim() == key.dim() == value.dim() == 4)
     batch, heads, length, width = query.shape

@@ -8,6 +8,7 @@ import torch
 
 from jitpkg.facts.layout import Operand, broadcast, is_dense, preserved, strides
 from jitpkg.facts.rows.common import empty, is_usual, lies_in_order, rows, sure
+from jitpkg.internals.ops import op_name
 
 
 def cat(func: Any, args: Any, kwargs: Any) -> Any:
@@ -70,7 +71,7 @@ def written(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _written_to(func: Any, x: Any) -> Any:
-    if func._schema.name.endswith("_"):
+    if op_name(func).endswith("_"):
         return x
     return empty(x.shape, x.dtype, preserved(tuple(x.shape), x.stride()))
 
@@ -116,7 +117,7 @@ def scattered(func: Any, args: Any, kwargs: Any) -> Any:
     if isinstance(value, torch.Tensor):
         sure(value.dtype is x.dtype and value.dim() == x.dim())
         sure(all(n <= of for n, of in zip(at.shape, value.shape, strict=True)))
-    if func._schema.name.endswith("_"):
+    if op_name(func).endswith("_"):
         sure(is_dense(tuple(x.shape), x.stride()))
         return x
     return empty(x.shape, x.dtype)

@@ -13,6 +13,7 @@ from jitpkg.facts.rows.common import (
     rows,
     sure,
 )
+from jitpkg.internals.ops import overload_name
 
 
 def _reduced(x: Any, dims: Any, keepdim: Any = False) -> tuple[int, ...]:
@@ -73,7 +74,7 @@ def extreme(func: Any, args: Any, kwargs: Any) -> Any:
     x, *rest = args
     sure(x.dtype is not torch.bool and x.dtype not in COMPLEX and x.numel() > 0)
     size = _reduced(x, *(rest or [None]))
-    if func._overloadname != "dim":
+    if overload_name(func) != "dim":
         return empty(size, x.dtype)
     return empty(size, x.dtype), empty(size, torch.int64)
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from jitpkg.internals import ops
 from jitpkg.tracer import classes, construction, containers, reasons
 from jitpkg.tracer.polyfills import (
     builtin_functions,
@@ -72,7 +73,7 @@ POLYFILLS: Mapping[object, Callable[..., Any]] = MappingProxyType(
         torch.ops.aten.sym_size.int: torch_functions.sym_size,
         torch.ops.aten.sym_stride.int: torch_functions.sym_stride,
         torch.ops.aten.sym_numel.default: torch_functions.sym_numel,
-        torch.ops.aten._assert_scalar.default: torch_functions.assert_scalar,
+        ops.ASSERT_SCALAR: torch_functions.assert_scalar,
         **_accelerated("heapq", "_heapq"),
         **_accelerated("bisect", "_bisect"),
         **{

@@ -1,0 +1,71 @@
+"""Torch's own Python code, by the names of its modules, and what its compiler leaves on functions.
+
+Where PyTorch has other names for these, a function of its library is traced, or a mark of
+`torch.compiler` is not seen.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Container
+from types import FunctionType
+
+from jitpkg.internals.row import Row
+
+OF_C = frozenset({"torch._C", "torch._ops"})
+"""Modules of functions that are written in C, and of ops."""
+
+NEVER_TRACED = (
+    "torch._dynamo",
+    "torch._functorch",
+    "torch._inductor",
+    "torch._library",
+    "torch._logging",
+    "torch._subclasses",
+)
+"""Modules whose functions are called for real."""
+
+TRANSFORMS = ("torch._functorch", "torch._C._functorch")
+"""Modules of function transforms (vmap, grad)."""
+
+COMPILER = "torch._dynamo"
+"""What torch.compile is made of."""
+
+PATCHED_INIT = "torch._dynamo.mutation_guard.install_generation_tagging_init.<locals>.patched_init"
+"""What it makes of `nn.Module.__init__`, to note which modules are new."""
+
+# What FX keeps
+
+TEXTS = Row[dict[str, str]](
+    "torch.fx.graph_module._loader.eval_cache",
+    use="forgetting the text of graphs that are dropped",
+    lost="the text of each graph stays in memory",
+)
+
+# Marks of torch.compiler
+
+_RULES = "torch._dynamo.trace_rules"
+
+ALLOWED = Row[Container[int]](
+    f"{_RULES}._allowed_callable_ids.function_ids",
+    use="seeing what torch.compiler.allow_in_graph has marked",
+    lost="its marks do not count, those of jitpkg.allow_in_graph do",
+)
+
+
+def is_allowed(function: object) -> bool:
+    """Whether it is marked by `allow_in_graph`: torch's compiler is loaded then."""
+    if _RULES not in sys.modules:
+        return False
+    allowed = ALLOWED.found()
+    return allowed is not None and id(function) in allowed
+
+
+def is_constant(function: FunctionType) -> bool:
+    """Whether it is marked by `assume_constant_result`."""
+    return "_dynamo_marked_constant" in function.__dict__
+
+
+def disabled(function: FunctionType) -> object:
+    """What marks it as one that is not to be compiled; false where nothing does."""
+    return function.__dict__.get("_torchdynamo_disable")

@@ -1,0 +1,95 @@
+"""What only the tensor itself knows: its versions, its base, its place in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from jitpkg.internals.row import Attribute, Row
+
+_NO_FACTS = "nothing is known of what ops write to: each breaks the graph"
+
+VERSION = Attribute[int](
+    "torch.Tensor._version", use="seeing that a tensor was written to", lost=_NO_FACTS
+)
+BASE = Attribute[Any](
+    "torch.Tensor._base",
+    use="seeing that a tensor is a view, and of what",
+    lost="graphs that return views of inputs run op by op; jitpkg.testing compares no views",
+)
+
+
+def _objects() -> Callable[[Any], int]:
+    """A storage is one object of Python's for as long as it lives, whoever asks for it."""
+    tensor = torch.zeros(2)
+    one = id(tensor.untyped_storage())
+    if id(tensor.view(2, 1).untyped_storage()) != one:
+        raise RuntimeError("storages have no identity")
+    return id
+
+
+STORAGE_ADDRESS = Attribute[int](
+    "torch.UntypedStorage._cdata",
+    use="seeing that tensors share memory",
+    lost="Python's identity of the storages says so; results of kernels lie in memory of torch's",
+    instead=_objects,
+)
+ADDRESS = Attribute[int](
+    "torch.Tensor._cdata",
+    use="trying where native code finds what a tensor consists of",
+    lost="kernels are called with pointers, which is slower",
+)
+
+
+def _every_one() -> Callable[[Any], bool]:
+    return lambda tensor: True
+
+
+IS_VIEW = Row[Callable[[Any], bool]](
+    "torch.Tensor._is_view",
+    use="saving results for the backward pass without what they are views of",
+    lost="every tensor is detached before it is saved, which is slower",
+    instead=_every_one,
+)
+HOOKS = Attribute[Any](
+    "torch.Tensor._backward_hooks",
+    use="copying a tensor with its hooks",
+    lost="jitpkg.testing copies tensors without their hooks",
+)
+VIEW_OF = Row[Callable[[Any, Any], Any]](
+    "torch.Tensor._view_func",
+    use="copying a view as one of the copy of its base",
+    lost="jitpkg.testing copies views as strided ones, with another history",
+)
+
+
+def _by_alias() -> Callable[..., Any]:
+    def make(cls: type, data: torch.Tensor, requires_grad: bool) -> torch.Tensor:
+        return data.as_subclass(cls).requires_grad_(requires_grad)
+
+    return make
+
+
+MAKE_SUBCLASS = Row[Callable[..., Any]](
+    "torch.Tensor._make_subclass",
+    use="copying a tensor of a subclass",
+    lost="as_subclass does it",
+    instead=_by_alias,
+)
+NEGATED = Row[Callable[[Any], Any]](
+    "torch._neg_view",
+    use="copying a tensor that is lazily negated",
+    lost="jitpkg.testing does not copy such tensors",
+)
+IS_TRANSFORMED = Row[Callable[[Any], bool]](
+    "torch._C._functorch.is_functorch_wrapped_tensor",
+    use="seeing that a tensor is wrapped by a function transform",
+    lost="every tensor breaks the graph",
+)
+
+
+def memory(tensor: Any) -> int:
+    """What tensors have in common that share memory, as long as one of them lives."""
+    return STORAGE_ADDRESS.get()(tensor.untyped_storage())

@@ -1,0 +1,413 @@
+"""Small programs, and which private names of PyTorch's each of them needs.
+
+A program is a function of `compile_`, which compiles a function or module, or leaves it as it is,
+and returns what can be compared. `NEEDS` says of each row which programs depend on it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
+
+import jitpkg
+from jitpkg.codegen import launch
+from jitpkg.codegen.triton.graphs import Recorded
+from jitpkg.facts import fake
+from jitpkg.facts.thread_state import leave_modes
+from jitpkg.internals import (
+    Row,
+    aot,
+    build,
+    c_guards,
+    decompositions,
+    devices,
+    dispatch,
+    fake_tensors,
+    library,
+    modes,
+    modules,
+    ops,
+    settings,
+    tensors,
+    trees,
+)
+from jitpkg.testing import assert_same
+from tests.codegen.triton.recorder import Fake
+
+Compile = Callable[..., Any]
+Program = Callable[[Compile], Any]
+
+
+def x(*size: int, grad: bool = False) -> torch.Tensor:
+    numbers = torch.Generator().manual_seed(0)
+    return torch.rand(size or (2, 3), generator=numbers).requires_grad_(grad)
+
+
+def plain(compile_: Compile) -> Any:
+    """By the backend `jitpkg`: two calls, and one of another size."""
+    f = compile_(lambda a, b: (torch.relu(a * 2 - b) + a.sum(-1, keepdim=True), a.view(-1)))
+    return [f(x(), x()), f(x(), x()), f(x(4, 3), x(4, 3))]
+
+
+def op_by_op(compile_: Compile) -> Any:
+    f = compile_(lambda a: (a * 2).sin().sum(), backend="eager")
+    return [f(x()), f(x())]
+
+
+def without_tensors(compile_: Compile) -> Any:
+    return compile_(lambda n: torch.ones(n) * 2)(3)
+
+
+def in_place(compile_: Compile) -> Any:
+    def add(a: torch.Tensor) -> torch.Tensor:
+        a.add_(1)
+        a[0] = 5
+        return a * 2
+
+    given = x()
+    return compile_(add)(given), given
+
+
+def grad_modes(compile_: Compile) -> Any:
+    def f(a: torch.Tensor) -> Any:
+        with torch.no_grad():
+            b = a * 2
+        return b, a * 3
+
+    made = compile_(f, backend="eager")(x(grad=True))
+    return [(each, each.requires_grad) for each in made]
+
+
+def autocast(compile_: Compile) -> Any:
+    def f(a: torch.Tensor) -> Any:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return a @ a.t()
+
+    return compile_(f, backend="eager")(x())
+
+
+def asks_torch(compile_: Compile) -> Any:
+    """What torch's own code asks is called by its private names."""
+    asked = (torch._C._is_tracing, torch._C._is_torch_function_mode_enabled)
+    return compile_(lambda a: (a + 1, *(ask() for ask in asked)), backend="eager")(x())
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(3, 4)
+        self.norm = nn.BatchNorm1d(4)
+
+    def forward(self, a: torch.Tensor) -> torch.Tensor:
+        return torch.relu(self.norm(self.first(a)))
+
+
+def net() -> Net:
+    torch.manual_seed(0)
+    return Net()
+
+
+def calls_of_modules(compile_: Compile) -> Any:
+    module = net().eval()
+    return compile_(lambda a: module(a) + 1, backend="eager")(x())
+
+
+def module_in_place(compile_: Compile) -> Any:
+    module = compile_(net().eval(), backend="eager")
+    return module(x()), list(module.state_dict())
+
+
+def disabled_module(compile_: Compile) -> Any:
+    module = jitpkg.disable(net().eval())
+    return compile_(lambda a: module(a) * 2, backend="eager")(x())
+
+
+def new_module(compile_: Compile) -> Any:
+    return compile_(lambda a: nn.Identity()(a) + 1, backend="eager")(x())
+
+
+def statistics(compile_: Compile) -> Any:
+    """Batch norm in training, without gradients: it writes to its buffers."""
+    module = net()
+    f = compile_(lambda a: module(a))
+    with torch.no_grad():
+        return f(x(5, 3)), dict(module.state_dict())
+
+
+def trained(compile_: Compile, backend: str | None = None) -> Any:
+    module = net()
+    f = compile_(lambda a: (module(a).sum(), module.first(a).reshape(-1)), backend=backend)
+    for _ in range(2):
+        loss, more = f(x(5, 3))
+        (loss + more.sum()).backward()
+    return loss, {name: p.grad for name, p in module.named_parameters()}
+
+
+def trained_simply(compile_: Compile) -> Any:
+    """A graph that needs nothing of AOTAutograd's runtime, and returns a view."""
+    a, b = x(grad=True), x(3, 2, grad=True)
+    f = compile_(lambda a, b: (torch.relu(a @ b).view(-1), (a * 2).t()))
+    for _ in range(2):
+        sum(map(torch.sum, f(a, b))).backward()
+    return a.grad, b.grad
+
+
+def trained_in_part(compile_: Compile) -> Any:
+    """Of two results one has no gradient, as eager code sees it; something else is written to."""
+    a, b, count = x(grad=True), x(grad=True), x()
+
+    def f(a: torch.Tensor, b: torch.Tensor, count: torch.Tensor) -> Any:
+        count.add_(1)
+        return (a * 2).sin(), (b * 3).cos()
+
+    compile_(f, backend="aot_eager")(a, b, count)[0].sum().backward()
+    return a.grad, b.grad, count
+
+
+def trained_by_aot_eager(compile_: Compile) -> Any:
+    return trained(compile_, "aot_eager")
+
+
+def trained_by_inductor(compile_: Compile) -> Any:
+    return trained(compile_, "inductor")
+
+
+def mode_of_inductor(compile_: Compile) -> Any:
+    """A mode, of which nothing is compiled."""
+    f = compile_(lambda n: n + 1, backend="inductor", mode="reduce-overhead")
+    return f(1)
+
+
+def options_of_inductor(compile_: Compile) -> Any:
+    f = compile_(lambda n: n + 1, backend="inductor", options={"max_autotune": False})
+    return f(1)
+
+
+def views_of_inputs(compile_: Compile) -> Any:
+    f = compile_(lambda a: (a.t(), a[0] * 2), backend="aot_eager")
+    made = f(x())
+    return made, made[0]._base is not None
+
+
+def varying(compile_: Compile) -> Any:
+    """Sizes that vary, through AOTAutograd."""
+    f = compile_(lambda a: (a * 2).sin().sum(0), backend="aot_eager", dynamic=True)
+    return [f(x(n, 3, grad=True)) for n in (2, 4, 5)]
+
+
+def lstm(compile_: Compile) -> Any:
+    torch.manual_seed(0)
+    layer = nn.LSTM(3, 4, proj_size=2).eval()  # jitpkg has no facts of projections
+    f = compile_(lambda a: layer(a)[0], backend="eager")
+    with torch.no_grad():
+        return [f(x(n, 2, 3)) for n in (3, 4, 5)]
+
+
+def odd_op(compile_: Compile) -> Any:
+    """An op of which jitpkg has no facts."""
+    return compile_(lambda a: torch.special.bessel_j0(a) + 1, backend="eager")(x())
+
+
+def odd_op_of_any_size(compile_: Compile) -> Any:
+    """The same for sizes that vary, as in PyTorch 2.11."""
+    fake.products_compare_sizes = lambda: True
+    f = compile_(lambda a: torch.special.bessel_j0(a) + 1, backend="eager", dynamic=True)
+    return [f(x(n, 3)) for n in (3, 4)]
+
+
+def sized_by_data(compile_: Compile) -> Any:
+    return compile_(lambda a: torch.nonzero(a > 0.5) + 1, backend="eager")(x())
+
+
+def selected(compile_: Compile) -> Any:
+    return compile_(lambda a: torch.masked_select(a, a > 0.5) + 1, backend="eager")(x())
+
+
+@torch.library.custom_op("jitpkg_tests::without_fake", mutates_args=())
+def _without_fake(a: torch.Tensor) -> torch.Tensor:
+    return a * 3
+
+
+def op_without_facts(compile_: Compile) -> Any:
+    f = compile_(lambda a: torch.ops.jitpkg_tests.without_fake(a) + 1, backend="eager")
+    return f(x())
+
+
+def quantised(compile_: Compile) -> Any:
+    """An op that has a kernel for real tensors only."""
+    f = compile_(lambda a: torch.quantize_per_tensor(a, 0.1, 0, torch.quint8), backend="eager")
+    return f(x()).dequantize()
+
+
+def measured(compile_: Compile) -> Any:
+    f = compile_(lambda a: (a * 2).sin() + 1, mode="max-autotune-no-cudagraphs")
+    return f(x(64, 64))
+
+
+def by_onednn(compile_: Compile) -> Any:
+    """A large matrix product, as on an AMD processor."""
+    launch.onednn_is_faster = lambda cpu, capability: True
+    weight, bias = x(256, 256), x(256)
+    return compile_(lambda a: functional.linear(a, weight, bias))(x(256, 256))
+
+
+def object_with_methods(compile_: Compile) -> Any:
+    class Scale:
+        def __init__(self, by: float) -> None:
+            self.by = by
+
+    return compile_(lambda a, scale: a * scale.by, backend="eager")(x(), Scale(3.0))
+
+
+class Passing(TorchFunctionMode):
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
+def left_modes(compile_: Compile) -> Any:
+    """A mode that an exception has left behind is left, where that can be done."""
+    entered = (dispatch.mode(lambda func, args, kwargs: func(*args, **kwargs)), Passing())
+    for mode in entered:
+        mode.__enter__()
+    leave_modes()
+    return x() + 1
+
+
+def with_company(compile_: Compile) -> Any:
+    """Torch's compiler is loaded."""
+    importlib.import_module("torch._dynamo.trace_rules")
+
+    def helper(a: torch.Tensor) -> torch.Tensor:
+        return a * 2
+
+    return compile_(lambda a: helper(a) + 1, backend="eager")(x())
+
+
+def kept(compile_: Compile) -> Any:
+    """Once torch's compiler has been used, its settings count for what is kept."""
+    return trained(compile_), plain(compile_)
+
+
+def _compared(f: Callable[..., Any], *args: Any) -> None:
+    assert_same(f, *args, backend="eager")
+
+
+def compared(compile_: Compile) -> Any:
+    """`jitpkg.testing`, with tensors of many kinds."""
+    base = x(4, 3)
+    hooked = x(grad=True)
+    hooked.register_hook(lambda grad: grad * 2)
+    _compared(lambda a, b, p: (a * 2, b + 1, p * 3), base, base[1:], nn.Parameter(x()))
+    _compared(lambda a: a * 2, hooked)
+    _compared(lambda a: a.add_(1), x())
+
+
+def compared_negated(compile_: Compile) -> Any:
+    lazily = torch.complex(x(), x()).conj().imag.detach()
+    with contextlib.suppress(jitpkg.internals.Missing):
+        _compared(lambda a: a * 2, lazily)
+
+
+def replayed(compile_: Compile) -> Any:
+    """A CUDA graph, recorded by something that acts like one."""
+
+    f = Recorded("program", lambda a: (a * 2, a + 1), Fake(), shown=1)
+    with torch.no_grad():
+        return [f(x()) for _ in range(4)]
+
+
+def replayed_by_cuda(compile_: Compile) -> Any:
+    """The same by something that clears cuBLAS's memory first."""
+
+    class Recorder(Fake):
+        def record(self, run: Callable[[], Any]) -> tuple[Callable[[], None], Any]:
+            devices.CLEAR_WORKSPACES.get()()
+            return super().record(run)
+
+    f = Recorded("program", lambda a: (a * 2, a + 1), Recorder())
+    with torch.no_grad():
+        return [f(x()) for _ in range(4)]
+
+
+def current_stream(compile_: Compile) -> Any:
+    """What a launch would ask a GPU for."""
+    return callable(devices.RAW_STREAM.get()), callable(devices.CURRENT_DEVICE.get())
+
+
+_PLAIN = (
+    *(modes.DISPATCH_DEPTH, modes.FUNCTION_DEPTH, modes.FUNCTIONS_ENABLED, modes.TRANSFORMS),
+    *(modes.FRAME_CALLBACK, modes.SAVED_TENSOR_HOOKS, modes.ANY_AUTOCAST, modes.LOG_USAGE),
+    *(tensors.VERSION, tensors.STORAGE_ADDRESS, tensors.ADDRESS, tensors.IS_TRANSFORMED),
+    *(trees.FLATTEN, trees.UNFLATTEN, dispatch.MODE, build.EXTENSION),
+    *(ops.SCHEMA, ops.LAYERS, ops.FUNCTIONS, ops.ASSERT_SCALAR),
+    *(c_guards.TENSORS, c_guards.GLOBAL_STATE, c_guards.DICT_VERSION),
+    *(*settings.SWITCHES, settings.ATTENTION),
+)
+_TRAINED = (
+    *(aot.MODULE, aot.SMALLEST_PARTITION, aot.CONFIG, aot.CONTEXT, aot.TRACING, aot.METADATA),
+    *(library.TEXTS, fake_tensors.SHAPE_ENV),
+)
+_VARYING = (
+    *(fake_tensors.DIM_DYNAMIC, fake_tensors.SYMBOLIC_CONTEXT, fake_tensors.GUARD_NAMES),
+    fake_tensors.SOURCE,
+)
+_LEFT = (modes.LEAVE_DISPATCH_MODE, modes.LEAVE_FUNCTION_MODE, *modes.LEFT_DISPATCH_MODE)
+_COMPARED = (
+    *(modes.WITHOUT_SUBCLASSES, tensors.HOOKS, tensors.VIEW_OF, tensors.MAKE_SUBCLASS),
+    *(tensors.VERSION, tensors.BASE),
+)
+_BY_INDUCTOR = (aot.COMPILE, aot.COMPILE_HALF, aot.INDUCTOR_CONFIG, aot.FAKE_MODE)
+
+NEEDS: Mapping[Row[Any], tuple[Program, ...]] = {
+    **dict.fromkeys(_PLAIN, (plain,)),
+    **dict.fromkeys(_TRAINED, (trained,)),
+    **dict.fromkeys(_VARYING, (varying,)),
+    **dict.fromkeys(_LEFT, (left_modes,)),
+    **dict.fromkeys(_COMPARED, (compared,)),
+    **dict.fromkeys(_BY_INDUCTOR, (trained_by_inductor,)),
+    modes.FORWARD_LEVEL: (without_tensors, plain),
+    modes.SET_GRAD_ENABLED: (grad_modes, plain),
+    modes.AUTOCAST_AVAILABLE: (autocast,),
+    modes.PRIVATE_BACKEND: (autocast,),
+    modes.TRACING_STATE: (calls_of_modules,),
+    modes.IS_TRACING: (asks_torch,),
+    modes.FUNCTION_MODES_ENABLED: (asks_torch,),
+    modes.LOG_USAGE: (new_module,),
+    modules.CALL: (module_in_place, disabled_module),
+    modules.REPLACED: (module_in_place, disabled_module),
+    tensors.VERSION: (in_place, compared),
+    tensors.BASE: (views_of_inputs, compared),
+    tensors.STORAGE_ADDRESS: (plain, in_place, replayed, compared),
+    tensors.IS_VIEW: (trained_simply,),
+    ops.UNSAFE_VIEW: (trained_simply,),
+    ops.HIGHER_ORDER: (object_with_methods,),
+    tensors.NEGATED: (compared_negated,),
+    ops.FUNCTIONAL_BATCH_NORM: (statistics,),
+    ops.LINEAR_OF_ONEDNN: (by_onednn,),
+    ops.COPY_EACH: (replayed,),
+    dispatch.NO_MODES: (measured,),
+    dispatch.PYTHON: (odd_op_of_any_size,),
+    fake_tensors.MODE: (odd_op, trained),
+    fake_tensors.DATA_DEPENDENT: (sized_by_data,),
+    fake_tensors.DYNAMIC_SHAPE: (selected,),
+    fake_tensors.UNSUPPORTED: (op_without_facts, quantised),
+    decompositions.LSTM_LAYER: (lstm,),
+    aot.PARTITION: (trained_by_aot_eager,),
+    aot.FUNCTION_OF_NODE: (trained_in_part,),
+    aot.MODE_OPTIONS: (mode_of_inductor,),
+    aot.INDUCTOR_CONFIG: (options_of_inductor, trained_by_inductor),
+    settings.OF_AOT: (kept,),
+    library.ALLOWED: (with_company,),
+    devices.RAW_STREAM: (current_stream,),
+    devices.CURRENT_DEVICE: (current_stream,),
+    devices.CLEAR_WORKSPACES: (replayed_by_cuda,),
+    devices.STORAGE_USES: (replayed,),
+}
+"""The programs that depend on each row."""
