@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 import jitpkg
 from jitpkg import attempts, config, events
@@ -172,6 +173,49 @@ def test_kernels_of_inference(broken: list[int]) -> None:
     (text,) = said(lambda: [torch.testing.assert_close(f(X), X.sin() + 1) for _ in range(9)])
     assert "a kernel that is wrong" in text
     assert len(broken) == attempts.MOST
+
+
+def writes_and_draws(x: torch.Tensor, counter: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+    y = F.dropout(x * 2, 0.5)
+    counter.add_(1)
+    return y[at].sin()
+
+
+@needs_llvm
+def test_kernels_that_write_and_draw(broken: list[int]) -> None:
+    compiled = jitpkg.compile(writes_and_draws, backend="jitpkg")
+    one, other = torch.zeros(2), torch.zeros(2)
+
+    def calls() -> None:
+        for k in range(6):
+            torch.manual_seed(k)
+            wanted = writes_and_draws(X, one, torch.tensor([0, 1])), torch.rand(3)
+            torch.manual_seed(k)
+            found = compiled(X, other, torch.tensor([0, 1])), torch.rand(3)
+            assert all(map(torch.equal, found, wanted))
+            assert torch.equal(one, other)
+
+    (text,) = said(calls)
+    assert "a kernel that is wrong" in text
+    assert len(broken) == attempts.MOST
+
+
+@needs_llvm
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "jitpkg"])
+def test_an_op_fails_where_a_graph_writes_and_draws(backend: str) -> None:
+    """What comes before it is done, once."""
+    compiled = jitpkg.compile(writes_and_draws, backend=backend)
+    states: list[Any] = []
+    for function in (writes_and_draws, compiled):
+        counter, said = torch.zeros(2), []
+        torch.manual_seed(3)
+        for at in ([0, 1], [0, 7], [1, 0], [7, 0], [1, 1]):
+            try:
+                said.append(function(X, counter, torch.tensor(at)).tolist())
+            except IndexError as error:
+                said.append(str(error))
+        states.append((said, counter.tolist(), torch.rand(3).tolist()))
+    assert states[0] == states[1]
 
 
 @needs_llvm

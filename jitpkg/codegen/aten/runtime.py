@@ -10,6 +10,7 @@ import torch
 from torch.autograd.graph import increment_version
 
 from jitpkg import listing
+from jitpkg.attempts import Attempts, words
 from jitpkg.codegen.aten.prepared import (
     Constant,
     Input,
@@ -25,6 +26,7 @@ from jitpkg.codegen.ir.extents import SYMBOL, Symbolic, text_of, varies
 from jitpkg.codegen.straight_line import straight_line
 from jitpkg.internals import modes, tensors
 from jitpkg.internals.ops import op_name, overload_name
+from jitpkg.interrupts import from_outside
 
 Function = Callable[..., Any]
 
@@ -35,7 +37,7 @@ def op_by_op(prepared: Prepared) -> Function:
 
 
 def runtime(prepared: Prepared, run: Function) -> Function:
-    """A function of the original graph's inputs that returns what it returns.
+    """A function of the original graph's inputs that does what it does, also if an op fails.
 
     Args:
         run: given the inputs, returns the values that the prepared graph returns.
@@ -50,6 +52,20 @@ def runtime(prepared: Prepared, run: Function) -> Function:
 
 def _is_random(prepared: Prepared) -> bool:
     return any("random" in node.meta for node in prepared.graph.nodes)
+
+
+class _Again:
+    """Runs the original graph, because the prepared one has failed: one of its ops may be to blame,
+    and raises again, with all that comes before it done."""
+
+    def __init__(self, prepared: Prepared) -> None:
+        self.original = prepared.original.forward
+        self.attempts = Attempts(prepared.name)
+
+    def run(self, why: str, *inputs: Any) -> Any:
+        results = self.original(*inputs)
+        self.attempts.note(why)
+        return results
 
 
 class _Source:
@@ -88,18 +104,26 @@ class _Source:
         return function
 
     def _run_line(self, line: str) -> None:
-        """Run the graph; if it fails, nothing has happened."""
+        """Run the graph; if it fails nothing has happened, and the original runs."""
+        again = _Again(self._prepared)
+        name, given = self._hold("again", again), self._given()
+        self._lines.append(
+            f"if {name}.attempts.given_up: return {name}.original({', '.join(given)})"
+        )
+        handlers = ["except Exception as error:"]
         if _is_random(self._prepared):
             self._lines.append(f"state = {self._hold('get_rng_state', torch.get_rng_state)}()")
-            restore = f"{self._hold('set_rng_state', torch.set_rng_state)}(state)"
-            handlers = ["except Exception:", f"    {restore}", "    raise"]
-        else:
-            handlers = []
+            handlers.append(f"    {self._hold('set_rng_state', torch.set_rng_state)}(state)")
+        handlers.append(f"    if {self._hold('from_outside', from_outside)}(error): raise")
+        handlers.append(f"    why = {self._hold('words', words)}(error)")
         if self._prepared.without_grad:
             switch = self._switch()
             line = f"{switch}(False); {line}"
             handlers.append(f"finally: {switch}(True)")
-        self._lines += [f"try: {line}", *handlers] if handlers else [line]
+        self._lines += ["why = None", f"try: {line}", *handlers]
+        self._lines.append(
+            f"if why is not None: return {name}.run({', '.join(['why', *self._given()])})"
+        )
 
     def _switch(self) -> str:
         return self._hold("set_grad_enabled", modes.SET_GRAD_ENABLED.get())
@@ -118,8 +142,11 @@ class _Source:
         if not written or len(with_elements) == 1:
             return
         test = f"{self._hold('share', _share)}(({written}), ({others}))"
-        given = self._inputs[: len(self._inputs) - self._symbols]
-        self._lines.append(f"if {test}: return {original}({', '.join(given)})")
+        self._lines.append(f"if {test}: return {original}({', '.join(self._given())})")
+
+    def _given(self) -> list[str]:
+        """The inputs that the original graph has, too."""
+        return self._inputs[: len(self._inputs) - self._symbols]
 
     def _result(self, k: int, result: Result) -> str:
         match result:

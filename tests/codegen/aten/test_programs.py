@@ -452,7 +452,9 @@ def test_random_streams_are_set_back_when_an_op_fails() -> None:
     assert found[0] == found[1]
 
 
-def test_nothing_is_written_when_an_op_fails() -> None:
+def test_what_comes_before_an_op_that_fails_is_written() -> None:
+    """Once, as the program does it: the prepared graph writes at its end."""
+
     def program(x: Tensor, at: Tensor) -> Tensor:
         x.add_(1)
         x[at]
@@ -465,7 +467,7 @@ def test_nothing_is_written_when_an_op_fails() -> None:
     (prepared,) = backend.prepared
     with pytest.raises(IndexError):
         op_by_op(prepared)(x, torch.tensor([0, 7]))
-    assert x.tolist() == [1.0] * 3
+    assert x.tolist() == [2.0] * 3
 
 
 # What is not prepared
