@@ -51,6 +51,8 @@ from transformers import (
 
 if args.compile == "jitpkg":
     import jitpkg
+elif args.compile == "trainer":
+    import jitpkg.accelerate  # noqa: F401  # the backend's name for Trainer
 
 logger = logging.getLogger(__name__)
 

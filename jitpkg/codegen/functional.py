@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from functools import partial
 from typing import Any
 
@@ -31,6 +32,7 @@ from jitpkg.codegen.varying import Varying
 from jitpkg.errors import BackendError, JitpkgWarning
 from jitpkg.facts import fake
 from jitpkg.facts.decomposed import is_recurrent
+from jitpkg.facts.layout import overlaps
 from jitpkg.facts.outcome import draws, is_random
 from jitpkg.facts.random_streams import RandomStreams, can_be_set_back
 from jitpkg.facts.thread_state import setters, snapshot
@@ -152,6 +154,8 @@ def _functional(
         why = "a write to inputs that share memory"
     if any(map(_refused, metadata.inputs, inputs)):
         why = "a write to a leaf that requires grad, or to a view of one: eager code refuses it"
+    if any(map(_written_through, metadata.inputs, inputs)):
+        why = "a write to a part of what overlaps with itself, or of a leaf that requires grad"
     if _views_without_history(gm, metadata):
         why = "a view that is returned, and that may have been taken while grad mode was off"
     if compiled.random < compiled.before.random:
@@ -350,6 +354,33 @@ def _refused(info: aot.InputInfo, given: torch.Tensor) -> bool:
     return info.refused and given.is_leaf and given.requires_grad
 
 
+def _written_through(info: aot.InputInfo, given: torch.Tensor) -> bool:
+    """Whether a write may be to a part of an input only: the whole could not be written to."""
+    return info.mutates_data and _State.of(given) not in (_State.PLAIN, _State.LEAF)
+
+
+class _State(Enum):
+    """Of an input, what matters to a write."""
+
+    PLAIN = auto()
+    LEAF = auto()
+    OF_LEAF = auto()
+    """A view of a leaf that requires grad."""
+    OVERLAPS = auto()
+    """Elements of it may share memory."""
+
+    @classmethod
+    def of(cls, x: torch.Tensor) -> _State:
+        if not x.is_contiguous() and overlaps(x.shape, x.stride()):
+            return cls.OVERLAPS
+        if x.is_leaf:
+            return cls.LEAF
+        base = tensors.BASE.get()(x)
+        if base is not None and base.is_leaf and base.requires_grad:
+            return cls.OF_LEAF
+        return cls.PLAIN
+
+
 def _tensors(inputs: Sequence[Any]) -> list[torch.Tensor]:
     return [x for x in inputs if isinstance(x, torch.Tensor)]
 
@@ -364,8 +395,8 @@ def _sharing(inputs: Sequence[Any]) -> set[int]:
 class Conditions:
     """What AOTAutograd's code takes for granted and no guard of an entry tests."""
 
-    written: tuple[tuple[int, bool], ...]
-    """Inputs that are written to, and whether each is a leaf."""
+    written: tuple[tuple[int, _State], ...]
+    """Inputs that are written to."""
     viewed: tuple[tuple[int, int, bool], ...]
     """Inputs of which views are returned, where in its memory each starts, and whether it is a view
     itself: such results are made again from the offsets that were traced."""
@@ -381,7 +412,7 @@ class Conditions:
             if info.base is not None and info.kind in ("alias_of_input", "is_input")
         }
         return cls(
-            tuple((i, inputs[i].is_leaf) for i in written),
+            tuple((i, _State.of(inputs[i])) for i in written),
             tuple(
                 (i, int(inputs[i].storage_offset()), _is_base(inputs[i])) for i in sorted(viewed)
             ),
@@ -391,8 +422,8 @@ class Conditions:
     def hold(self, inputs: Sequence[torch.Tensor]) -> bool:
         if self.level() != _NO_LEVEL:
             return False
-        for i, is_leaf in self.written:
-            if inputs[i].is_leaf is not is_leaf:
+        for i, state in self.written:
+            if _State.of(inputs[i]) is not state:
                 return False
         for i, offset, is_base in self.viewed:
             if inputs[i].storage_offset() != offset or _is_base(inputs[i]) is not is_base:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from jitpkg.facts.tensor import contiguous_stride
 
@@ -122,6 +123,18 @@ def is_dense(size: Sizes, stride: Sizes) -> bool:
             return False
         step *= size[dim]
     return True
+
+
+def overlaps(size: Sequence[Any], stride: Sequence[Any]) -> bool:
+    """Whether two elements may lie at one place. Sizes and strides may vary."""
+    reach: Any = 1
+    for step, extent in sorted(zip(stride, size, strict=True)):
+        if extent == 1:
+            continue
+        if step < reach:
+            return 0 not in size
+        reach = step * extent
+    return False
 
 
 def _expanded(operand: Operand, size: Sizes) -> Sizes:

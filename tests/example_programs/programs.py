@@ -35,7 +35,14 @@ PROGRAMS = (
             (
                 Way("compile", (), ("--compile", "jitpkg"), entries=4, slow=model == "gpt2"),
                 Way("auto", (), ("--compile", "auto"), entries=30, breaks=15, slow=True),
-                Way("trainer", (), ("--compile", "trainer"), slow=model == "bert"),
+                Way(
+                    "trainer",
+                    (),
+                    ("--compile", "trainer"),
+                    entries=10,
+                    seconds=60,
+                    slow=model == "bert",
+                ),
                 Way("run", (*RUN, *INCLUDE), entries=30, breaks=15, slow=True),
             ),
             ("--model", model),
@@ -104,7 +111,7 @@ PROGRAMS = (
         "ppo",
         "ppo.py",
         (
-            Way("compile", (), COMPILE, entries=12, breaks=3),
+            Way("compile", (), COMPILE, entries=12, breaks=4),
             Way("run", RUN, entries=20, breaks=8, slow=True),
         ),
     ),

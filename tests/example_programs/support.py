@@ -104,7 +104,7 @@ def run(program: Program, way: Way | None, **variables: str) -> Ended:
         environment = {
             **kept,
             "JITPKG_CACHE_DIR": os.environ.get("JITPKG_CACHE_DIR", "off"),
-            "JITPKG_OBSERVED": str(observed),
+            "OBSERVED_IN": str(observed),
             "OMP_NUM_THREADS": "1",
             "PYTHONPATH": os.pathsep.join(paths),
             **variables,
@@ -139,11 +139,12 @@ def eagerly(program: Program) -> Ended:
 
 
 def notes(text: str) -> list[str]:
-    """Lines of the error stream that tell of more than times and progress."""
+    """Lines of the error stream that tell of more than times, progress and compiling itself."""
     return [
         line
         for line in text.splitlines()
         if line.strip() and not re.match(r"step \d+: ", line) and "it/s]" not in line
+        if "speedups for torchdynamo" not in line
     ]
 
 

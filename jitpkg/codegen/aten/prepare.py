@@ -26,10 +26,11 @@ from jitpkg.codegen.aten.prepared import (
     ViewOf,
     Write,
 )
-from jitpkg.codegen.aten.recorder import Declined, Recorder, Traced, overlaps
+from jitpkg.codegen.aten.recorder import Declined, Recorder, Traced
 from jitpkg.codegen.aten.symbols import Symbols
 from jitpkg.codegen.ir.extents import SYMBOL, symbolic
 from jitpkg.facts.heard import Heard
+from jitpkg.facts.layout import overlaps
 from jitpkg.facts.single import (
     FUNCTIONS,
     Singles,
@@ -260,7 +261,7 @@ class _Preparation:
         for k in written:
             if memories.count(memory(self._inputs[k])) > 1 and self._inputs[k].numel():
                 raise Declined("a write to inputs that share memory")
-            if overlaps(traced[k].facts):
+            if overlaps(traced[k].facts.size, traced[k].facts.stride):
                 raise Declined("a write to what may overlap with itself")
             if self._modes.off and self._inputs[k].requires_grad:
                 raise Declined("a write to an input that requires grad")

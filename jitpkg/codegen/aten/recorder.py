@@ -19,7 +19,7 @@ from torch import fx
 from jitpkg.codegen.aten.views import VIEWS, NoInverse, View, as_one, makes_several, writing
 from jitpkg.codegen.aten.writes import draw, drawn, hidden_writes, without_writing
 from jitpkg.codegen.ir.extents import symbolic, with_expressions
-from jitpkg.facts.layout import broadcast
+from jitpkg.facts.layout import broadcast, overlaps
 from jitpkg.facts.rows.common import Raises, Unsure
 from jitpkg.facts.rows.views import VIEWS as SYMBOLIC_VIEWS
 from jitpkg.facts.rows.views import varies
@@ -62,6 +62,13 @@ class Traced:
 
     def base(self) -> Traced:
         return self if self.parent is None else self.parent.base()
+
+    def shown(self) -> Iterator[Traced]:
+        """This and the tensors that it is a view of."""
+        each: Traced | None = self
+        while each is not None:
+            yield each
+            each = each.parent
 
     def views(self) -> tuple[View, ...]:
         """From the base to this."""
@@ -274,8 +281,8 @@ class Recorder:
 
     def _in_place(self, func: Op, args: Any, kwargs: Any) -> Any:
         target = self.traced(args[0])
-        if overlaps(target.facts):
-            raise Declined("a write to what may overlap with itself")
+        if any(overlaps(each.facts.size, each.facts.stride) for each in target.shown()):
+            raise Declined("a write to what may overlap with itself, or to a part of that")
         drawing = drawn(func, target.facts, args)
         if drawing is not None:
             node = self._emit(draw, drawing, kwargs, target.facts)
@@ -425,18 +432,6 @@ class Recorder:
 
 def _plain_name(name: str) -> str:
     return name.rpartition("::")[2].strip("_")
-
-
-def overlaps(facts: TensorFacts) -> bool:
-    """Whether two elements may lie at one place."""
-    reach: Any = 1
-    for step, extent in sorted(zip(facts.stride, facts.size, strict=True)):
-        if extent == 1:
-            continue
-        if step < reach:
-            return 0 not in facts.size
-        reach = step * extent
-    return False
 
 
 def _alike(a: TensorFacts, b: TensorFacts) -> bool:

@@ -1,7 +1,7 @@
 """Counts what a process compiles, whatever program it runs, and writes it down at exit.
 
 Python imports this at its start where the folder is on `PYTHONPATH`. The counts go to a file for
-each process in the folder `JITPKG_OBSERVED`.
+each process in the folder `OBSERVED_IN`.
 """
 
 import atexit
@@ -48,7 +48,7 @@ class Counts:
         file.write_text(json.dumps(found), encoding="utf-8")
 
 
-if "JITPKG_OBSERVED" in os.environ:
+if "OBSERVED_IN" in os.environ:
     counts = Counts()
     events.STREAM.add(counts.note)
-    atexit.register(counts.write, Path(os.environ["JITPKG_OBSERVED"]))
+    atexit.register(counts.write, Path(os.environ["OBSERVED_IN"]))
