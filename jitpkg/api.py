@@ -10,7 +10,7 @@ from typing import Any, TypeVar, overload
 
 import torch
 
-from jitpkg import config, logs, native
+from jitpkg import config, events, logs, native
 from jitpkg.codegen.backends import REGISTRY, Backend, configured
 from jitpkg.codegen.options import checked_mode
 from jitpkg.errors import InvalidArgument, NotCompilable
@@ -22,6 +22,7 @@ from jitpkg.rewriter import callables, follow, modules
 from jitpkg.rewriter.compiler import Compiler
 from jitpkg.rewriter.dispatch import Dispatcher
 from jitpkg.rewriter.hooked import Stub
+from jitpkg.rewriter.ledger import Account, Ledger, weighs
 from jitpkg.rewriter.originals import ORIGINALS, given_to_torch_compile
 from jitpkg.rewriter.shared import SharedDispatcher
 from jitpkg.rewriter.twins import Twins
@@ -81,6 +82,7 @@ class Settings:
             name=self.name,
             recompile_limit=self.recompile_limit,
             varying=varying or {},
+            ledger=None if self.fullgraph else _COMPILED.ledger,
             reset=twins.clear,
         )
         return compiler
@@ -329,6 +331,17 @@ def start(
     return dispatcher
 
 
+def postponed(name: str) -> float:
+    """The time of `time.perf_counter` before which no function is compiled unasked; 0 for none."""
+    if not weighs(config.current()):
+        return 0.0
+    refused = Account(_COMPILED.ledger, asked=False).refusal(first=True)
+    if refused is None:
+        return 0.0
+    events.STREAM.emit(events.Postponed(name, refused.why))
+    return refused.until
+
+
 def compiled_graph(
     gm: torch.fx.GraphModule,
     settings: Settings,
@@ -409,6 +422,7 @@ class _Compiled:
     def __init__(self) -> None:
         self.functions: Living[FunctionType] = Living()
         self.shared: Living[SharedDispatcher] = Living()
+        self.ledger = Ledger()
 
 
 _COMPILED = _Compiled()

@@ -74,7 +74,7 @@ def is_own(file: str) -> bool:
 
 def hooks_for(selection: Selection) -> Hooks:
     """What makes the stubs of one module."""
-    return Hooks(lambda stub, functions: _start(selection, stub, functions))
+    return Hooks(lambda stub, functions: _start(selection, stub, functions), _postponed)
 
 
 def _start(selection: Selection, stub: Stub, functions: Sequence[FunctionType]) -> Compiled | None:
@@ -96,6 +96,12 @@ def _start(selection: Selection, stub: Stub, functions: Sequence[FunctionType]) 
             f" ({type(error).__name__}: {error})."
         )
         return None
+
+
+def _postponed(stub: Stub) -> float:
+    """The time before which a function is not compiled."""
+    api = sys.modules.get("jitpkg.api")
+    return 0.0 if api is None else float(api.postponed(stub.code.co_qualname))
 
 
 # Importing

@@ -45,6 +45,9 @@ class Options:
     recompile_limit: int = 8
     """How many entries one region may have; beyond, calls that fit none run the original code."""
 
+    never_worse: bool = True
+    """Give functions that gain nothing their own code back, and bound what is compiled in vain."""
+
     assume_static_by_default: bool = True
     """Sizes and Python numbers are taken to be what they are, until they are seen to vary."""
 
@@ -211,6 +214,7 @@ verbose: bool
 verify_correctness: bool
 replay_side_effects: bool
 recompile_limit: int
+never_worse: bool
 assume_static_by_default: bool
 automatic_dynamic_shapes: bool
 pool_megabytes: int

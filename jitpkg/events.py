@@ -125,6 +125,8 @@ class EntryAdded:
     """The generated Python source."""
     seconds: float
     """What it took to write it."""
+    calls: Callable[[], int] | None = None
+    """How often it has run until now, where somebody counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +135,8 @@ class Broke:
 
     function: str
     graph_break: Break
+    entry: str = ""
+    """Stable name of the entry that comes of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +164,64 @@ class LimitReached:
     function: str
     limit: int
     reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """It was measured what an entry gains, in seconds of a call."""
+
+    function: str
+    entry: str
+    compiled: float
+    original: float
+    """What the region's own code takes, at least."""
+    spent: float
+    """What it took to compile the entry."""
+
+
+@dataclass(frozen=True, slots=True)
+class Postponed:
+    """A function is not compiled for a call's values, for now."""
+
+    function: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class GivenBack:
+    """A function, or a part of it, runs as its author wrote it from now on."""
+
+    function: str
+    why: str
+    line: int | None = None
+    """Where the part begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleSeen:
+    """A module was imported, and the functions in it are compiled when they are called, or not."""
+
+    module: str
+    functions: int
+    """How many have a stub."""
+    why: str | None = None
+    """Why there is none, if so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A function of a module that was imported is compiled from now on."""
+
+    function: str
+    calls: int
+    """How often it was called before, with a tensor in sight."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suggested:
+    """A program might gain from another option."""
+
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +268,12 @@ Event = (
     | Recompiled
     | CodeEmitted
     | LimitReached
+    | Measured
+    | Postponed
+    | GivenBack
+    | ModuleSeen
+    | Begun
+    | Suggested
     | FellBack
     | GraphFailed
     | NameMissing
@@ -219,6 +287,8 @@ class Stream:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._listeners: tuple[Listener, ...] = ()
+        self.counts = False
+        """Whether entries that are made now count their calls, for somebody who listens."""
 
     def emit(self, event: Event) -> None:
         for listener in self._listeners:

@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from jitpkg import config, events
 from jitpkg.errors import InvalidArgument
-from jitpkg.messages import break_message, counted, size
+from jitpkg.messages import break_message, counted, duration, size
 
 Formatter = Callable[[events.Event], str | None]
 
@@ -78,6 +78,33 @@ def _recompiles(event: events.Event) -> str | None:
     return None
 
 
+def _gains(event: events.Event) -> str | None:
+    if isinstance(event, events.Measured):
+        compiled, original = duration(event.compiled), duration(event.original)
+        spent = duration(event.spent)
+        return f"{event.entry}: {compiled} compiled, {original} as it is; {spent} to compile"
+    if isinstance(event, events.Postponed):
+        return f"{event.function}: not compiled for now: {event.why}"
+    if isinstance(event, events.GivenBack):
+        since = "" if event.line is None else f" from line {event.line} on"
+        return f"{event.function}: runs as it was written{since}: {event.why}"
+    return None
+
+
+def _auto(event: events.Event) -> str | None:
+    if isinstance(event, events.ModuleSeen):
+        if event.why is not None:
+            return f"module {event.module}: left alone: {event.why}"
+        return f"module {event.module}: {counted(event.functions, 'function')} may be compiled"
+    if isinstance(event, events.Begun):
+        return f"{event.function}: compiled from its call {event.calls} on that sees a tensor"
+    if isinstance(event, events.Suggested):
+        return event.text
+    if isinstance(event, events.Postponed | events.GivenBack):
+        return _gains(event)
+    return None
+
+
 def _bytecode(event: events.Event) -> str | None:
     if not isinstance(event, events.CodeEmitted):
         return None
@@ -98,6 +125,8 @@ TOPICS: Mapping[str, Formatter] = MappingProxyType(
         "entries": _entries,
         "breaks": _breaks,
         "recompiles": _recompiles,
+        "gains": _gains,
+        "auto": _auto,
         "bytecode": _bytecode,
     }
 )

@@ -61,6 +61,12 @@ def size(bytes_: int) -> str:
     return f"{bytes_ / 2**10:.0f} KiB" if bytes_ >= 2**10 else counted(bytes_, "byte")
 
 
+def duration(seconds: float) -> str:
+    """A time, with a unit and three digits."""
+    unit = "s" if seconds >= 1 else "ms" if seconds >= 1e-3 else "us"
+    return f"{seconds * {'s': 1, 'ms': 1e3, 'us': 1e6}[unit]:.3g} {unit}"
+
+
 def near(name: object, names: Iterable[str]) -> str:
     """A sentence that asks for the nearest of the names that there are, where one is near."""
     close = difflib.get_close_matches(name, names, n=1) if isinstance(name, str) else []

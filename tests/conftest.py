@@ -10,6 +10,9 @@ import torch
 
 os.environ.setdefault("JITPKG_STRICT", "1")
 
+# Tests count entries: nothing may depend on how long something takes.
+os.environ.setdefault("JITPKG_NEVER_WORSE", "0")
+
 # Most tests are of tracing, and compare bit for bit; those of kernels say so.
 os.environ.setdefault("JITPKG_BACKEND", "eager")
 

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from torch import fx
 
+from jitpkg.rewriter.ledger import Ledger
 from jitpkg.rewriter.points import Points
 
 Backend = Callable[[fx.GraphModule, list[Any]], Callable[..., Any]]
@@ -71,5 +72,7 @@ class Compiler:
     varying: Mapping[str, frozenset[int] | None] = field(default_factory=dict)
     """Dims of arguments, by name, of which the size varies from the first call on; None for a
     number."""
+    ledger: Ledger | None = None
+    """What all functions owe; None where a function is compiled whatever it gains."""
     reset: Callable[[], None] = field(default=lambda: None)
     """Forgets all twins."""

@@ -7,6 +7,7 @@ import threading
 import types
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from types import CodeType, FunctionType
 from typing import Any, Protocol
 
@@ -31,16 +32,14 @@ from jitpkg.rewriter.compiler import Compiler
 from jitpkg.rewriter.correctness import verified
 from jitpkg.rewriter.door import RETURN, Door
 from jitpkg.rewriter.emitter import Emitter, Hook
-from jitpkg.rewriter.entry import Entry, Interface, Run
-from jitpkg.rewriter.handover import Handover
+from jitpkg.rewriter.entry import Entry, Interface
+from jitpkg.rewriter.ledger import Account, weighs
 from jitpkg.rewriter.originals import ORIGINALS
 from jitpkg.rewriter.points import Points
 from jitpkg.rewriter.produce import Produced, produce
+from jitpkg.rewriter.region import Region, Result
 from jitpkg.rewriter.telling import failed, limit_reached, not_whole
-from jitpkg.tracer.history import History
 from jitpkg.tracer.libraries import looks_past_its_caller
-
-Result = tuple[int, Callable[..., Callable[..., Any]] | None, Any]
 
 
 class Followed(Protocol):
@@ -60,119 +59,15 @@ class Followed(Protocol):
 _CALLED = -1
 """In place of a number of kept stack values: a resume function that an instruction calls."""
 
-_IDLE_ENTRIES = 3
-"""So many traces without a graph, and none with one: the region gives nothing."""
+_NO_GRAPH = "no operation on tensors is found in it that could be compiled"
 
-_RESTS = 16
-"""So many calls without a graph: the region gives nothing."""
+_PASSED = "nearly all calls fit none of its entries, and no more are made"
 
 _DROPS = 2
 """So many times a hook in the middle has given nothing: it is not put there again."""
 
 _CLOSURES = 8
 """Entries that differ in what a cell or a default holds only may be so many times more."""
-
-
-class Region:
-    """What stands behind one hook: entries that are tried in turn, then a trace."""
-
-    __slots__ = (
-        "__weakref__",
-        "dispatcher",
-        "entries",
-        "exits",
-        "full",
-        "h",
-        "handover",
-        "history",
-        "rests",
-        "run",
-        "unchanged",
-    )
-
-    def __init__(self, dispatcher: Dispatcher, h: int) -> None:
-        self.dispatcher = dispatcher
-        self.h = h
-        self.handover = Handover(dispatcher.points, h)
-        self.unchanged = dispatcher.points.unchanged(h)
-        self.entries: tuple[Entry, ...] = ()
-        self.exits: tuple[int, ...] = (h,)
-        self.run: Run = self.miss
-        self.full = False
-        self.rests = 0
-        self.history = History()
-
-    def native(self, arguments: tuple[object, ...]) -> Result:
-        """Go on with the original code."""
-        return self.h, None, tuple(arguments[k] for k in self.unchanged)
-
-    def rest(self, *arguments: object) -> Result:
-        """Nothing is to be gained for these arguments; if that stays so, the hook goes."""
-        self.rests += 1
-        if self.rests == _RESTS and all(entry.graph is None for entry in self.entries):
-            self.dispatcher.drop(self)
-        return self.native(arguments)
-
-    def probe(self) -> None:
-        """An entry without a graph has run; if none is found behind it either, the hook goes."""
-        self.rests += 1
-        if self.rests == _RESTS and not self.has_graph:
-            self.dispatcher.drop(self)
-
-    def gone(self, *arguments: object) -> Result:
-        """This hook was dropped: the next version, which has it no more, is due now."""
-        self.dispatcher.refresh()
-        return self.native(arguments)
-
-    def traced(self) -> None:
-        """See `Door`."""
-        self.dispatcher.traced()
-
-    def close(self) -> None:
-        """From now on the original code runs here, without a change to what has the hook."""
-        self.entries, self.full = (), True
-        self.run = lambda *arguments: self.native(arguments)
-
-    def leave_here(self, arguments: tuple[object, ...]) -> Result:
-        """Go on with the original code, in a frame that has the newest hooks."""
-        if self.dispatcher.keeps_frame:
-            return self.native(arguments)
-        values = tuple(arguments[k] for k in self.unchanged)
-        return -2 - self.h, self.leave, values
-
-    def miss(self, *arguments: object) -> Result:
-        """No entry fits: trace, and run what comes of it."""
-        return self.dispatcher.miss(self, arguments)
-
-    def leave(
-        self, exit_: int, globals_: dict[str, object], cells: tuple[types.CellType, ...]
-    ) -> Callable[..., Any]:
-        """A function that goes on at an exit that the running code does not know."""
-        p = -2 - exit_ if exit_ < -1 else exit_
-        return self.dispatcher.resume_function(p, self.handover.base, globals_, cells)
-
-    def add(self, entry: Entry) -> None:
-        """Try this entry after all others."""
-        entry.set_otherwise(self.miss)
-        if self.entries:
-            self.entries[-1].set_otherwise(entry.run)
-        self.entries = (*self.entries, entry)
-        self.heed(config.current())
-
-    def heed(self, options: config.Options) -> None:
-        """Try the entries, unless all code is to run as it was written."""
-        self.run = self.entries[0].run if self.entries and not options.disable else self.miss
-
-    @property
-    def has_graph(self) -> bool:
-        return any(entry.gains for entry in self.entries)
-
-    @property
-    def idle(self) -> bool:
-        """Whether traces have shown that there is nothing to gain here."""
-        if any(entry.exit is not None for entry in self.entries):
-            return False
-        return len(self.entries) >= _IDLE_ENTRIES or any(e.is_unconditional for e in self.entries)
 
 
 def _is_deep() -> bool:
@@ -218,6 +113,8 @@ class Dispatcher:
         self.followed: Followed | None = None
         self.refused: Break | None = None
         """Why functions with this code are never traced, where they are to be whole graphs."""
+        ledger = compiler.ledger
+        self._account = None if ledger is None else Account(ledger, asked=not compiler.quiet)
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
         """In a pickle of a function by value there is no compiled code."""
@@ -366,15 +263,25 @@ class Dispatcher:
 
     # A miss
 
+    def outdated(self, region: Region) -> Result | None:
+        """How a call goes on that finds the code changed of what this follows."""
+        if self.followed is None or region.h != self.points.first():
+            return None
+        leave = self.followed.stale(self.points.code)
+        return None if leave is None else (-2 - region.h, leave, ())
+
     def miss(self, region: Region, arguments: tuple[object, ...]) -> Result:
-        if self.followed is not None and region.h == self.points.first():
-            leave = self.followed.stale(self.points.code)
-            if leave is not None:
-                return -2 - region.h, leave, ()
+        if (outdated := self.outdated(region)) is not None:
+            return outdated
         if self.keeps_frame and self.regions.get(region.h) is not region:
             return region.native(arguments)  # a frame that is older than the newest hooks
         options = config.current()
-        if options.disable or region.full or self._building:
+        account = self._account if weighs(options) else None
+        if options.disable or self._building:
+            return region.native(arguments)
+        if region.full:
+            if account is not None and region.is_passed():
+                self.give_back(region, _PASSED)
             return region.native(arguments)
         if self.refused is not None:
             not_whole(self.name, self.refused)
@@ -385,8 +292,10 @@ class Dispatcher:
             return region.native(arguments)
         if obstacle is not None:
             return region.native(arguments)
+        if account is not None and self._is_postponed(region, account):
+            return region.native(arguments)
         made = uninterrupted(
-            lambda: self._attempt(region, arguments, options), self._end_of_building
+            lambda: self._attempt(region, arguments, options, account), self._end_of_building
         )
         if made is None:
             return region.native(arguments)
@@ -405,14 +314,18 @@ class Dispatcher:
         events.STREAM.emit(events.FellBack(self.name, missing))
 
     def _attempt(
-        self, region: Region, arguments: tuple[object, ...], options: config.Options
+        self,
+        region: Region,
+        arguments: tuple[object, ...],
+        options: config.Options,
+        account: Account | None,
     ) -> tuple[Entry, bool, bool] | None:
         """Build, unless another thread does; None where that fails, too."""
         if not self._lock.acquire(blocking=False):
             return None
         self._building = True
         try:
-            return self._build(region, arguments, options)
+            return self._build(region, arguments, options, account)
         except (GraphBreak, RecompileLimit):
             raise
         except IncorrectResult:
@@ -453,7 +366,11 @@ class Dispatcher:
         return entry.run(*arguments)  # type: ignore[no-any-return]
 
     def _build(
-        self, region: Region, arguments: tuple[object, ...], options: config.Options
+        self,
+        region: Region,
+        arguments: tuple[object, ...],
+        options: config.Options,
+        account: Account | None,
     ) -> tuple[Entry, bool, bool] | None:
         """A new entry for these values, whether the code has new hooks, and whether the program
         would notice the frame of a resume function."""
@@ -468,6 +385,7 @@ class Dispatcher:
             sentences = tuple(failure.sentence for failure in failures)
             events.STREAM.emit(events.Recompiled(self.name, sentences))
         name = f"{self.name}#{self._entries}"
+        loan = None if account is None else account.loan(first=not region.entries)
         interface = Interface(
             name=self.name,
             parameters=region.handover.parameters(),
@@ -478,16 +396,18 @@ class Dispatcher:
             rest=region.rest,
             probe=region.probe,
             guards=self._followed_guards() if region.h == self.points.first() else (),
+            loan=loan,
         )
-        produced = produce(
-            name,
-            region.handover,
-            arguments,
-            interface,
-            self.compiler,
-            options,
-            region.history,
-        )
+        with nullcontext() if loan is None else loan.taken():
+            produced = produce(
+                name,
+                region.handover,
+                arguments,
+                interface,
+                self.compiler,
+                options,
+                region.history,
+            )
         if produced is None:
             return None
         self._entries += 1
@@ -498,7 +418,45 @@ class Dispatcher:
             self.drop(region)
         return produced.entry, changed, produced.looks_at_frames
 
-    def drop(self, region: Region) -> None:
+    # What does not pay
+
+    def _is_postponed(self, region: Region, account: Account) -> bool:
+        """Whether too much is owed to compile now."""
+        if region.until > account.ledger.clock():
+            return True
+        refused = account.refusal(first=not region.entries)
+        if refused is None:
+            return False
+        region.wait_until(refused.until, account.ledger.clock)
+        if not account.told:
+            account.told = True
+            events.STREAM.emit(events.Postponed(self.name, refused.why))
+        return True
+
+    def weigh(self, region: Region) -> None:
+        """Take note of what was measured."""
+        if not self._lock.acquire(blocking=False):
+            return
+        try:
+            why = region.weighed(self.name)
+            if why is not None:
+                self.give_back(region, why)
+        finally:
+            self._lock.release()
+
+    def give_back(self, region: Region, why: str) -> None:
+        """Let the original code run from this hook on, for good."""
+        is_followed = self.followed is not None and region.h == self.points.first()
+        if is_followed or len(self.regions) > 1:
+            line = self.points.instructions[region.h].line
+            events.STREAM.emit(events.GivenBack(self.name, why, line))
+        self._drops[region.h] = _DROPS
+        if is_followed:
+            region.close()
+        else:
+            self.drop(region, why)
+
+    def drop(self, region: Region, why: str = _NO_GRAPH) -> None:
         """Take out a hook that gives nothing; the last one gives the functions their code back.
 
         Where others stay, it is taken out once it is met again: they often go together.
@@ -517,6 +475,7 @@ class Dispatcher:
                 self._dropped.append(region)
             else:
                 self.uninstall()
+                events.STREAM.emit(events.GivenBack(self.name, why))
         finally:
             try:  # noqa: SIM105
                 self._lock.release()

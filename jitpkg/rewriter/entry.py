@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import builtins
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass
-from types import FunctionType
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from itertools import repeat
+from operator import length_hint
+from types import CodeType, FunctionType
 from typing import Any
 
 import torch
 from torch import fx
 
-from jitpkg import listing
+from jitpkg import events, listing
 from jitpkg.facts.thread_state import autocast_nesting
 from jitpkg.guards.abstract import SubclassesAre, merged
 from jitpkg.guards.kinds import (
@@ -37,6 +40,8 @@ from jitpkg.interrupts import from_outside
 from jitpkg.rewriter.compiler import Compiler, Middle
 from jitpkg.rewriter.door import RETURN
 from jitpkg.rewriter.failure import Failures
+from jitpkg.rewriter.gains import Meter
+from jitpkg.rewriter.ledger import Loan
 from jitpkg.rewriter.rebuild import Rebuilder, needed
 from jitpkg.tracer.effects import effect_operands
 from jitpkg.tracer.region import Left
@@ -45,6 +50,8 @@ from jitpkg.tracer.values import Tensor, Value
 
 OTHERWISE = "otherwise"
 """The parameter that holds what runs when the guards do not hold."""
+
+_MOST = sys.maxsize
 
 _BUILTINS = dict(vars(builtins))
 """The builtins that generated code uses: not the module's dictionary, which a user can change."""
@@ -73,6 +80,8 @@ class Interface:
     """Called by an entry without a graph that goes on inside of functions that may have some."""
     guards: tuple[Guard, ...] = ()
     """What every entry tests besides its own guards."""
+    loan: Loan | None = None
+    """What the entry costs; None where nobody asks what it gains."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -91,6 +100,21 @@ class Entry:
     """Where it goes on inside of functions that were inlined."""
     failures: Failures | None = None
     """What if the graph raises."""
+    counting: Counting | None = None
+    """What it has in its code while it is found out what it gains."""
+    calls: Iterator[None] | None = None
+    """What it takes one of at each call, where somebody wants to know how many there are."""
+
+    @property
+    def meter(self) -> Meter | None:
+        """What finds out what it gains."""
+        return None if self.counting is None else self.counting.meter
+
+    @property
+    def call_count(self) -> Callable[[], int] | None:
+        """How often it has run, where that is counted."""
+        calls = self.calls
+        return None if calls is None else lambda: _MOST - length_hint(calls)
 
     @property
     def gains(self) -> bool:
@@ -110,6 +134,8 @@ class Entry:
         same = FunctionType(run.__code__, run.__globals__, run.__name__, run.__defaults__)
         if self.failures is not None:
             self.failures.runs_in(same)
+        if self.counting is not None:
+            self.counting.runs.append(same)
         return dataclasses.replace(self, run=same)
 
     def set_otherwise(self, run: Run) -> None:
@@ -117,6 +143,51 @@ class Entry:
         defaults = self.run.__defaults__
         assert defaults is not None
         self.run.__defaults__ = (run, *defaults[1:])
+
+    def stop_measuring(self, function: str) -> None:
+        """Call the graph itself from now on, and count the calls that it needs to pay back."""
+        meter = self.meter
+        assert meter is not None and self.run.__defaults__ is not None
+        if meter.gain is not None and not meter.is_over:
+            gain, spent = meter.gain, meter.loan.seconds
+            events.STREAM.emit(
+                events.Measured(function, self.name, gain.compiled, gain.original, spent)
+            )
+        meter.is_over = True
+        new = {id(meter.graph): meter.compiled, id(meter.uncounted): meter.unpaid}
+        self.run.__defaults__ = tuple(new.get(id(d), d) for d in self.run.__defaults__)
+
+
+@dataclass(eq=False, slots=True)
+class Counting:
+    """The lines of an entry that count calls: they are there until it has paid back."""
+
+    meter: Meter
+    lines: tuple[str, ...] = ()
+    source: str = ""
+    """Of the entry without them."""
+    runs: list[FunctionType] = field(default_factory=list)
+
+    def write(self, text: Text) -> None:
+        """Add the lines."""
+        unpaid, paid = text.hold(self.meter.uncounted, "unpaid"), text.hold(self.end, "paid")
+        self.lines = f"for _ in {unpaid}: break", f"else: {paid}()"
+        for line in self.lines:
+            text.line(line)
+
+    def end(self) -> None:
+        """Called by the entry when it has taken the last of `Meter.unpaid`."""
+        self.meter.settle()
+        source, self.source = self.source, ""
+        if not source:
+            return
+        code = self.runs[0].__code__
+        listing.show(code.co_filename, source)
+        module = compile(source, code.co_filename, "exec")
+        (plain,) = (const for const in module.co_consts if isinstance(const, CodeType))
+        plain = plain.replace(co_name=code.co_name, co_qualname=code.co_qualname)
+        for run in self.runs:
+            run.__code__ = plain
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -148,7 +219,9 @@ def write_entry(
     numbers.extend(origin for origin in inputs if isinstance(origin, Formula))
     read = [s for i in inputs for s in (read_by(i) if isinstance(i, Formula) else [i])]
     rebuilder.numbers = _write_guards(text, guards, [*read, *sources], numbers, trace)
-    call = _write_graph(name, text, rebuilder, trace, tensors, interface, graph, module)
+    loan = interface.loan if trace.op_count else None
+    meter = None if loan is None else Meter(loan, trace, module, graph)
+    call = _write_graph(name, text, rebuilder, trace, tensors, interface, graph, module, meter)
     behind = len(text.lines)
     rebuilder.make(operands)
     for effect in trace.effects:
@@ -164,15 +237,21 @@ def write_entry(
         text.line(f"{text.hold(interface.probe, 'probe')}()")
     leave = text.hold(interface.leave, "leave")
     result = values[0] if outputs.exit == RETURN else _tuple(values)
+    counting = None if meter is None else Counting(meter)
+    if counting is not None:
+        counting.write(text)
+    calls = repeat(None, _MOST) if events.STREAM.counts else None
+    if calls is not None:
+        text.line(f"for _ in {text.hold(calls, 'calls')}: break")
     text.line(f"return {outputs.exit}, {leave}, {result}")
     if call is not None and call.undo is not None:
         text.guard(behind, call.undo)  # until Python stands inside of what the graph has entered
-    run, source = _compiled(name, text, interface)
+    run, source = _compiled(name, text, interface, counting)
     about = (trace.op_count, outputs.exit, middles)
     if call is None:
-        return Entry(name, run, source, tuple(guards), None, *about)
+        return Entry(name, run, source, tuple(guards), None, *about, calls=calls)
     call.failures.runs_in(run)
-    return Entry(name, run, source, tuple(guards), module, *about, call.failures)
+    return Entry(name, run, source, tuple(guards), module, *about, call.failures, counting, calls)
 
 
 def _middles(trace: Trace, compiler: Compiler) -> tuple[Middle, ...]:
@@ -339,6 +418,7 @@ def _write_graph(
     interface: Interface,
     graph: Callable[..., Any],
     module: fx.GraphModule,
+    meter: Meter | None,
 ) -> _Call | None:
     """The call of the compiled graph, and what to do when it raises."""
     if not trace.op_count:
@@ -351,8 +431,8 @@ def _write_graph(
         rebuilder.numbers[i.source] if isinstance(i.source, Formula) else text.of(i.source)
         for i in trace.inputs
     ]
-    held = text.hold(graph, "graph")
-    failures = Failures(name, trace, module, graph, interface.parameters)
+    held = text.hold(graph if meter is None else meter.graph, "graph")
+    failures = Failures(name, trace, module, graph, interface.parameters, meter)
     handed, nesting = f"{_tuple(list(interface.parameters.values()))}, {_tuple(inputs)}", ""
     if failures.streams is not None:
         drawn = text.variable("drawn")
@@ -376,21 +456,32 @@ def _write_graph(
     return _Call(failures, None if put_back is None else f"{put_back}({nesting})")
 
 
-def _compiled(name: str, text: Text, interface: Interface) -> tuple[FunctionType, str]:
-    parameters = list(interface.parameters.values())
-    held = dict(text.held)
-    signature = ", ".join([*parameters, f"{OTHERWISE}=None", *(f"{n}=None" for n in held)])
-    body = "\n".join(f"        {line}" for line in text.lines)
-    other = f"return {OTHERWISE}({', '.join(parameters)})"
-    source = f"def entry({signature}):\n    while True:\n{body}\n    {other}\n"
+def _compiled(
+    name: str, text: Text, interface: Interface, counting: Counting | None = None
+) -> tuple[FunctionType, str]:
+    source = plain = _source(text, interface, text.lines)
+    if counting is not None:
+        others = [line for line in text.lines if line.strip() not in counting.lines]
+        plain = _source(text, interface, others)
     file = listing.file_name(name)
     namespace: dict[str, Any] = {"__builtins__": _BUILTINS, "__name__": "jitpkg.entry"}
     exec(compile(source, file, "exec"), namespace)
     run: FunctionType = namespace["entry"]
     listing.keep(run, source)
     run.__qualname__ = run.__name__ = name
-    run.__defaults__ = (None, *held.values())
-    return run, source
+    run.__defaults__ = (None, *text.held.values())
+    if counting is not None:
+        counting.source = plain
+        counting.runs.append(run)
+    return run, plain
+
+
+def _source(text: Text, interface: Interface, lines: Iterable[str]) -> str:
+    parameters = list(interface.parameters.values())
+    signature = ", ".join([*parameters, f"{OTHERWISE}=None", *(f"{n}=None" for n in text.held)])
+    body = "\n".join(f"        {line}" for line in lines)
+    other = f"return {OTHERWISE}({', '.join(parameters)})"
+    return f"def entry({signature}):\n    while True:\n{body}\n    {other}\n"
 
 
 def exit_values(

@@ -28,6 +28,7 @@ from jitpkg.guards.sources import Source
 from jitpkg.guards.text import Text
 from jitpkg.interrupts import from_outside, of_handler
 from jitpkg.living import Living
+from jitpkg.rewriter.gains import Meter
 from jitpkg.rewriter.rebuild import Rebuilder, needed
 from jitpkg.tracer.effects import effect_operands
 from jitpkg.tracer.region import Left
@@ -48,7 +49,13 @@ class Failures:
         module: fx.GraphModule,
         compiled: Callable[..., Any],
         parameters: Mapping[Source, str],
+        meter: Meter | None = None,
     ) -> None:
+        """
+        Args:
+            parameters: of the entry.
+            meter: what the entry calls in place of the graph, at first.
+        """
         ops = [node for node in module.graph.nodes if node.op.startswith("call")]
         self._ops = tuple((node.name, trace.failures.get(node.name)) for node in ops)
         self._restore = snapshot(nested=False)
@@ -67,6 +74,7 @@ class Failures:
         self._attempts = Attempts(name)
         self._forward = module.forward
         self._compiled = compiled
+        self._meter = meter
         self._entries: Living[FunctionType] = Living()
 
     def decide(
@@ -134,9 +142,15 @@ class Failures:
 
     def _give_up(self) -> None:
         """Let the entries run the graph's ops one by one."""
+        graphs: tuple[object, ...] = (self._compiled,)
+        if self._meter is not None:
+            self._meter.abandon()
+            graphs = self._compiled, self._meter.graph
         for entry in self._entries:
             held = entry.__defaults__ or ()
-            held = tuple(self._forward if each is self._compiled else each for each in held)
+            held = tuple(
+                self._forward if any(each is graph for graph in graphs) else each for each in held
+            )
             entry.__defaults__ = held
 
     def put_back(self, nesting: int | None = None) -> None:

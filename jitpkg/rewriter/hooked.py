@@ -11,18 +11,19 @@ import functools
 import gc
 import sys
 import threading
+import time
 import types
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from types import CodeType, FunctionType
 from typing import Any, Protocol
 
-from jitpkg import config
+from jitpkg import config, events
 from jitpkg.code.analysis import is_function, is_generator
 from jitpkg.interrupts import from_outside
 from jitpkg.rewriter.door import RETURN, UNBOUND, Door
 from jitpkg.rewriter.originals import ORIGINALS
-from jitpkg.rewriter.stub import Place, place_of, stubbed
+from jitpkg.rewriter.stub import DOOR, Place, place_of, stubbed
 
 Answer = tuple[bool, Any] | None
 """Of a stub's `run`: see `stubbed`."""
@@ -35,6 +36,16 @@ _LOOK = 16
 
 _DEPTH = 3
 """So deep are containers looked into."""
+
+_COLD, _WITHIN = 0.2, 1.0
+"""Seconds from a function's first call to the one at which it is compiled: what is called often in
+less is part of a beginning, such as constructors. Longer where the call comes from a function that
+waits itself: compiled, that one takes in what it calls, unless it is a loop that is called once."""
+
+_FRAMES = 64
+"""So many callers are looked at."""
+
+TRACED = "torch.compile or torch.export has traced it"
 
 _SKIPPED = frozenset({"__del__"})
 """Functions that run at any time, in the middle of others."""
@@ -66,8 +77,16 @@ Start = Callable[["Stub", Sequence[FunctionType]], Compiled | None]
 class Hooks:
     """The stubs of one module: they live as long as somebody has this."""
 
-    def __init__(self, start: Start) -> None:
+    def __init__(
+        self,
+        start: Start,
+        postponed: Callable[[Stub], float] = lambda _: 0.0,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
         self.start = start
+        self.postponed = postponed
+        """The time of the clock before which a stub is not to ask to be compiled."""
+        self.clock = clock
         self.stubs: set[Stub] = set()
 
     def module(self, code: CodeType) -> CodeType:
@@ -126,6 +145,7 @@ class Stub:
         "_lock",
         "_names",
         "_rests",
+        "_since",
         "code",
         "compiled",
         "emitted",
@@ -144,6 +164,7 @@ class Stub:
         self.run: Callable[..., Answer] = self.wait
         self.compiled: Compiled | None = None
         self._calls = self._rests = 0
+        self._since = 0.0
         self._lock = threading.Lock()
         self._layout: Sequence[int | None] = ()
         self._names: frozenset[str] | None = None
@@ -151,25 +172,60 @@ class Stub:
     # Before it is compiled
 
     def wait(self, *arguments: Any) -> Answer:
-        """What runs once gains nothing: the second call that sees a tensor has it compiled."""
-        if sys.gettrace() is not None or config.current().disable:
+        """What runs once gains nothing: the second call that sees a tensor has it compiled, or a
+        later one, until that may be worth it."""
+        options = config.current()
+        if sys.gettrace() is not None or options.disable:
             return None
         if not self._sees_tensors(arguments):
             self._rests += 1
             if self._rests >= _RESTS:
                 self.drop(arguments[-1])
+                why = f"no tensor was in sight in {_RESTS} of its calls"
+                events.STREAM.emit(events.GivenBack(self.code.co_qualname, why))
             return None
         self._calls += 1
-        if self._calls < 2 or not self._lock.acquire(blocking=False):
+        if self._calls < 2:
+            self._since = self.hooks.clock()
+            return None
+        if options.never_worse and not self._is_due():
+            return None
+        if self._sleeps():
+            return None
+        if not self._lock.acquire(blocking=False):
             return None
         try:
             return self._begin(arguments)
         finally:
             self._lock.release()
 
+    @property
+    def waits(self) -> bool:
+        """Whether the function has been called, and may be compiled when it is called again."""
+        return self._calls > 0 and self.compiled is None
+
+    def _is_due(self) -> bool:
+        passed = self.hooks.clock() - self._since
+        return passed >= _WITHIN or (passed >= _COLD and not _is_called_by_one_that_waits())
+
+    def _sleeps(self) -> bool:
+        """Whether so much has been compiled in vain that this one has to wait."""
+        until = self.hooks.postponed(self)
+        if until <= self.hooks.clock():
+            return False
+
+        def asleep(*arguments: Any) -> Answer:
+            if self.hooks.clock() >= until:
+                self.run = self.wait
+            return None
+
+        self.run = asleep
+        return True
+
     def _begin(self, arguments: tuple[Any, ...]) -> Answer:
         if self.compiled is None:
             functions = self._functions(arguments[-1], thoroughly=True)
+            events.STREAM.emit(events.Begun(self.code.co_qualname, self._calls))
             self.compiled = self.hooks.start(self, functions)
             if self.compiled is None:
                 self.drop(arguments[-1])
@@ -189,6 +245,7 @@ class Stub:
         """Leave the functions alone, with the code that Dynamo has seen: it guards that."""
         self.hooks.stubs.discard(self)
         self.run = _rest
+        events.STREAM.emit(events.GivenBack(self.code.co_qualname, TRACED))
 
     def _sees_tensors(self, arguments: tuple[Any, ...]) -> bool:
         """Whether a tensor is in the arguments, or something of torch's among the globals.
@@ -214,11 +271,12 @@ class Stub:
         found = [function for function in found if id(function.__code__) == self.emitted]
         if found or not thoroughly:
             return found
-        return [
-            obj
-            for obj in gc.get_objects()
-            if type(obj) is FunctionType and id(obj.__code__) == self.emitted
-        ]
+        frame: types.FrameType | None = sys._getframe()
+        while frame is not None and id(frame.f_code) != self.emitted:
+            frame = frame.f_back
+        if frame is None:
+            return []
+        return [f for f in gc.get_referrers(frame.f_code) if type(f) is FunctionType]
 
     # When it is compiled: for functions made of the constant since then
 
@@ -244,6 +302,25 @@ class Stub:
 def _rest(*arguments: Any) -> Answer:
     """Run the code."""
     return None
+
+
+def _is_called_by_one_that_waits() -> bool:
+    """Whether there is a stub further up the stack than the one that asks, that waits as well."""
+    frame = sys._getframe(3).f_back  # behind this, `_is_due`, `wait` and the stub that asks
+    for _ in range(_FRAMES):
+        if frame is None:
+            return False
+        stub = _stub_of(frame.f_code)
+        if stub is not None and stub.waits:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _stub_of(code: CodeType) -> Stub | None:
+    door = code.co_consts[DOOR] if len(code.co_consts) >= -DOOR else None
+    stub: object = door() if type(door) is Door else None
+    return stub if isinstance(stub, Stub) else None
 
 
 # Is there a tensor?

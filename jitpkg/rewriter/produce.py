@@ -157,7 +157,7 @@ def _traced(
         graph_break = traced.exit.graph_break
         if compiler.fullgraph and graph_break.reason not in reasons.NO_BREAKS:
             not_whole(function, graph_break)
-        events.STREAM.emit(events.Broke(function, graph_break))
+        events.STREAM.emit(events.Broke(function, graph_break, name))
     return traced
 
 
@@ -221,7 +221,9 @@ def _compiled(
     if events.STREAM.heard:
         tests, assumed = tuple(map(shown, guards)), assumptions(guards)
         function = name.rpartition("#")[0]
-        added = events.EntryAdded(function, name, tests, assumed, entry.source, seconds)
+        added = events.EntryAdded(
+            function, name, tests, assumed, entry.source, seconds, entry.call_count
+        )
         events.STREAM.emit(added)
     return _produced(entry, traced, handover, compiler)
 

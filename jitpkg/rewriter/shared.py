@@ -6,9 +6,12 @@ from collections.abc import Callable, Sequence
 from types import CodeType, FunctionType
 from typing import Any
 
+from jitpkg import events
 from jitpkg.marks import COMPILED
 from jitpkg.rewriter.compiler import Compiler
-from jitpkg.rewriter.dispatch import Dispatcher, Region, Result
+from jitpkg.rewriter.dispatch import Dispatcher
+from jitpkg.rewriter.hooked import TRACED
+from jitpkg.rewriter.region import Region, Result
 from jitpkg.rewriter.stub import Place
 from jitpkg.tracer.libraries import refusal
 
@@ -29,8 +32,11 @@ class SharedDispatcher(Dispatcher):
 
     def start(self, functions: Sequence[FunctionType]) -> bool:
         """Hook the code of these functions; False where that cannot be, or must not."""
-        if any(refusal(function) is not None for function in functions):
-            return False
+        for function in functions:
+            if (refused := refusal(function)) is not None:
+                reason, detail = refused
+                events.STREAM.emit(events.GivenBack(self.name, f"{reason.title}: {detail}"))
+                return False
         if not self.install(functions):
             return False
         self._find_first()
@@ -51,6 +57,7 @@ class SharedDispatcher(Dispatcher):
         for region in self.regions.values():
             region.close()
         self.regions.clear()
+        events.STREAM.emit(events.GivenBack(self.name, TRACED))
 
     def uninstall(self) -> None:
         super().uninstall()

@@ -31,6 +31,9 @@ from jitpkg.rewriter.door import drop_frame
 ASK = "run"
 """The attribute of what is behind the door that the stub calls."""
 
+DOOR = -3
+"""Where the door lies in the constants of a code with a stub."""
+
 _PROLOGUE = frozenset({"COPY_FREE_VARS", "MAKE_CELL", "POP_TOP", "RETURN_GENERATOR"})
 _BACKWARD = re.compile(
     b"[%s]"

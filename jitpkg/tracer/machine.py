@@ -73,6 +73,7 @@ class Machine(VM):
                 watch(frame, op)
             frame.at += 1
             self.steps += 1
+            self.own_steps += not frame.trusted
             if self.steps > _MAX_STEPS:
                 self.stop(reasons.TOO_LONG)
             try:

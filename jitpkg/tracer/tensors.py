@@ -224,7 +224,7 @@ def op(
     vm.failures.update(dict.fromkeys(vm.graph.names_since(began), failure))
     _note_mutations(vm, tensors, outcome)
     if outcome.warns:
-        vm.mutations.append(_SHOWN)
+        vm.mutations.append(SHOWN)
     return _Results(vm, node, tensors, iter(outcome.shares)).value(outcome.result)
 
 
@@ -347,7 +347,7 @@ def _note_mutations(vm: VM, tensors: list[Tensor], outcome: Outcome) -> None:
 
 _RANDOM_STREAM = Tensor(cast(fx.Node, None))
 """Stands for the random stream among what a graph has changed."""
-_SHOWN = Tensor(cast(fx.Node, None))
+SHOWN = Tensor(cast(fx.Node, None))
 """Stands for what the user has seen of a warning."""
 
 

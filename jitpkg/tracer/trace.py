@@ -16,7 +16,7 @@ from jitpkg.errors import Break
 from jitpkg.facts.answers import Facts
 from jitpkg.guards.kinds import Guard, Same, sources_of
 from jitpkg.guards.sources import Attr, Globals, Source, base_of
-from jitpkg.tracer import namespaces, reasons, state
+from jitpkg.tracer import namespaces, reasons, state, tensors
 from jitpkg.tracer.effects import DeleteAttribute, Effect, SetAttribute, SetCell
 from jitpkg.tracer.frames import Frame
 from jitpkg.tracer.graph import GraphInput
@@ -76,8 +76,14 @@ class Trace:
     """For each node of the graph, what is to be done when it fails."""
     rewinds: frozenset[torch.device]
     """Devices whose random streams are set back where a node fails that may be rewound."""
-    instructions: int
-    """How many operations were traced, those of callees included."""
+    steps: int
+    """How many operations of the program's own code were traced, those of callees included."""
+    writes: frozenset[Source]
+    """Tensors that the graph writes to."""
+    draws: frozenset[torch.device]
+    """Devices whose random streams the graph draws from."""
+    repeats: bool
+    """Whether nobody would see more of the graph's running twice than in these."""
 
 
 def trace(
@@ -144,7 +150,10 @@ def trace(
         op_count=vm.graph.op_count,
         failures=vm.failures,
         rewinds=frozenset(vm.drawn) if vm.rewinds else frozenset(),
-        instructions=vm.steps,
+        steps=vm.own_steps,
+        writes=frozenset(t.source for t in vm.mutations if t.source is not None),
+        draws=frozenset(vm.drawn),
+        repeats=tensors.SHOWN not in vm.mutations,
     )
 
 

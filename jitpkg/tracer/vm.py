@@ -143,6 +143,8 @@ class VM(ABC):
         self.number_nodes: dict[Expression, fx.Node] = {}
         self.frames: list[Frame] = []
         self.steps = 0
+        self.own_steps = 0
+        """Those in no polyfill."""
 
     # Bookkeeping
 

@@ -1,0 +1,151 @@
+"""What compiling has cost and what has come back: in vain goes only a share of a program's time.
+
+A function may owe one second and a fifth of the time that the program has run. One that owes more
+is not compiled for other values until it has paid back, or the program has run for long enough.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import torch
+
+from jitpkg.config import Options
+
+
+def weighs(options: Options) -> bool:
+    """Whether what functions gain is measured, and what they cost is bounded.
+
+    Not where a program has asked for deterministic algorithms: the clock decides here, and the
+    last bits of compiled code may be others.
+    """
+    return options.never_worse and not torch.are_deterministic_algorithms_enabled()
+
+
+Clock = Callable[[], float]
+"""Seconds from any moment on."""
+
+FLOOR = 1.0
+"""Seconds that may always be owed."""
+
+SHARE = 0.2
+"""Of the time that a program has run, so much more may be owed."""
+
+PROVEN = 0.25
+"""So much is owed of what has not come back, where it is known that it is coming: a model that is
+trained for a while may be compiled for evaluation before training has paid back."""
+
+_SOON, _LATE = 0.05, 1.0
+"""Seconds until somebody who was refused may ask again: entries may pay back meanwhile."""
+
+
+@dataclass(eq=False, slots=True)
+class Ledger:
+    """What all functions owe that could have been left as they were."""
+
+    clock: Clock = time.perf_counter
+    began: float = field(default_factory=lambda: time.perf_counter() - time.process_time())
+    """When the program began: about as long ago as it has computed."""
+    owed: float = field(init=False, default=0.0)
+    """For entries of regions that have some already, and for what nobody asked to be compiled."""
+
+    @property
+    def allowed(self) -> float:
+        """Seconds that may be owed now."""
+        return FLOOR + SHARE * (self.clock() - self.began)
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A function is not compiled now."""
+
+    why: str
+    until: float
+    """The time of the ledger's clock before which it is not worth asking again."""
+
+
+@dataclass(eq=False, slots=True)
+class Account:
+    """What one function owes."""
+
+    ledger: Ledger
+    asked: bool
+    """Whether a program has asked for the function to be compiled: then each region is, once."""
+    owed: float = 0.0
+    debtors: list[Callable[[], None]] = field(init=False, default_factory=list)
+    """Called, they pay back what they have gained since."""
+    told: bool = field(init=False, default=False)
+    """Whether it has been said that the function is not compiled for now."""
+
+    def refusal(self, *, first: bool) -> Refused | None:
+        """Why a region is not compiled now, or None where it may be.
+
+        Args:
+            first: whether the region has no entry yet.
+        """
+        if first and self.asked:
+            return None
+        for pay in tuple(self.debtors):
+            pay()
+        allowed = self.ledger.allowed
+        if max(self.owed, self.ledger.owed) <= allowed:
+            self.told = False
+            return None
+        mine = self.owed > allowed
+        owed = self.owed if mine else self.ledger.owed
+        whose = "of compiling it" if mine else "of compiling functions"
+        why = (
+            f"{owed:.1f} s {whose} have not paid back yet, and {allowed:.1f} s may be owed:"
+            f" {FLOOR:g} s and {SHARE:.0%} of the time that the program has run"
+        )
+        wait = min(max((owed - allowed) / SHARE, _SOON), _LATE)
+        return Refused(why, self.ledger.clock() + wait)
+
+    def loan(self, *, first: bool) -> Loan:
+        """For a new entry of a region, the first or one more."""
+        return Loan(self, is_shared=not (first and self.asked))
+
+
+@dataclass(eq=False, slots=True)
+class Loan:
+    """What an entry has cost, and what of it has not come back."""
+
+    account: Account
+    is_shared: bool
+    """Whether the ledger knows of it."""
+    seconds: float = field(init=False, default=0.0)
+    paid: float = field(init=False, default=0.0)
+    weight: float = field(init=False, default=1.0)
+    """How much of what has not come back is owed."""
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """Take what is spent on compiling inside of the `with` block, however that ends."""
+        clock = self.account.ledger.clock
+        began = clock()
+        try:
+            yield
+        finally:
+            seconds = clock() - began
+            self.seconds += seconds
+            self._owe(seconds)
+
+    def prove(self) -> None:
+        """Note that what was compiled gains something: it is on the way to pay back."""
+        self._owe((PROVEN - 1) * (self.seconds - self.paid))
+        self.weight = PROVEN
+
+    def pay_until(self, share: float) -> None:
+        """Note that such a share of all has come back."""
+        more = share * self.seconds - self.paid
+        if more > 0:
+            self.paid += more
+            self._owe(-more * self.weight)
+
+    def _owe(self, seconds: float) -> None:
+        self.account.owed += seconds
+        if self.is_shared:
+            self.account.ledger.owed += seconds

@@ -1,0 +1,246 @@
+"""What stands behind a hook: entries that are tried in turn, then a trace."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from jitpkg import config
+from jitpkg.rewriter.entry import Entry, Run
+from jitpkg.rewriter.gains import Meter, Timing
+from jitpkg.rewriter.handover import Handover
+from jitpkg.rewriter.ledger import Clock
+from jitpkg.rewriter.points import Points
+from jitpkg.tracer.history import History
+
+Result = tuple[int, Callable[..., Callable[..., Any]] | None, Any]
+
+_IDLE_ENTRIES = 3
+"""So many traces without a graph, and none with one: the region gives nothing."""
+
+_RESTS = 16
+"""So many calls without a graph: the region gives nothing."""
+
+_LOOK_AGAIN = 256
+"""So many calls that fit no entry of a region that is full: it is asked whether it is of use."""
+
+_FEW = 4
+"""It is, where at least one call in so many fits an entry."""
+
+
+class Behind(Protocol):
+    """What a region asks of the dispatcher that it belongs to."""
+
+    points: Points
+    keeps_frame: bool
+
+    def miss(self, region: Region, arguments: tuple[object, ...]) -> Result:
+        """Trace, and run what comes of it."""
+        ...
+
+    def outdated(self, region: Region) -> Result | None:
+        """How a call goes on that finds the code changed of what the function follows."""
+        ...
+
+    def drop(self, region: Region) -> None:
+        """Take out a hook that gives nothing."""
+        ...
+
+    def refresh(self) -> None:
+        """Emit the version without the hooks that were dropped."""
+        ...
+
+    def weigh(self, region: Region) -> None:
+        """Take note of what was measured."""
+        ...
+
+    def traced(self) -> None:
+        """See `Door`."""
+        ...
+
+    def resume_function(
+        self,
+        p: int,
+        base: int,
+        globals_: dict[str, object],
+        cells: tuple[types.CellType, ...],
+    ) -> Callable[..., Any]:
+        """The newest version, entered at point `p`."""
+        ...
+
+
+class Region:
+    """What stands behind one hook: entries that are tried in turn, then a trace."""
+
+    __slots__ = (
+        "__weakref__",
+        "dispatcher",
+        "entries",
+        "exits",
+        "full",
+        "h",
+        "handover",
+        "history",
+        "hits",
+        "is_closed",
+        "misses",
+        "rests",
+        "run",
+        "unchanged",
+        "until",
+    )
+
+    def __init__(self, dispatcher: Behind, h: int) -> None:
+        self.dispatcher = dispatcher
+        self.h = h
+        self.handover = Handover(dispatcher.points, h)
+        self.unchanged = dispatcher.points.unchanged(h)
+        self.entries: tuple[Entry, ...] = ()
+        self.exits: tuple[int, ...] = (h,)
+        self.run: Run = self.miss
+        self.full = self.is_closed = False
+        self.rests = 0
+        self.history = History()
+        self.until = 0.0
+        """The time before which the region is not compiled for other values."""
+        self.misses = self.hits = 0
+        """Calls since it is full; calls of entries until this was looked at last."""
+
+    def native(self, arguments: tuple[object, ...]) -> Result:
+        """Go on with the original code."""
+        return self.h, None, tuple(arguments[k] for k in self.unchanged)
+
+    def rest(self, *arguments: object) -> Result:
+        """Nothing is to be gained for these arguments; if that stays so, the hook goes."""
+        self.rests += 1
+        if self.rests == _RESTS and all(entry.graph is None for entry in self.entries):
+            self.dispatcher.drop(self)
+        return self.native(arguments)
+
+    def probe(self) -> None:
+        """An entry without a graph has run; if none is found behind it either, the hook goes."""
+        self.rests += 1
+        if self.rests == _RESTS and not self.has_graph:
+            self.dispatcher.drop(self)
+
+    def wait_until(self, when: float, clock: Clock) -> None:
+        """Compile for no other values before a time of the clock."""
+        self.until = when
+        if self.entries:
+            return
+
+        def waiting(*arguments: object) -> Result:
+            return self.native(arguments) if clock() < when else self.miss(*arguments)
+
+        self.run = waiting
+
+    def gone(self, *arguments: object) -> Result:
+        """This hook was dropped: the next version, which has it no more, is due now."""
+        self.dispatcher.refresh()
+        return self.native(arguments)
+
+    def traced(self) -> None:
+        """See `Door`."""
+        self.dispatcher.traced()
+
+    def close(self) -> None:
+        """From now on the original code runs here, without a change to what has the hook."""
+        self.entries, self.full, self.is_closed = (), True, True
+        self.run = self.passed
+
+    def passed(self, *arguments: object) -> Result:
+        """The hook stays, and does no more than to see whether the code is still the newest."""
+        return self.dispatcher.outdated(self) or self.native(arguments)
+
+    def leave_here(self, arguments: tuple[object, ...]) -> Result:
+        """Go on with the original code, in a frame that has the newest hooks."""
+        if self.dispatcher.keeps_frame:
+            return self.native(arguments)
+        values = tuple(arguments[k] for k in self.unchanged)
+        return -2 - self.h, self.leave, values
+
+    def miss(self, *arguments: object) -> Result:
+        """No entry fits: trace, and run what comes of it."""
+        return self.dispatcher.miss(self, arguments)
+
+    def leave(
+        self, exit_: int, globals_: dict[str, object], cells: tuple[types.CellType, ...]
+    ) -> Callable[..., Any]:
+        """A function that goes on at an exit that the running code does not know."""
+        p = -2 - exit_ if exit_ < -1 else exit_
+        return self.dispatcher.resume_function(p, self.handover.base, globals_, cells)
+
+    def add(self, entry: Entry) -> None:
+        """Try this entry after all others."""
+        entry.set_otherwise(self.miss)
+        if self.entries:
+            self.entries[-1].set_otherwise(entry.run)
+        self.entries = (*self.entries, entry)
+        self.heed(config.current())
+
+    def heed(self, options: config.Options) -> None:
+        """Try the entries, unless all code is to run as it was written."""
+        if self.is_closed:
+            return
+        meters = self.meters
+        if options.disable or not self.entries:
+            self.run = self.miss
+        elif meters:
+            self.run = Timing(self, meters[0].clock)
+        else:
+            self.run = self.entries[0].run
+
+    # What is measured: see `Measured`
+
+    @property
+    def first(self) -> Run:
+        return self.entries[0].run if self.entries else self.miss
+
+    @property
+    def meters(self) -> tuple[Meter, ...]:
+        found = (entry.meter for entry in self.entries)
+        return tuple(meter for meter in found if meter is not None and not meter.is_over)
+
+    def weigh(self) -> None:
+        self.dispatcher.weigh(self)
+
+    def weighed(self, name: str) -> str | None:
+        """Take note of what was measured; why the region is given back, if every entry loses.
+
+        Args:
+            name: of the function.
+        """
+        for entry in self.entries:
+            if entry.meter is not None and entry.meter.is_measured:
+                entry.stop_measuring(name)
+        if not self.meters:
+            self.heed(config.current())
+        meters = [entry.meter for entry in self.entries if entry.graph is not None]
+        gains = [meter.gain for meter in meters if meter is not None and meter.gain is not None]
+        if len(gains) < len(meters) or not all(gain.loses for gain in gains):
+            return None
+        return f"it gains nothing: {gains[-1]}" if gains else None
+
+    def is_passed(self) -> bool:
+        """A call has come by that fits no entry: whether nearly all do."""
+        self.misses += 1
+        if self.misses % _LOOK_AGAIN:
+            return False
+        calls = [entry.meter.calls for entry in self.entries if entry.meter is not None]
+        known = [number for number in calls if number is not None]
+        if len(known) < len(calls):  # others have paid back
+            return False
+        before, self.hits = self.hits, sum(known)
+        return (self.hits - before) * _FEW < _LOOK_AGAIN
+
+    @property
+    def has_graph(self) -> bool:
+        return any(entry.gains for entry in self.entries)
+
+    @property
+    def idle(self) -> bool:
+        """Whether traces have shown that there is nothing to gain here."""
+        if any(entry.exit is not None for entry in self.entries):
+            return False
+        return len(self.entries) >= _IDLE_ENTRIES or any(e.is_unconditional for e in self.entries)
