@@ -15,6 +15,7 @@ import torch
 from torch import fx
 
 from jitpkg.facts.random_streams import RandomStreams
+from jitpkg.facts.thread_state import snapshot
 from jitpkg.tracer.trace import Trace
 
 Function = Callable[..., Any]
@@ -73,7 +74,8 @@ class Aside:
         """
         if sum(x.nbytes for x in inputs if isinstance(x, torch.Tensor)) > _MOST_BYTES:
             return None
-        saved = None if self.streams is None else self.streams.save()
+        put_back = snapshot()
+        saved = () if self.streams is None else self.streams.save()
         took: list[list[float]] = [[] for _ in functions]
         try:
             given = self._copies(inputs)
@@ -83,10 +85,12 @@ class Aside:
             for _ in range(rounds):
                 for function, seconds in zip(functions, took, strict=True):
                     seconds.append(_run(function, given, clock))
+                    put_back()
                 if clock() - began > budget:
                     break
         finally:
-            if self.streams is not None and saved is not None:
+            put_back()
+            if self.streams is not None:
                 self.streams.restore(saved)
         return took
 

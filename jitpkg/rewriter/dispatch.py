@@ -446,9 +446,10 @@ class Dispatcher:
 
     def give_back(self, region: Region, why: str) -> None:
         """Let the original code run from this hook on, for good."""
-        is_followed = self.followed is not None and region.h == self.points.first()
+        is_first = region.h == self.points.first()
+        is_followed = self.followed is not None and is_first
         if is_followed or len(self.regions) > 1:
-            line = self.points.instructions[region.h].line
+            line = None if is_first else self.points.instructions[region.h].line
             events.STREAM.emit(events.GivenBack(self.name, why, line))
         self._drops[region.h] = _DROPS
         if is_followed:

@@ -1,0 +1,112 @@
+"""What functions owe, and when they are compiled nevertheless."""
+
+from __future__ import annotations
+
+import pytest
+
+from jitpkg.rewriter.ledger import FLOOR, PROVEN, SHARE, Account, Ledger, Loan
+
+
+class Clock:
+    """A clock that goes when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def ledger(clock: Clock) -> Ledger:
+    return Ledger(clock, began=0.0)
+
+
+def spent(account: Account, clock: Clock, seconds: float, *, first: bool = False) -> Loan:
+    loan = account.loan(first=first)
+    with loan.taken():
+        clock.now += seconds
+    return loan
+
+
+def test_the_first_entry_is_made_whatever_is_owed(ledger: Ledger, clock: Clock) -> None:
+    account = Account(ledger, asked=True)
+    spent(account, clock, 100.0, first=True)
+    assert account.refusal(first=True) is None
+    assert account.refusal(first=False) is not None
+
+
+def test_what_nobody_has_asked_for_is_bounded_from_the_first(ledger: Ledger, clock: Clock) -> None:
+    account = Account(ledger, asked=False)
+    assert account.refusal(first=True) is None
+    spent(account, clock, 10.0, first=True)
+    assert account.refusal(first=True) is not None
+    assert Account(ledger, asked=False).refusal(first=True) is not None  # so are all others
+    assert Account(ledger, asked=True).refusal(first=True) is None
+
+
+def test_what_was_asked_for_once_is_no_debt_of_others(ledger: Ledger, clock: Clock) -> None:
+    spent(Account(ledger, asked=True), clock, 100.0, first=True)
+    assert Account(ledger, asked=False).refusal(first=True) is None
+
+
+def test_a_share_of_the_time_may_be_owed(ledger: Ledger, clock: Clock) -> None:
+    account = Account(ledger, asked=True)
+    spent(account, clock, 5.0, first=True)
+    refused = account.refusal(first=False)
+    assert refused is not None
+    assert refused.why == (
+        "5.0 s of compiling it have not paid back yet, and 2.0 s may be owed: 1 s and 20% of the"
+        " time that the program has run"
+    )
+    assert clock.now < refused.until <= clock.now + 1
+    clock.now = (5.0 - FLOOR) / SHARE - 0.01
+    assert account.refusal(first=False) is not None
+    clock.now += 0.02
+    assert account.refusal(first=False) is None
+
+
+def test_all_that_is_compiled_again_shares_one_bound(ledger: Ledger, clock: Clock) -> None:
+    for _ in range(4):
+        spent(Account(ledger, asked=True), clock, 0.9)
+    refused = Account(ledger, asked=True).refusal(first=False)
+    assert refused is not None
+    assert refused.why.startswith("3.6 s of compiling functions")
+
+
+def test_what_fails_costs_as_well(ledger: Ledger, clock: Clock) -> None:
+    account = Account(ledger, asked=True)
+
+    def fails() -> None:
+        with account.loan(first=False).taken():
+            clock.now += 3.0
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fails()
+    assert account.owed == ledger.owed == 3.0
+
+
+def test_paying_back(ledger: Ledger, clock: Clock) -> None:
+    account = Account(ledger, asked=False)
+    loan = spent(account, clock, 4.0)
+    loan.pay_until(0.5)
+    assert account.owed == ledger.owed == 2.0
+    loan.pay_until(0.25)
+    assert account.owed == 2.0
+    loan.prove()
+    assert account.owed == ledger.owed == 2.0 * PROVEN
+    loan.pay_until(1.0)
+    assert account.owed == ledger.owed == 0.0
+
+
+def test_debtors_pay_before_anybody_is_refused(ledger: Ledger, clock: Clock) -> None:
+    account = Account(ledger, asked=True)
+    loan = spent(account, clock, 10.0, first=True)
+    account.debtors.append(lambda: loan.pay_until(1.0))
+    assert account.refusal(first=False) is None
