@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import os
 import sys
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
@@ -21,6 +22,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent
 sys.path[:0] = [str(FOLDER), str(FOLDER.parent)]
+os.environ.setdefault("JITPKG_NEVER_WORSE", "0")  # no page depends on the clock
 
 from pages import breaks, hooks, one_call, options, picture, quoted, readme, triton  # noqa: E402
 

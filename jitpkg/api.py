@@ -11,7 +11,7 @@ from typing import Any, TypeVar, overload
 import torch
 
 from jitpkg import config, events, logs, native
-from jitpkg.codegen.backends import REGISTRY, Backend, configured
+from jitpkg.codegen.backends import REGISTRY, WITHOUT_OPTIONS, Backend, configured
 from jitpkg.codegen.options import checked_mode
 from jitpkg.errors import InvalidArgument, NotCompilable
 from jitpkg.guards.kinds import static_lookup
@@ -82,10 +82,19 @@ class Settings:
             name=self.name,
             recompile_limit=self.recompile_limit,
             varying=varying or {},
-            ledger=None if self.fullgraph else _COMPILED.ledger,
+            ledger=_COMPILED.ledger if self._is_weighed(chosen) else None,
             reset=twins.clear,
         )
         return compiler
+
+    def _is_weighed(self, backend: str | Backend) -> bool:
+        """Whether functions that gain nothing get their own code back.
+
+        Who gives a backend that makes no kernels, or one of their own, wants it to be called.
+        """
+        makes_kernels = backend in ("jitpkg", "inductor")
+        is_default = self.backend is None and backend in WITHOUT_OPTIONS
+        return not self.fullgraph and (makes_kernels or is_default)
 
 
 def _check_flag(name: str, value: object, allowed: tuple[object, ...]) -> None:

@@ -65,7 +65,7 @@ class Options:
     """Break the graph at the k-th possible point of each trace only, counted from 0."""
 
     logs: str = ""
-    """What to log, separated by commas: graphs, guards, breaks, recompiles, bytecode, entries."""
+    """What to log, separated by commas: the topics below, or all."""
 
     include: str = ""
     """Modules that `jitpkg.auto` compiles, separated by commas; by default the program's own."""

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import jitpkg
+from jitpkg import events
 from jitpkg.logs import TOPICS
 
 ROOT = Path(__file__).parents[1]
@@ -54,7 +55,37 @@ SAID = {
 }
 
 
-@pytest.mark.parametrize("topic", TOPICS)
+OTHERS = {
+    "gains": {
+        events.Measured("f", "f#0", 412e-6, 1.31e-3, 2.2): (
+            "f#0: 412 us compiled, 1.31 ms as it is; 2.2 s to compile"
+        ),
+        events.Postponed("f", "too dear"): "f: not compiled for now: too dear",
+        events.GivenBack("f", "no gain"): "f: runs as it was written: no gain",
+        events.GivenBack("f", "no gain", 7): "f: runs as it was written from line 7 on: no gain",
+    },
+    "auto": {
+        events.ModuleSeen("m", 1): "module m: 1 function may be compiled",
+        events.ModuleSeen("m", 0, "why not"): "module m: left alone: why not",
+        events.Begun("f", 2): "f: compiled from its call 2 on that sees a tensor",
+        events.Suggested("Do this."): "Do this.",
+        events.GivenBack("f", "no gain"): "f: runs as it was written: no gain",
+    },
+}
+"""Topics of which the program above says nothing."""
+
+
+@pytest.mark.parametrize("topic", OTHERS)
+def test_topic_of_other_programs(topic: str, caplog: pytest.LogCaptureFixture) -> None:
+    assert records(caplog, topic) == []
+    for event in OTHERS[topic]:
+        events.STREAM.emit(event)
+    found = [record for record in caplog.records if record.name == f"jitpkg.{topic}"]
+    said = dict.fromkeys(record.getMessage() for record in found)  # by two loggers
+    assert list(said) == list(OTHERS[topic].values())
+
+
+@pytest.mark.parametrize("topic", sorted({*TOPICS} - {*OTHERS}))
 def test_topic(topic: str, caplog: pytest.LogCaptureFixture) -> None:
     found = records(caplog, topic)
     assert {record.name for record in found} == {f"jitpkg.{topic}"}
@@ -63,7 +94,8 @@ def test_topic(topic: str, caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_all_topics(caplog: pytest.LogCaptureFixture) -> None:
-    assert {record.name for record in records(caplog, "all")} == {f"jitpkg.{t}" for t in TOPICS}
+    names = {record.name for record in records(caplog, "all")}
+    assert names == {f"jitpkg.{topic}" for topic in TOPICS if topic not in OTHERS}
 
 
 def test_no_topic_no_record(caplog: pytest.LogCaptureFixture) -> None:

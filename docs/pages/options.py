@@ -11,6 +11,7 @@ from itertools import takewhile
 import torch
 
 import jitpkg
+from jitpkg import events
 from jitpkg.codegen import options
 from jitpkg.config import Options
 from jitpkg.logs import TOPICS
@@ -31,6 +32,13 @@ TOPIC_MEANINGS = {
     "entries": "The generated Python function of each entry: guards, call of the graph, results.",
     "breaks": "Each graph break, when a trace meets it: what, where, why, what to do.",
     "recompiles": "Why no entry fitted a call, for each entry; and when the limit is reached.",
+    "gains": (
+        "What each entry gains, once that is measured; which functions get their own code back; "
+        "which are not compiled for now. As in:"
+    ),
+    "auto": (
+        "What `python -m jitpkg run` and `jitpkg.auto` decide about modules and functions, as in:"
+    ),
     "bytecode": "Each code object that a function gets, disassembled: see [one call](one-call.md).",
 }
 
@@ -225,6 +233,31 @@ code is run, so a directory that belongs to another user, or that others may wri
 used; one that is made has mode 0700. A file that a crash cut off, or a disk changed, counts as
 absent. Where nothing can be written, a warning says so once, and kernels are kept in memory.
 
+## Never worse
+
+Compiled code that is slower than the original is not kept. Before an entry's fifth call, if all its
+tensors are on the CPU, its graph runs a few times more, compiled and op by op in turn. Nothing can
+be seen of that: results are dropped, what the graph writes to is copied before, random streams are
+set back. To the ops is added what the function's own Python takes, estimated low by the number of
+operations that were traced; to the compiled graph, what guards and results took at the calls
+before. A measurement takes at most a quarter of what compiling took, or one run in each way.
+
+Where every entry loses by more than 5%, twice, the function, or the part of it after a graph break,
+gets its own code back.
+
+Compiling in vain is bounded. A function that owes more than one second and a fifth of the time that
+the program has run is not compiled for other values until entries have paid that back, or time has
+passed; nor are all such functions together. What is known to gain counts as a quarter. The first
+entry of a function that `jit` or `compile` was asked for is always made. A function gets its own
+code back, too, once it has as many entries as there may be and most calls fit none.
+
+The log topic `gains` tells of all this.
+
+So the clock decides whether kernels or eager code compute a result, and the last bits of these may
+differ. Nothing is measured, and everything is compiled, with `fullgraph=True`, with a backend of
+your own, with `backend="eager"` or `"aot_eager"`, with `JITPKG_NEVER_WORSE=0`, and after
+`torch.use_deterministic_algorithms(True)`.
+
 ## Memory of results
 
 Fresh memory is slow: the operating system finds and clears each page when it is first written to,
@@ -378,9 +411,34 @@ def _mode_rows() -> list[str]:
     ]
 
 
+SAMPLES: dict[str, tuple[events.Event, ...]] = {
+    "gains": (
+        events.Measured("step", "step#0", 412e-6, 1.31e-3, 2.2),
+        events.Measured("scale", "scale#0", 4.1e-6, 2.6e-6, 0.031),
+        events.GivenBack("scale", "it gains nothing: 4.1 us compiled, 2.6 us as it is"),
+    ),
+    "auto": (
+        events.ModuleSeen("model", 14),
+        events.ModuleSeen("transformers", 0, "it is installed"),
+        events.Begun("Block.forward", 2),
+        events.GivenBack("read_config", "no tensor was in sight in 16 of its calls"),
+    ),
+}
+"""What is logged of topics that depend on the clock, or on a whole program."""
+
+
+def _sample(topic: str) -> str:
+    texts = (TOPICS[topic](event) for event in SAMPLES[topic])
+    return "\n".join(f"[jitpkg.{topic}] {text}" for text in texts if text is not None)
+
+
 def _log_sections() -> list[str]:
     sections = []
     for topic in TOPICS:
+        if topic in SAMPLES:
+            shown = _sample(topic)
+            sections.append(f"### {topic}\n\n{TOPIC_MEANINGS[topic]}\n\n```\n{shown}\n```")
+            continue
         backend = "jitpkg" if topic == "kernels" else "eager"
         compiled = jitpkg.compile(clipped, backend=backend)
         lines = logged(topic, lambda: [compiled(torch.ones(n), 1) for n in (3, 4)])  # noqa: B023

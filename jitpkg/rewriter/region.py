@@ -214,7 +214,7 @@ class Region:
         for entry in self.entries:
             if entry.meter is not None and entry.meter.is_measured:
                 entry.stop_measuring(name)
-        if not self.meters:
+        if isinstance(self.run, Timing) and not self.meters:
             self.heed(config.current())
         meters = [entry.meter for entry in self.entries if entry.graph is not None]
         gains = [meter.gain for meter in meters if meter is not None and meter.gain is not None]

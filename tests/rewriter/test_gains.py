@@ -201,13 +201,18 @@ def test_what_fails_aside_fails_in_its_place_only(
     assert not is_original(function)
 
 
-@pytest.mark.parametrize("how", ["fullgraph", "setting", "deterministic"])
+@pytest.mark.parametrize("how", ["fullgraph", "setting", "deterministic", "backend", "function"])
 def test_compiled_regardless(bench: Bench, how: str) -> None:
     bench.plain, bench.compiled, bench.compiling = 8e-6, 12e-6, 100.0
+    settings: dict[str, Any] = {
+        "fullgraph": {"fullgraph": True},
+        "backend": {"backend": "eager"},
+        "function": {"backend": lambda gm, _: gm.forward},
+    }.get(how, {})
     torch.use_deterministic_algorithms(how == "deterministic")
     try:
         with jitpkg.config.patch(never_worse=how != "setting"):
-            function = jitpkg.jit(fresh(sine), fullgraph=how == "fullgraph", dynamic=False)
+            function = jitpkg.jit(fresh(sine), dynamic=False, **settings)
             for k in range(1, 5):
                 called(function, torch.ones(k), times=20)
     finally:
@@ -215,6 +220,20 @@ def test_compiled_regardless(bench: Bench, how: str) -> None:
     assert bench.heard == []
     assert bench.asides == 0
     assert bench.entries == 4
+
+
+@pytest.mark.filterwarnings("ignore:sine has been compiled 2 times")
+def test_what_is_disabled_for_a_while_is_not_given_back(bench: Bench) -> None:
+    function = jitpkg.jit(fresh(sine), dynamic=False)
+    with jitpkg.config.patch(recompile_limit=2):
+        for k in (1, 2, 3):
+            function(torch.ones(k))
+    with jitpkg.config.patch(disable=True):
+        called(function, torch.ones(1), times=600)
+    called(function, torch.ones(1), times=10)
+    assert not is_original(function)
+    assert bench.said(events.GivenBack) == []
+    assert len(bench.said(events.Measured)) == 1
 
 
 def test_while_one_entry_gains_all_stay(bench: Bench) -> None:
