@@ -16,6 +16,7 @@ from torch import fx
 
 from jitpkg.facts.random_streams import RandomStreams
 from jitpkg.facts.thread_state import snapshot
+from jitpkg.internals.ops import OpOverloadPacket
 from jitpkg.tracer.trace import Trace
 
 Function = Callable[..., Any]
@@ -152,7 +153,7 @@ def _is_plain_call(node: fx.Node) -> bool:
         return False
     if node.op != "call_function":
         return node.op != "call_module"
-    if type(target).__module__ == "torch._ops":
+    if isinstance(target, OpOverloadPacket) or hasattr(target, "namespace"):
         return getattr(target, "namespace", None) in _PLAIN_SPACES
     if isinstance(target, FunctionType):
         return (target.__module__ or "").partition(".")[0] in _PLAIN_MODULES
