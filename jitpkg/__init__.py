@@ -19,6 +19,8 @@ from jitpkg.marks import (
     mark_unbacked,
 )
 
+__version__ = "0.1.0.dev0"
+
 _HOMES = {
     "jit": "jitpkg.api",
     "compile": "jitpkg.api",
@@ -71,4 +73,4 @@ def _module(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted({*__all__, "__version__"})

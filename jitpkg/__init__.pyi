@@ -25,6 +25,8 @@ from jitpkg.marks import mark_dynamic as mark_dynamic
 from jitpkg.marks import mark_static as mark_static
 from jitpkg.marks import mark_unbacked as mark_unbacked
 
+__version__: str
+
 __all__ = [
     "Explanation",
     "allow_in_graph",

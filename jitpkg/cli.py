@@ -1,5 +1,5 @@
 """The command line: `python -m jitpkg run script.py …` runs a program with its functions compiled;
-`python -m jitpkg cache` shows what is kept on disk.
+`python -m jitpkg cache` shows what is kept on disk, and `python -m jitpkg doctor` what is missing.
 
 A program finds everything as if Python itself ran it: `sys.argv`, `sys.path`, `__main__`, exit
 status, and tracebacks that begin in the program.
@@ -18,12 +18,13 @@ import runpy
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from importlib.machinery import SourceFileLoader, SourcelessFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
 
-from jitpkg import auto, cache
+from jitpkg import auto, cache, doctor
 from jitpkg.messages import counted, size
 
 _MAIN = "__main__"
@@ -56,10 +57,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     kept.add_argument("action", nargs="?", choices=("info", "clear"), default="info")
     kept.add_argument("--json", action="store_true", help="print it as JSON")
+    examine = commands.add_parser(
+        "doctor",
+        help="say whether jitpkg works here, and what it lacks",
+        description="Look at Python, PyTorch, LLVM, Triton, GPUs and the cache, and compile a small"
+        " function. The exit status is 1 where no function is compiled, and else 0.",
+    )
+    examine.add_argument("--json", action="store_true", help="print it as JSON")
     options = parser.parse_args(own)
     if options.command == "cache":
         _cache(options.action, as_json=options.json)
         return
+    if options.command == "doctor":
+        sys.exit(0 if _doctor(as_json=options.json) else 1)
     is_module = program[:1] == ["-m"]
     if is_module:
         del program[0]
@@ -91,6 +101,21 @@ def _cache(action: str, *, as_json: bool) -> None:
         print(json.dumps({name: _plain(getattr(found, name)) for name in cache.Info.__slots__}))
     else:
         print("\n".join(f"{name:9}  {text}" for name, text in _lines(found)))
+
+
+def _doctor(*, as_json: bool) -> bool:
+    """Whether functions are compiled here."""
+    found = []
+    for finding in doctor.examine():
+        found.append(finding)
+        if not as_json:
+            print("\n".join(doctor.lines(finding)), flush=True)
+    works, said = doctor.verdict(found)
+    if as_json:
+        print(json.dumps({"works": works, "findings": [asdict(finding) for finding in found]}))
+    else:
+        print(f"\n{said}")
+    return works
 
 
 def _removed(number: int, found: cache.Info) -> str:

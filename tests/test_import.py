@@ -9,10 +9,13 @@ import subprocess
 import sys
 import textwrap
 import tomllib
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+import jitpkg
 
 ROOT = Path(__file__).parents[1]
 
@@ -184,3 +187,8 @@ def test_the_linter_refuses_imports_of_torch_s_compiler() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     banned = settings["tool"]["ruff"]["lint"]["flake8-tidy-imports"]["banned-api"]
     assert {"torch._dynamo", "torch._inductor", "torch._subclasses"} <= set(banned)
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    assert jitpkg.__version__ == version("jitpkg")
+    assert "__version__" in dir(jitpkg)

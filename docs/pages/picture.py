@@ -26,6 +26,7 @@ LAYERS: tuple[tuple[Room, ...], ...] = (
     (
         Room("auto", ("compiles modules that", "are imported later")),
         Room("testing", ("compiled compared with eager;", "strategies")),
+        Room("doctor", ("what is missing", "on this machine")),
         Room("explanation", ("what compiling made", "of a function")),
         Room("torch_compile", ("a backend for", "torch.compile")),
     ),

@@ -6,6 +6,14 @@ when the package is imported. Where PyTorch has a name no more, the one feature 
 op; or there is another way, which is slower.
 """
 
-from jitpkg.internals.row import Attribute, Missing, Row, Setting, Variable
+from jitpkg.internals.row import (
+    Attribute,
+    Missing,
+    Row,
+    Setting,
+    Variable,
+    say_if_untested,
+    telling,
+)
 
-__all__ = ["Attribute", "Missing", "Row", "Setting", "Variable"]
+__all__ = ["Attribute", "Missing", "Row", "Setting", "Variable", "say_if_untested", "telling"]

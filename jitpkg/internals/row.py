@@ -94,18 +94,17 @@ class Row(Generic[T]):
         assert looked.why is not None
         events.STREAM.emit(events.NameMissing(self.name, self.use, self.lost, looked.why))
         if not looked.instead and self.is_expected:
-            _SAID.once(self, looked.why)
+            _SAID.lack(self, looked.why)
 
     @contextmanager
     def removed(self) -> Iterator[None]:
         """As if PyTorch did not have the name, for whoever looks it up in here: for tests."""
         before, self._looked, self._is_removed = self._looked, None, True
-        said, _SAID.done = _SAID.done, False
         try:
-            yield
+            with telling(missing=True, untested=not _SAID.untested):
+                yield
         finally:
             self._looked, self._is_removed = before, False
-            _SAID.done = said
 
     @property
     def is_used(self) -> bool:
@@ -187,17 +186,26 @@ class Setting(Row[Callable[[T], None]]):
 
 
 class _Said:
-    """Whether the user has been told: once, by a log record, which nobody who asks torch for
-    something silences, as warnings are."""
+    """What the user has been told, each thing once: by a log record, which nobody who asks torch
+    for something silences, as warnings are."""
 
     def __init__(self) -> None:
-        self.done = False
+        self.missing = False
+        self.untested = False
 
-    def once(self, row: Row[Any], why: str) -> None:
-        if self.done:
+    def version(self) -> None:
+        """That nobody has tested this version, where it is so."""
+        remark = None if self.untested else versions.remark()
+        self.untested = True
+        if remark is not None:
+            _LOG.warning(f"{remark}. `python -m jitpkg doctor` says whether anything is missing.")
+
+    def lack(self, row: Row[Any], why: str) -> None:
+        """That a name is missing, where it is the first."""
+        if self.missing:
             return
-        self.done = True
-        remark = versions.remark()
+        remark = None if self.untested else versions.remark()
+        self.missing = self.untested = True
         before = f"{remark}. There " if remark else f"In PyTorch {versions.running()} "
         _LOG.warning(
             f"{before}{row.name} {why}: {row.lost}. `python -m jitpkg doctor` lists what else is"
@@ -207,3 +215,20 @@ class _Said:
 
 _LOG = logging.getLogger("jitpkg.internals")
 _SAID = _Said()
+
+
+def say_if_untested() -> None:
+    """Tell the user, once, that jitpkg was not tested with this version of PyTorch."""
+    if not _SAID.untested:
+        _SAID.version()
+
+
+@contextmanager
+def telling(*, missing: bool, untested: bool) -> Iterator[None]:
+    """Tell the user that a name is missing, or a version untested, as if nobody had yet; or not."""
+    before = vars(_SAID).copy()
+    _SAID.missing, _SAID.untested = not missing, not untested
+    try:
+        yield
+    finally:
+        vars(_SAID).update(before)

@@ -25,7 +25,7 @@ from jitpkg.facts.thread_state import leave_modes
 from jitpkg.guards import state as global_state
 from jitpkg.guards.explain import FirstFailure, first_failure
 from jitpkg.guards.kinds import Guard
-from jitpkg.internals import Missing
+from jitpkg.internals import Missing, say_if_untested
 from jitpkg.interrupts import from_outside, uninterrupted
 from jitpkg.living import Living
 from jitpkg.rewriter.compiler import Compiler
@@ -374,6 +374,7 @@ class Dispatcher:
     ) -> tuple[Entry, bool, bool] | None:
         """A new entry for these values, whether the code has new hooks, and whether the program
         would notice the frame of a resume function."""
+        say_if_untested()
         failures = self._failures(region, arguments)
         counted = sum(not failure.depends_on_closure for failure in failures)
         limit = self.compiler.recompile_limit or options.recompile_limit
