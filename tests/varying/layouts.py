@@ -88,5 +88,15 @@ def seen(result: Any, given: list[torch.Tensor]) -> Any:
             return type(result), repr(result)
 
 
+def difference(expected: Any, found: Any) -> str:
+    """The first place in which two descriptions differ."""
+    kinds = type(expected), type(found)
+    if kinds[0] is kinds[1] and kinds[0] in (tuple, list) and len(expected) == len(found):
+        for k, (one, other) in enumerate(zip(expected, found, strict=True)):
+            if one != other:
+                return f"[{k}]{difference(one, other)}"
+    return f": {found!r}; eager code has {expected!r}"
+
+
 def _memory(x: torch.Tensor) -> int:
     return x.untyped_storage()._cdata

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import jitpkg
 from jitpkg import config
-from tests.varying.layouts import Layout, layouts, seen
+from tests.codegen.examples import examples
+from tests.varying.layouts import Layout, difference, layouts, seen
 
 Program = Callable[..., Any]
 
@@ -149,7 +151,7 @@ def image_layers(x):
     return (
         y,
         y.stride(),
-        x.softmax(1),
+        torch.zeros_like(x.softmax(1)),
         F.pad(x, (1, 0, 0, 1)),
         F.avg_pool2d(y, 2, padding=1),
         x.amax((2, 3)),
@@ -179,14 +181,15 @@ def compared(
                     results.append((seen(function(*given), given), seen(given, [])))
                 except (RuntimeError, IndexError, ValueError) as error:
                     results.append((type(error), str(error)))
-            assert results[0] == results[1], f"call {k} of {program.__name__}: {calls}"
+            where = f"call {k} of {program.__name__}, {call}"
+            assert results[0] == results[1], f"{where}: {difference(*results)}"
     return sum(isinstance(event, jitpkg.events.Traced) for event in heard)
 
 
 @pytest.mark.parametrize("backend", ["eager", "jitpkg"])
 @pytest.mark.parametrize("program", PROGRAMS)
+@examples(6)
 @given(data=st.data())
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 def test_any_layouts(program: Program, backend: str, data: st.DataObject) -> None:
     one, other = (data.draw(layouts(2)) for _ in range(2))
     pairs = st.tuples(layouts(2) | st.just(one), layouts(2) | st.just(other))
@@ -197,9 +200,37 @@ def test_any_layouts(program: Program, backend: str, data: st.DataObject) -> Non
 
 @pytest.mark.parametrize("backend", ["eager", "jitpkg"])
 @pytest.mark.parametrize("program", IMAGES)
+@examples(6)
 @given(data=st.data())
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 def test_any_images(program: Program, backend: str, data: st.DataObject) -> None:
     each = st.tuples(layouts(4, 1, 4))
     calls = data.draw(st.lists(each, min_size=3, max_size=6))
     compared(program, calls, backend, torch.float32)
+
+
+PRIMES = (3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41)
+"""Sizes and gaps of which no two are equal, and none is the product of others."""
+
+GENERAL = (elementwise, together, views, more_views, made_alike, summed, joined, written, copied)
+"""Programs that go one way for all sizes from 2 on."""
+
+
+@pytest.mark.parametrize("backend", ["eager", "jitpkg"])
+@pytest.mark.parametrize("program", GENERAL)
+@examples(3)
+@given(data=st.data())
+def test_one_way_is_traced_twice(program: Program, backend: str, data: st.DataObject) -> None:
+    """Once with numbers, and once more for all sizes and strides."""
+    like = data.draw(layouts(2, 2, 2))
+    fixed = data.draw(st.sampled_from([None, None, 0, 1]))
+    gaps = data.draw(st.tuples(st.booleans(), st.booleans()))
+
+    def call(k: int) -> tuple[Layout, Layout]:
+        numbers = [PRIMES[(4 * k + 5 * n) % len(PRIMES)] + 41 * k for n in range(4)]
+        size = tuple(1 if dim == fixed else numbers[dim] for dim in range(2))
+        before = tuple(numbers[2 + dim] if gaps[dim] else 0 for dim in range(2))
+        idle = (None if fixed is None else 50 + k,) * 2
+        made = replace(like, size=size, before=before, behind=before, idle=idle)
+        return made, made
+
+    assert compared(program, [call(k) for k in range(6)], backend, torch.float32) <= 2
