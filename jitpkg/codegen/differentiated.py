@@ -72,14 +72,16 @@ class Plan:
     """How many there are."""
     differentiable: tuple[int, ...]
     """Those that may have gradients."""
-    layouts: tuple[Layout, ...]
-    """Of these gradients."""
+    layouts: tuple[Layout, ...] | None
+    """Of these gradients; None where each is to lie as the result does, whose size varies."""
     views: tuple[int, ...]
     """Results that are views, of what nobody else has."""
     unused: tuple[int, ...]
     """Inputs that have no gradient."""
     deterministic: bool
     """Whether deterministic algorithms were asked for."""
+    ints: int = 0
+    """How many integers are saved behind all tensors; the backward half takes them first."""
 
 
 @cache
@@ -130,10 +132,7 @@ def differentiated(
 def _autograd_function(
     plan: Plan, forward_half: Function, part: Callable[[frozenset[int]], Run]
 ) -> Function:
-    results, differentiable, layouts, views = (
-        *(plan.results, plan.differentiable),
-        *(plan.layouts, plan.views),
-    )
+    results, differentiable, views = plan.results, plan.differentiable, plan.views
     constant = [k for k in range(results) if k not in differentiable]
     none = frozenset[int]()
     unsafe_view: Any = ops.UNSAFE_VIEW.get() if views else None
@@ -145,12 +144,15 @@ def _autograd_function(
         @staticmethod
         def forward(ctx: Any, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
             made = forward_half(*inputs)
+            end = len(made) - plan.ints
+            ctx.ints = made[end:]
             # A view would keep what it is a view of, which may be the result of this function.
-            saved = [x.detach() if is_view(x) else x for x in made[results:]]
+            saved = [x.detach() if is_view(x) else x for x in made[results:end]]
             if saved:
                 ctx.save_for_backward(*saved)
             ctx.set_materialize_grads(False)
             returned = list(made[:results])
+            ctx.layouts = plan.layouts or [Layout.of(returned[k]) for k in differentiable]
             for k in views:
                 returned[k] = unsafe_view(returned[k], returned[k].shape)
             if constant:
@@ -171,8 +173,8 @@ def _autograd_function(
                 raise BackendError(
                     "Deterministic algorithms were asked for after a graph was compiled without."
                 )
-            arguments = list(ctx.saved_tensors)
-            for gradient, layout in zip(gradients, layouts, strict=True):
+            arguments = [*ctx.ints, *ctx.saved_tensors]
+            for gradient, layout in zip(gradients, ctx.layouts, strict=True):
                 if gradient is None:
                     gradient = layout.zeros()
                 elif (

@@ -35,22 +35,29 @@ def plan_of(
         return None
     (end,) = backward.find_nodes(op="output")
     gradients: Any = end.args[0]
-    tangents = backward.find_nodes(op="placeholder")[-halves.tangents :]
     if len(gradients) != len(inputs) or halves.tangents == 0:
         return None
     differentiable = [k for k, info in enumerate(metadata.outputs) if info.requires_grad]
     if len(differentiable) != halves.tangents:
         return None
-    layouts = tuple(Layout.of(node.meta["val"]) for node in tangents)
-    if any(type(n) is not int for layout in layouts for n in (*layout.size, *layout.stride)):
+    results, saved = _returned(forward, len(metadata.outputs))
+    ints = _ints_behind_tensors(saved)
+    taken = [node.meta["val"] for node in backward.find_nodes(op="placeholder")]
+    tangents = taken[-halves.tangents :]
+    if ints is None or not _are_taken(taken[: -halves.tangents], saved, ints):
+        return None
+    layouts = tuple(map(Layout.of, tangents))
+    as_results = any(type(n) is not int for each in layouts for n in (*each.size, *each.stride))
+    if as_results and not all(map(_lie_alike, (results[k] for k in differentiable), tangents)):
         return None
     kinds = [info.kind for info in metadata.outputs]
     return Plan(
         results=len(metadata.outputs),
         differentiable=tuple(differentiable),
-        layouts=layouts,
+        layouts=None if as_results else layouts,
+        ints=ints,
         views=tuple(k for k, kind in enumerate(kinds) if kind == "unsafe_view_alias"),
-        unused=tuple(k for k, gradient in enumerate(gradients) if gradient is None),
+        unused=tuple(k for k in _tensors(inputs) if gradients[k] is None),
         deterministic=torch.are_deterministic_algorithms_enabled(),
     )
 
@@ -67,7 +74,7 @@ def inference_of(
         return None
     if not _is_simple(gm, inputs, metadata) or not _has_plain_ends(forward, inputs, metadata):
         return None
-    if torch.is_grad_enabled() and any(x.requires_grad for x in inputs):
+    if torch.is_grad_enabled() and any(inputs[k].requires_grad for k in _tensors(inputs)):
         return None  # its ops would be recorded
     return halves.forward
 
@@ -75,7 +82,7 @@ def inference_of(
 def _is_simple(gm: fx.GraphModule, inputs: Sequence[Any], metadata: Metadata) -> bool:
     return (
         metadata.is_plain
-        and all(type(x) in (torch.Tensor, torch.nn.Parameter) for x in inputs)
+        and all(type(x) in (torch.Tensor, torch.nn.Parameter, int) for x in inputs)
         and not any(info.is_written for info in metadata.inputs)
         and not any(map(is_switch, gm.graph.nodes))
         and all(
@@ -93,5 +100,46 @@ def _has_plain_ends(forward: fx.Graph, inputs: Sequence[Any], metadata: Metadata
     values: Any = end.args[0]
     returned = values[: len(metadata.outputs)]
     made = all(isinstance(node, fx.Node) and node.op == "call_function" for node in returned)
-    saved = all(isinstance(node.meta.get("val"), torch.Tensor) for node in values)
-    return len(given) == len(inputs) and made and saved and len(set(returned)) == len(returned)
+    known = all(isinstance(node, fx.Node) and "val" in node.meta for node in values)
+    return len(given) == len(inputs) and made and known and len(set(returned)) == len(returned)
+
+
+def _tensors(inputs: Sequence[Any]) -> list[int]:
+    return [k for k, value in enumerate(inputs) if isinstance(value, torch.Tensor)]
+
+
+# What varies
+
+
+def _returned(forward: fx.Graph, results: int) -> tuple[list[Any], list[Any]]:
+    """What the forward graph returns, as fake tensors and symbolic integers: its results, and what
+    is saved."""
+    (end,) = forward.find_nodes(op="output")
+    nodes: Any = end.args[0]
+    values = [node.meta["val"] for node in nodes]
+    return values[:results], values[results:]
+
+
+def _ints_behind_tensors(saved: Sequence[Any]) -> int | None:
+    """How many integers are saved, which come behind all tensors; None where it is not so."""
+    tensors = [isinstance(value, torch.Tensor) for value in saved]
+    if tensors != sorted(tensors, reverse=True):
+        return None
+    return tensors.count(False)
+
+
+def _are_taken(taken: Sequence[Any], saved: Sequence[Any], ints: int) -> bool:
+    """Whether the backward graph takes what is saved: integers, then tensors."""
+    order = [*saved[len(saved) - ints :], *saved[: len(saved) - ints]]
+    return len(taken) == len(order) and all(
+        isinstance(a, torch.Tensor) == isinstance(b, torch.Tensor)
+        for a, b in zip(taken, order, strict=True)
+    )
+
+
+def _lie_alike(result: torch.Tensor, tangent: torch.Tensor) -> bool:
+    """Whether sizes and strides are the same expressions."""
+    lengths = zip(
+        (*result.shape, *result.stride()), (*tangent.shape, *tangent.stride()), strict=False
+    )
+    return result.dim() == tangent.dim() and all(str(a) == str(b) for a, b in lengths)

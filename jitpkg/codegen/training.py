@@ -15,7 +15,6 @@ from jitpkg.codegen.differentiated import Run, boxed
 from jitpkg.codegen.functional import Compiled, through_aot
 from jitpkg.codegen.halves import with_facts
 from jitpkg.codegen.kept.training import Compilation
-from jitpkg.codegen.lowering.table import NotLowered
 from jitpkg.codegen.options import Options
 from jitpkg.internals import aot
 from jitpkg.internals.tensors import memory as memory_of
@@ -96,10 +95,7 @@ def _partitioned(joint: fx.GraphModule, *given: Any, **named: Any) -> Any:
     Torch's imports all of Inductor: 0.3 s.
     """
     _drop_detached(joint.graph)
-    try:
-        with_facts(joint)
-    except NotLowered:  # sizes that vary
-        return aot.SMALLEST_PARTITION.get()(joint, *given, **named)
+    with_facts(joint, lambda length: length)
     config = aot.CONFIG.get()
     before, config.cse = config.cse, False
     try:

@@ -126,7 +126,7 @@ class Metadata:
     bases: int
     """Tensors that are returned because results are views of them."""
     is_plain: bool
-    """Whether there is nothing that few graphs have: views among results, tokens, symbols."""
+    """Whether there is nothing that few graphs have: views among results, tokens."""
 
 
 def metadata_of(raw: Any) -> Metadata:
@@ -174,7 +174,6 @@ _COUNTS = (
     "num_intermediate_bases",
     "num_mutated_inp_runtime_indices",
     "num_outputs_aliased",
-    "num_symints_saved_for_bw",
     "num_opaque_objects_saved_for_bw",
     "num_tensors_saved_with_no_vc_check",
     "num_backward_tokens",
@@ -186,8 +185,9 @@ _OTHERS = frozenset(
     act_input_indices act_input_paths bw_donated_idxs compile_id_str deterministic
     grad_enabled_mutation graphsafe_rng_device graphsafe_rng_state_index
     indices_of_inputs_that_requires_grad_with_mutations_in_bw input_info is_train
-    keep_input_mutations mutated_inp_stream_indices output_info saved_tensor_is_graph_input
-    static_input_indices subclass_fw_graph_out_meta subclass_inp_meta subclass_tangent_meta
+    keep_input_mutations mutated_inp_stream_indices num_symints_saved_for_bw output_info
+    saved_tensor_is_graph_input static_input_indices subclass_fw_graph_out_meta
+    subclass_inp_meta subclass_tangent_meta
     tangent_source_stack_traces tokens traced_tangent_metas traced_tangents
     traced_tangents_descs
     """.split()

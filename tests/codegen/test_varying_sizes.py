@@ -106,14 +106,35 @@ def test_a_backend_that_fails_for_a_later_size(monkeypatch: pytest.MonkeyPatch) 
     assert asked == [4, 5, 5, 6, 7]
 
 
-def test_a_float_is_compiled_for_each_value(monkeypatch: pytest.MonkeyPatch) -> None:
-    def f(x: torch.Tensor, rate: float) -> torch.Tensor:
-        return x * rate
+RATES = [0.5, 0.25, 1.0, 2.0, -0.0, 0.0, float("inf"), 3.0, 4.0, 5.0, 6.0, 7.0]
 
-    rates = [0.5, 0.25, 1.0, 2.0, -0.0, 0.0, float("inf"), 3.0, 4.0, 5.0, 6.0, 7.0]
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, rate: x * rate + rate - x / rate,
+        lambda x, rate: rate * x - (rate - x) + x.sum(),
+        lambda x, rate: x.clone().mul_(rate).sub_(rate).unsqueeze(0),
+    ],
+)
+def test_a_float_beside_floats_is_compiled_once(f: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     with compilations(monkeypatch) as made:
-        SAME.assert_same_calls(f, *(call(torch.ones(3), rate) for rate in rates))
+        SAME.assert_same_calls(f, *(call(torch.ones(3), rate) for rate in RATES))
+    assert not made  # it is a tensor without dims: nothing of the graph varies
+
+
+@pytest.mark.parametrize("f", [lambda x, rate: x.clamp(max=rate), lambda x, rate: rate / x])
+def test_other_floats_are_compiled_for_each_value(f: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    with compilations(monkeypatch) as made:
+        SAME.assert_same_calls(f, *(call(torch.ones(3), rate) for rate in RATES))
     assert len(made) == varying.MOST
+
+
+def test_a_float_beside_integers_makes_floats() -> None:
+    for x in (torch.arange(3), torch.tensor(2.0), torch.tensor([True, False])):
+        SAME.assert_same_calls(
+            lambda x, rate: (x * rate, x + rate), *(call(x, rate) for rate in RATES)
+        )
 
 
 def test_what_torch_relies_on_is_tested(monkeypatch: pytest.MonkeyPatch) -> None:

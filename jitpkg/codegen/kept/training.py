@@ -109,7 +109,7 @@ class Compilation:
         if plan is None:
             self._keep(self._key, [self._forward], None, [], random, None)
             return
-        if self._backward is None:
+        if self._backward is None or plan.layouts is None:
             return
         layouts = [_layout_text(layout) for layout in plan.layouts]
         text = self._text if len(plan.differentiable) > 1 else None
