@@ -17,6 +17,7 @@ from jitpkg.marks import (
     mark_dynamic,
     mark_static,
     mark_unbacked,
+    maybe_mark_dynamic,
 )
 
 __version__ = "0.1.0.dev0"
@@ -46,6 +47,7 @@ __all__ = [  # noqa: PLE0604
     "mark_dynamic",
     "mark_static",
     "mark_unbacked",
+    "maybe_mark_dynamic",
     *_HOMES,
     *_MODULES,
 ]

@@ -24,6 +24,7 @@ from jitpkg.marks import is_compiling as is_compiling
 from jitpkg.marks import mark_dynamic as mark_dynamic
 from jitpkg.marks import mark_static as mark_static
 from jitpkg.marks import mark_unbacked as mark_unbacked
+from jitpkg.marks import maybe_mark_dynamic as maybe_mark_dynamic
 
 __version__: str
 
@@ -48,6 +49,7 @@ __all__ = [
     "mark_dynamic",
     "mark_static",
     "mark_unbacked",
+    "maybe_mark_dynamic",
     "register_backend",
     "release_memory",
     "reset",

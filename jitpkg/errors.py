@@ -20,6 +20,10 @@ class NotCompilable(JitpkgError, TypeError):
     """Something that is neither a Python function nor a module was to be compiled."""
 
 
+class SizeSpecialized(JitpkgError, RuntimeError):
+    """A size was marked as dynamic, and the function works for the present one only."""
+
+
 class RecompileLimit(JitpkgError, RuntimeError):
     """`fullgraph=True` was asked for, and a call would need one entry more than there may be."""
 

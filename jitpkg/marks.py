@@ -50,22 +50,86 @@ dims in place of its float."""
 WARNS = "_jitpkg_warns"
 """The attribute of a function in a graph that calls an op which warns."""
 
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The sizes of a dim that is marked as dynamic."""
+
+    least: int = 2
+    most: int | None = None
+    strict: bool = False
+    """Whether code that works for one size alone is an error."""
+
+    def __contains__(self, size: int) -> bool:
+        return self.least <= size and (self.most is None or size <= self.most)
+
+    def __str__(self) -> str:
+        return f"{self.least} and more" if self.most is None else f"{self.least} to {self.most}"
+
+
 DYNAMIC_DIMS = "_jitpkg_dynamic_dims"
+"""The attribute of a tensor that holds a `Range` for each dim of which `mark_dynamic` was told."""
+
 STATIC_DIMS = "_jitpkg_static_dims"
-"""Attributes of tensors that hold what `mark_dynamic` and `mark_static` were told."""
+"""The attribute of a tensor that holds what `mark_static` was told."""
 
 
-def mark_dynamic(tensor: Any, dim: int | Iterable[int]) -> None:
+def mark_dynamic(
+    tensor: Any,
+    dim: int | Iterable[int],
+    *,
+    min: int | None = None,  # noqa: A002
+    max: int | None = None,  # noqa: A002
+) -> None:
     """Say that the size of a tensor in a dim, or in several, varies from call to call.
 
-    The first call with such a tensor is compiled for all sizes from 2 on.
+    The first call with such a tensor is compiled for all sizes from 2 on, or for those between
+    `min` and `max`; a tensor without elements in the dim, or with one, is compiled for by itself.
+    Where the code works for the present size only, `SizeSpecialized` is raised, which says what
+    decides it.
+
+    Args:
+        min: the least size; less than 2 means 2.
+        max: the largest one.
+
+    Raises:
+        InvalidArgument: the tensor has no such dim, or is none; or its size is not in the range.
+    """
+    sizes = _range("mark_dynamic", min, max)
+    dims = _dims(tensor, dim, "mark_dynamic")
+    for k in dims:
+        size = tensor.shape[k]
+        if size not in sizes and (size > 1 or (min is not None and size < min)):
+            raise InvalidArgument(f"mark_dynamic(): dim {k} has size {size}, not {sizes}.")
+    _mark(tensor, dims, sizes)
+
+
+def maybe_mark_dynamic(tensor: Any, dim: int | Iterable[int]) -> None:
+    """The same, where it is no error if the code works for the present size only.
 
     Raises:
         InvalidArgument: the tensor has no such dim, or is none.
     """
-    dims = _dims(tensor, dim, "mark_dynamic")
-    setattr(tensor, DYNAMIC_DIMS, getattr(tensor, DYNAMIC_DIMS, frozenset()) | dims)
+    _mark(tensor, _dims(tensor, dim, "maybe_mark_dynamic"), Range())
+
+
+def _mark(tensor: Any, dims: frozenset[int], sizes: Range) -> None:
+    marked: dict[int, Range] = getattr(tensor, DYNAMIC_DIMS, {})
+    setattr(tensor, DYNAMIC_DIMS, {**marked, **dict.fromkeys(dims, sizes)})
     setattr(tensor, STATIC_DIMS, getattr(tensor, STATIC_DIMS, frozenset()) - dims)
+
+
+def _range(name: str, least: Any, most: Any) -> Range:
+    for word, given in (("min", least), ("max", most)):
+        if given is not None and type(given) is not int:
+            raise InvalidArgument(f"{name}(): {word} is {given!r}, which is no int.")
+    found = Range(2 if least is None or least < 2 else least, most, strict=True)
+    if most is not None and most < found.least:
+        raise InvalidArgument(
+            f"{name}(): there are no sizes from {found.least} to {most}; a size of 0 or 1 is never"
+            " taken for one that varies."
+        )
+    return found
 
 
 def mark_static(tensor: Any, dim: int | Iterable[int] | None = None) -> None:
@@ -80,7 +144,8 @@ def mark_static(tensor: Any, dim: int | Iterable[int] | None = None) -> None:
     """
     dims = _dims(tensor, dim, "mark_static")
     setattr(tensor, STATIC_DIMS, getattr(tensor, STATIC_DIMS, frozenset()) | dims)
-    setattr(tensor, DYNAMIC_DIMS, getattr(tensor, DYNAMIC_DIMS, frozenset()) - dims)
+    marked: dict[int, Range] = getattr(tensor, DYNAMIC_DIMS, {})
+    setattr(tensor, DYNAMIC_DIMS, {k: sizes for k, sizes in marked.items() if k not in dims})
 
 
 def mark_unbacked(tensor: Any, dim: int | Iterable[int]) -> NoReturn:

@@ -29,6 +29,21 @@ def break_message(graph_break: Break) -> str:
     return "\n".join(lines)
 
 
+def specialized_message(test: str, stack: Sequence[Location]) -> str:
+    """What makes one number of a size that is marked as dynamic, and where."""
+    lines = [f"A size is marked as dynamic, and the function works only while {test}."]
+    lines.extend(f"  {location}" for location in stack if not _is_call_of_module(location))
+    lines.extend(quoted(stack[-1]) if stack else ())
+    why = "What is done there depends on the size itself: compiled code for others would be wrong."
+    lines.extend(wrapped("Why: ", why))
+    fix = (
+        "Compute with the size in a way that all sizes have in common; or leave out the mark, or"
+        " use maybe_mark_dynamic, and the function is compiled for each such size."
+    )
+    lines.extend(wrapped("What to do: ", fix))
+    return "\n".join(lines)
+
+
 def places(graph_break: Break) -> Sequence[Location]:
     """The stack, without the two steps that every call of a module takes in torch."""
     last = graph_break.where

@@ -296,7 +296,8 @@ What follows is logged for this function, called first with `torch.ones(3)` and 
 | `jitpkg.allow_in_graph(fn)` | A call of `fn` is one node of the graph: see below. |
 | `jitpkg.assume_constant_result(fn)` | `fn` is called while tracing: see below. |
 | `jitpkg.graph_break()` | The graph ends here. |
-| `jitpkg.mark_dynamic(x, dim)` | The size varies. |
+| `jitpkg.mark_dynamic(x, dim, min=…, max=…)` | The [size varies](varying.md), in this range. |
+| `jitpkg.maybe_mark_dynamic(x, dim)` | The size varies where the code allows it. |
 | `jitpkg.mark_static(x, dim)` | The size is taken as it is. |
 
 Nobody looks inside a function that is allowed in graphs: what it reads besides its arguments is not

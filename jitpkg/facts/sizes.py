@@ -33,6 +33,8 @@ class Symbol:
     name: str
     least: int | None = None
     """It is never less; None where nothing is known. Sizes that vary are at least 2."""
+    most: int | None = None
+    """It is never more; None where nothing is known."""
     origin: Hashable = field(default=None, repr=False)
     """How it is found on each call; what that means is the business of guards."""
 
@@ -43,7 +45,12 @@ class Symbol:
         return values[self.name]
 
     def bounds(self) -> tuple[float, float]:
-        return (-math.inf if self.least is None else self.least, math.inf)
+        least = -math.inf if self.least is None else self.least
+        return least, math.inf if self.most is None else self.most
+
+    def range(self) -> str:
+        """Which numbers it may be, in words."""
+        return f"{self.least} and more" if self.most is None else f"{self.least} to {self.most}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +254,7 @@ class Size:
 
 def symbol(name: str, least: int | None = None, origin: Hashable = None) -> Size:
     """A symbol by itself."""
-    return _atom(Symbol(name, least, origin))
+    return _atom(Symbol(name, least, origin=origin))
 
 
 Length = Size | int

@@ -106,6 +106,12 @@ def _lengths_are(now: str, expected: tuple[Length, ...]) -> str:
     return " and ".join(tests)
 
 
+def _symbol_at(length: Length, source: Source) -> Symbol | None:
+    """The symbol that is read there, where it is one of a length."""
+    symbols = length.symbols() if isinstance(length, Size) else ()
+    return next((symbol for symbol in symbols if symbol.origin == source), None)
+
+
 @dataclass(frozen=True, slots=True)
 class SizesAre:
     """How those sizes and strides of a tensor that vary hang together.
@@ -119,9 +125,11 @@ class SizesAre:
 
     def _tests(self, names: Names) -> Iterator[str]:
         for own, length in self._lengths():
-            symbol = next((s for s in length.symbols() if s.origin == own), None)
+            symbol = _symbol_at(length, own)
             if symbol is None:
                 yield f"{names.of(own)} == {number_text(length, names)}"
+            elif symbol.most is not None:
+                yield f"{symbol.least} <= {names.of(own)} <= {symbol.most}"
             elif symbol.least:
                 yield f"{names.of(own)} >= {symbol.least}"
 
@@ -155,9 +163,10 @@ class SizesAre:
         if not isinstance(now, torch.Tensor):
             return f"{described(self.at)} is no tensor"
         for dim, size in enumerate(self.facts.size):
-            if isinstance(size, Size) and now.shape[dim] < 2:
+            own = _symbol_at(size, size_source(self.at, dim))
+            if own is not None and not own.bounds()[0] <= now.shape[dim] <= own.bounds()[1]:
                 where = f"size {now.shape[dim]} in dim {dim}"
-                return f"{described(self.at)} has {where}; built for 2 and more"
+                return f"{described(self.at)} has {where}; built for {own.range()}"
         return (
             f"{described(self.at)} has sizes {tuple(now.shape)} and strides {now.stride()};"
             f" built for {self.facts}"

@@ -20,6 +20,7 @@ from jitpkg.errors import (
     GraphBreak,
     IncorrectResult,
     RecompileLimit,
+    SizeSpecialized,
 )
 from jitpkg.facts.thread_state import leave_modes
 from jitpkg.guards import state as global_state
@@ -326,7 +327,7 @@ class Dispatcher:
         self._building = True
         try:
             return self._build(region, arguments, options, account)
-        except (GraphBreak, RecompileLimit):
+        except (GraphBreak, RecompileLimit, SizeSpecialized):
             raise
         except IncorrectResult:
             self.reset()

@@ -14,7 +14,7 @@ from torch import fx
 
 from jitpkg import collector, events, listing
 from jitpkg.config import Options
-from jitpkg.errors import BackendError
+from jitpkg.errors import BackendError, SizeSpecialized
 from jitpkg.facts.answers import Facts
 from jitpkg.facts.tensor import TensorFacts
 from jitpkg.guards.explain import assumptions, shown
@@ -22,6 +22,7 @@ from jitpkg.guards.kinds import Guard
 from jitpkg.guards.metadata import TensorIs, varying_dims
 from jitpkg.interrupts import from_outside
 from jitpkg.marks import VARIES, Dims
+from jitpkg.messages import specialized_message
 from jitpkg.rewriter.compiler import Compiler
 from jitpkg.rewriter.correctness import verify_graph
 from jitpkg.rewriter.entry import (
@@ -112,6 +113,8 @@ def _produce(
     history: History,
 ) -> Produced:
     traced = _traced(name, handover, arguments, compiler, options, history)
+    for guard, stack in traced.decided:
+        raise SizeSpecialized(specialized_message(shown(guard), stack))
     guards = complete_guards(traced, interface)
     outputs = _outputs(traced, handover)
     if _is_idle(traced, outputs, options):

@@ -54,7 +54,7 @@ class History:
 
     def dims(self, source: Source, tensor: torch.Tensor, facts: TensorFacts) -> Dims:
         """In which dims a tensor varies; a parameter does not."""
-        marked: frozenset[int] = getattr(tensor, DYNAMIC_DIMS, frozenset())
+        marked = frozenset(getattr(tensor, DYNAMIC_DIMS, ()))
         static: frozenset[int] = getattr(tensor, STATIC_DIMS, frozenset())
         if isinstance(tensor, torch.nn.Parameter):
             return Dims(marked)

@@ -26,7 +26,7 @@ from jitpkg.guards.kinds import ConstantIs, TypeIs
 from jitpkg.guards.metadata import size_source, stride_source
 from jitpkg.guards.numbers import Compared, Expression, Formula, Holds
 from jitpkg.guards.sources import Source
-from jitpkg.marks import Dims
+from jitpkg.marks import Dims, Range
 from jitpkg.tracer.values import Constant, Lazy, Number, String, Value
 from jitpkg.tracer.vm import VM, Args
 
@@ -50,26 +50,37 @@ def existing(vm: VM, lazy: Lazy) -> Number | None:
 
 
 def symbol_of(
-    vm: VM, origin: Source | Formula, value: int | float, least: int | None = None
+    vm: VM,
+    origin: Source | Formula,
+    value: int | float,
+    least: int | None = None,
+    most: int | None = None,
 ) -> Symbol:
     known = vm.symbols.get(origin)
     if known is None:
-        known = Symbol(f"s{len(vm.symbols)}", least, origin)
+        known = Symbol(f"s{len(vm.symbols)}", least, most, origin)
         vm.symbols[origin] = known
         vm.symbol_values[known.name] = value
     return known
 
 
-def symbolic_facts(vm: VM, facts: TensorFacts, source: Source, dims: Dims) -> TensorFacts:
+def symbolic_facts(
+    vm: VM, facts: TensorFacts, source: Source, dims: Dims, ranges: Mapping[int, Range]
+) -> TensorFacts:
     """The facts of an existing tensor, of which the sizes and strides of some dims vary.
 
     Sizes that are equal now share a symbol, as equal sizes mostly do, and so do strides. A stride
     that says nothing shares none.
+
+    Args:
+        ranges: of sizes, as the program has marked them.
     """
     size: list[Length] = list(facts.size)
     for dim in sorted(dims.sizes):
-        at = size_source(source, dim)
-        size[dim] = _shared(vm, vm.sizes_by_value, at, size_of(facts)[dim])
+        at, length = size_source(source, dim), size_of(facts)[dim]
+        sizes_ = ranges.get(dim, _ANY)
+        known = vm.sizes_by_value.setdefault((sizes_.least, sizes_.most), {})
+        size[dim] = _shared(vm, known, at, length, sizes_ if length in sizes_ else _ANY)
     own: dict[int, Length] = {}
     for dim in sorted(dims.strides):
         at, step = stride_source(source, dim), stride_of(facts)[dim]
@@ -80,9 +91,14 @@ def symbolic_facts(vm: VM, facts: TensorFacts, source: Source, dims: Dims) -> Te
     return replace(facts, size=tuple(size), stride=strides_in_terms_of(facts, size, own))
 
 
-def _shared(vm: VM, known: dict[int, Symbol], at: Source, value: int) -> Size:
+_ANY = Range()
+
+
+def _shared(vm: VM, known: dict[int, Symbol], at: Source, value: int, range_: Range = _ANY) -> Size:
     if value not in known:
-        known[value] = symbol_of(vm, at, value, least=2)
+        known[value] = symbol_of(vm, at, value, range_.least, range_.most)
+    if range_.strict:
+        vm.strict.setdefault(known[value], at)
     return Size((((known[value],), 1),))
 
 
@@ -127,13 +143,28 @@ def _source(symbol: Symbol) -> Source:
     return cast(Source, symbol.origin)
 
 
-def require(vm: VM, relation: bool | Relation) -> bool:
-    """What a relation says now; a guard says that it goes on saying so."""
+def require(vm: VM, relation: bool | Relation, *, of_program: bool = True) -> bool:
+    """What a relation says now; a guard says that it goes on saying so.
+
+    Args:
+        of_program: whether the program relies on it, and not only the compiler.
+    """
     if isinstance(relation, bool):
         return relation
     holds = relation.holds(vm.int_values())
-    vm.guard(Holds(relation if holds else relation.negated()))
+    guard = Holds(relation if holds else relation.negated())
+    vm.guard(guard)
+    if vm.strict and of_program:
+        _note_if_decided(vm, guard)
     return holds
+
+
+def _note_if_decided(vm: VM, guard: Holds) -> None:
+    """Note a relation under which a size that is to vary is one number."""
+    assert isinstance(guard.relation, Relation)
+    symbols = set(guard.relation.symbols())
+    if guard.relation.comparison == "==" and len(symbols) == 1 and symbols <= vm.strict.keys():
+        vm.decided[guard] = vm.stack_here()
 
 
 def _of_constant(value: Value) -> int | float | None:

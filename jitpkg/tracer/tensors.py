@@ -32,7 +32,7 @@ from jitpkg.guards.kinds import ABSENT, Has, TypeIs
 from jitpkg.guards.metadata import SizesAre, TensorIs
 from jitpkg.guards.sources import Attr, Item, Source
 from jitpkg.internals import trees
-from jitpkg.marks import SCALAR
+from jitpkg.marks import DYNAMIC_DIMS, SCALAR
 from jitpkg.tracer import classes, containers, numbers, operands, reasons, resizing, warnings
 from jitpkg.tracer.torch_calls import is_graph_function, tensor_methods
 from jitpkg.tracer.values import (
@@ -60,7 +60,7 @@ def existing(vm: VM, obj: torch.Tensor, source: Source) -> Value:
     facts = facts_of(obj)
     dims = vm.history.dims(source, obj, facts)
     if dims:
-        facts = numbers.symbolic_facts(vm, facts, source, dims)
+        facts = numbers.symbolic_facts(vm, facts, source, dims, getattr(obj, DYNAMIC_DIMS, {}))
     vm.guard(TensorIs(source, facts))
     related = SizesAre(source, facts)
     if not related.is_idle:
@@ -290,7 +290,7 @@ def _of_numbers(
     def now(length: Length) -> int:
         size = sizes.of(length)
         value = size.value(vm.int_values())
-        numbers.require(vm, sizes.compare("==", size, value))
+        numbers.require(vm, sizes.compare("==", size, value), of_program=False)
         return value
 
     known: dict[int, TensorFacts] = {}

@@ -12,7 +12,7 @@ from torch import fx
 from jitpkg import collector
 from jitpkg.code.dialect import translate
 from jitpkg.config import Options
-from jitpkg.errors import Break
+from jitpkg.errors import Break, Location
 from jitpkg.facts.answers import Facts
 from jitpkg.guards.kinds import Guard, Same, sources_of
 from jitpkg.guards.sources import Attr, Globals, Source, base_of
@@ -84,6 +84,9 @@ class Trace:
     """Devices whose random streams the graph draws from."""
     repeats: bool
     """Whether nobody would see more of the graph's running twice than in these."""
+    decided: tuple[tuple[Guard, tuple[Location, ...]], ...] = ()
+    """Relations that make one number of a size which the program has marked as dynamic, and the
+    calls that led to each."""
 
 
 def trace(
@@ -154,6 +157,7 @@ def trace(
         writes=frozenset(t.source for t in vm.mutations if t.source is not None),
         draws=frozenset(vm.drawn),
         repeats=tensors.SHOWN not in vm.mutations,
+        decided=tuple((g, stack) for g, stack in vm.decided.items() if g in vm.guards),
     )
 
 

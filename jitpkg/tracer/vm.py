@@ -12,7 +12,7 @@ import torch
 from torch import fx
 
 from jitpkg.config import Options
-from jitpkg.errors import Break, Reason
+from jitpkg.errors import Break, Location, Reason
 from jitpkg.facts.answers import Facts
 from jitpkg.facts.sizes import Symbol
 from jitpkg.facts.tensor import TensorFacts
@@ -138,7 +138,12 @@ class VM(ABC):
         self.symbols: dict[Source | Formula, Symbol] = {}
         self.symbol_values: dict[str, int | float] = {}
         """What each symbol is in the call at hand."""
-        self.sizes_by_value: dict[int, Symbol] = {}
+        self.sizes_by_value: dict[object, dict[int, Symbol]] = {}
+        """By the range of sizes."""
+        self.strict: dict[Symbol, Source] = {}
+        """Sizes that must not turn out to be one number, and where they were found."""
+        self.decided: dict[Guard, tuple[Location, ...]] = {}
+        """The relations under which such a one is, and the calls that led there."""
         self.strides_by_value: dict[int, Symbol] = {}
         self.number_nodes: dict[Expression, fx.Node] = {}
         self.frames: list[Frame] = []
@@ -189,12 +194,15 @@ class VM(ABC):
         self.stop(reasons.UNUSUAL_TENSOR if is_tensor else reasons.OPAQUE, value.why)
 
     def break_here(self, reason: Reason, detail: str = "") -> Break:
-        stack = tuple(
+        return Break(reason, detail, self.stack_here())
+
+    def stack_here(self) -> tuple[Location, ...]:
+        """Where the traced program stands, outermost call first."""
+        return tuple(
             frame.location(frame.program.ops[frame.at - 1])
             for frame in self.frames
             if not frame.trusted
         )
-        return Break(reason, detail, stack)
 
     def facts(self, tensor: Tensor) -> TensorFacts:
         facts = self.heap.read(tensor, "facts")
