@@ -17,6 +17,7 @@ from jitpkg.errors import InvalidArgument, NotCompilable
 from jitpkg.guards.kinds import static_lookup
 from jitpkg.internals import Missing
 from jitpkg.living import Living
+from jitpkg.marks import mark_of
 from jitpkg.messages import near
 from jitpkg.rewriter import callables, follow, modules
 from jitpkg.rewriter.compiler import Compiler
@@ -322,7 +323,7 @@ def _compile_class(cls: type, compiler: Compiler) -> None:
 def _compiled_object(
     obj: Callable[..., Any], compiler: Compiler, again: _Again
 ) -> callables.CompiledCallable:
-    original = ORIGINALS.callable_of(obj)
+    original = ORIGINALS.callable_of(obj) if mark_of(obj) is None else obj
     assert callable(original)
     call = follow.compiled_twin(callables.calling(original), compiler)
     _note(call)

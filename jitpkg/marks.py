@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from types import MethodType
+from types import FunctionType, MethodType
 from typing import Any, Literal, NoReturn, TypeVar, overload
 
 from jitpkg.errors import InvalidArgument
@@ -18,7 +20,8 @@ DISABLED = "_jitpkg_disable"
 """The attribute of a function that is never compiled."""
 
 COMPILED = "__jitpkg__"
-"""The attribute where a function keeps its dispatcher, which lives as long as the function does."""
+"""The attribute where a function keeps its dispatcher, which lives as long as the function does; of
+a class of other callables, what gives the compiled function that one of them calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,32 +202,69 @@ def disable(
 def disable(
     fn: F | None = None, recursive: bool = True, *, reason: str | None = None
 ) -> F | Callable[[F], F]:
-    """Mark a function as one that is called as it is, never traced.
+    """Mark a callable as one that is called as it is, never traced; returns the very same object.
 
     Args:
-        fn: the function, method or nn.Module; without it, `disable` makes a decorator.
+        fn: the function, method, nn.Module, other callable, or class, of which it is the calls of
+            its instances; without it, `disable` makes a decorator.
         recursive: accepted, as torch.compiler.disable has it. What the function calls is left
             alone in any case, but for what was compiled by itself.
         reason: shown where the call breaks a graph.
 
     Raises:
-        InvalidArgument: `fn` is no Python function.
+        InvalidArgument: `fn` cannot be called, or is a class without a `__call__` in Python.
     """
     if fn is None:
         return lambda f: disable(f, recursive, reason=reason)
-    if modules.is_module(fn):
-        with suppress(Missing):  # the user has been told
-            modules.CALL.get()
-            modules.replace_call(fn, _uncompiled)
-        return fn
-    function = getattr(fn, "__func__", fn)
-    if not hasattr(function, "__dict__") or not callable(function):
-        raise InvalidArgument(f"disable() takes a function, not {fn!r}.")
+    if isinstance(fn, type):
+        _disable_class(fn, reason)
+    elif modules.is_module(fn):
+        _disable_module(fn)
+    else:
+        _disable(getattr(fn, "__func__", fn), reason)
+    return fn
+
+
+def _disable(function: Any, reason: str | None) -> None:
+    if not callable(function):
+        raise InvalidArgument(f"disable() takes a function, not {function!r}.")
+    compiled = getattr(type(function), COMPILED, None)
+    if compiled is not None:
+        _disable(compiled(function), reason)
+    if not isinstance(function, FunctionType):
+        _MARKED.note(function, "for real")
+        return
     setattr(function, DISABLED, reason or True)
     dispatcher = vars(function).get(COMPILED)
     if dispatcher is not None:
         dispatcher.release(function)
-    return fn
+
+
+def _disable_module(module: Any) -> None:
+    """Of one module, or of all of a class."""
+    with suppress(Missing):  # the user has been told
+        modules.CALL.get()
+        modules.replace_call(module, _uncompiled)
+
+
+def _disable_class(cls: Any, reason: str | None) -> None:
+    if modules.is_class_of_modules(cls):
+        _disable_module(cls)
+        return
+    call = inspect.getattr_static(cls, "__call__", None)
+    if not isinstance(call, FunctionType):
+        raise InvalidArgument(
+            f"disable() of a class is for calls of its instances, and {cls.__qualname__} has no"
+            " __call__ that is written in Python."
+        )
+    if "__call__" not in vars(cls):  # the base class's instances are no matter of this one
+        own = FunctionType(
+            call.__code__, call.__globals__, call.__name__, call.__defaults__, call.__closure__
+        )
+        own.__kwdefaults__ = call.__kwdefaults__
+        call = functools.update_wrapper(own, call, updated=())
+        cls.__call__ = call
+    _disable(call, reason)
 
 
 # Functions that are called in another way

@@ -291,7 +291,7 @@ What follows is logged for this function, called first with `torch.ones(3)` and 
 
 | mark | meaning |
 |---|---|
-| `jitpkg.disable(fn)` | `fn` is called as it is, and breaks the graph there. |
+| `jitpkg.disable(fn)` | `fn` is called as it is, and breaks the graph there: see below. |
 | `jitpkg.disallow_in_graph(fn)` | The same, also for a function of torch, as `torch.sub`. |
 | `jitpkg.allow_in_graph(fn)` | A call of `fn` is one node of the graph: see below. |
 | `jitpkg.assume_constant_result(fn)` | `fn` is called while tracing: see below. |
@@ -299,6 +299,9 @@ What follows is logged for this function, called first with `torch.ones(3)` and 
 | `jitpkg.mark_dynamic(x, dim, min=…, max=…)` | The [size varies](varying.md), in this range. |
 | `jitpkg.maybe_mark_dynamic(x, dim)` | The size varies where the code allows it. |
 | `jitpkg.mark_static(x, dim)` | The size is taken as it is. |
+
+What is disabled may be a function, a method, a module or any other callable, compiled or not; of a
+class, it is the calls of its instances.
 
 Nobody looks inside a function that is allowed in graphs: what it reads besides its arguments is not
 guarded, and what else it changes may change once more while it is traced. And nothing tests that a

@@ -40,6 +40,12 @@ def is_module(obj: object) -> bool:
     return torch is not None and isinstance(obj, torch.Module)
 
 
+def is_class_of_modules(cls: type) -> bool:
+    """Whether its instances are."""
+    torch: Any = sys.modules.get("torch.nn")
+    return torch is not None and issubclass(cls, torch.Module)
+
+
 def call_of(module: Any) -> Callable[..., Any]:
     """What a module does when it is called, whatever was put in its place.
 
@@ -52,13 +58,17 @@ def call_of(module: Any) -> Callable[..., Any]:
 
 
 def replace_call(module: Any, function: Callable[..., Any]) -> None:
-    """Let calls of a module be calls of a function, with the module as its first argument.
+    """Let calls of a module, or of those of a class, be calls of a function, with the module as its
+    first argument.
 
     Raises:
         Missing: there is no way.
     """
     REPLACED.get()
-    vars(module)[_REPLACED] = MethodType(function, module)
+    if isinstance(module, type):
+        setattr(module, _REPLACED, function)
+    else:
+        vars(module)[_REPLACED] = MethodType(function, module)
 
 
 def replaced_call(module: Any) -> Any:

@@ -20,6 +20,8 @@ HIGHER_ORDER = Row[type[Any]](
     use="calling operators of functions for real",
     lost="torch's own code for them is traced",
 )
+HIGHER_ORDER_MODULES = "torch._higher_order_ops."
+"""How the names of the modules begin in which they are called."""
 LAYERS = Row[Any](
     "torch._C._nn",
     use="knowing which functions of torch.nn.functional are ops",

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
+from jitpkg.marks import COMPILED
 from jitpkg.rewriter.door import drop_frame
 
 _get = object.__getattribute__
@@ -119,6 +120,9 @@ def compiled_of(made: CompiledCallable) -> FunctionType:
     """The compiled function that it calls."""
     function: FunctionType = _get(made, "_compiled")
     return function
+
+
+setattr(CompiledCallable, COMPILED, compiled_of)
 
 
 def calling(target: Callable[..., Any]) -> FunctionType:

@@ -80,15 +80,16 @@ def _install(
     Raises:
         GraphBreak: it is to be one graph, and cannot be hooked.
     """
+    why = refusal(original) if compiler.fullgraph else None
+    refused = None if why is None else Break(*why)
     dispatcher = dispatcher_for(ORIGINALS.of(original.__code__), compiler, name)
     if dispatcher is not None:
         dispatcher.followed = followed
-        why = refusal(original) if compiler.fullgraph else None
-        dispatcher.refused = None if why is None else Break(*why)
+        dispatcher.refused = refused
         if dispatcher.install([function]):
             function.__dict__[COMPILED] = dispatcher
             return
-    graph_break = Break(reasons.UNSUPPORTED, f"the code of {name} cannot be hooked")
+    graph_break = refused or Break(reasons.UNSUPPORTED, f"the code of {name} cannot be hooked")
     if compiler.fullgraph:
         not_whole(name, graph_break)
     warn(f"{name} is not compiled: {graph_break.detail}. It runs as it was written.")
@@ -102,7 +103,7 @@ def compiled_twin(
     `name` is what reports call it, where the function's own name would not tell.
     """
     before = _follower_of(function)
-    original = function if before is None else before.original
+    original = function if before is None or refusal(function) else before.original
     follower = _Follower(original, compiler, compiler.name or name or function.__qualname__)
     if function.__defaults__ is not None or function.__kwdefaults__ is not None:
         return follower.front()

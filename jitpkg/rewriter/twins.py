@@ -6,6 +6,7 @@ from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 from jitpkg.guards.kinds import static_lookup
+from jitpkg.marks import mark_of
 from jitpkg.rewriter.compiler import Compiler
 from jitpkg.rewriter.dispatch import Dispatcher, dispatcher_for
 from jitpkg.rewriter.originals import ORIGINALS
@@ -33,6 +34,8 @@ class Twins:
         """
         if type(callee) is FunctionType:
             return self._function(callee, compiler)
+        if mark_of(callee) is not None:
+            return callee
         if type(callee) is MethodType:
             function: object = callee.__func__
             receiver = callee.__self__

@@ -18,7 +18,6 @@ from jitpkg.guards.kinds import CodeIs, Is, KeysAre, LengthIs, TypeIs
 from jitpkg.guards.sources import Attr, Held, Item, OriginalOf, Referent, Source
 from jitpkg.internals.ops import OpOverload, OpOverloadPacket
 from jitpkg.tracer import (
-    classes,
     constants,
     construction,
     libraries,
@@ -64,6 +63,8 @@ def call(
     """`function(*args, **kwargs)`; `direct` where it is all that an instruction does."""
     kwargs = kwargs or {}
     function = vm.look(function)
+    if isinstance(function, Object | Opaque):
+        marked.stop_at(vm, function.obj)
     match function:
         case Method():
             applied = marked.applied(vm, function.function, function.receiver, args, kwargs)
@@ -395,19 +396,3 @@ def _referent(vm: VM, reference: Object) -> Value:
     if reference.source is None or not isinstance(reference.obj, weakref.ref):
         vm.stop(reasons.UNSUPPORTED, "a weak reference made in the trace")
     return vm.wrap(reference.obj(), Referent(reference.source))
-
-
-def has_python_body(vm: VM, value: Value) -> bool:
-    """Whether what is called is Python code that could be compiled by itself."""
-    value = vm.look(value)
-    match value:
-        case Method():
-            return has_python_body(vm, value.function)
-        case Function():
-            return True
-        case Known(types.FunctionType() as function):
-            return libraries.refusal(function) is None
-        case Object(cls):
-            return isinstance(classes.lookup(vm, cls, "__call__"), types.FunctionType)
-        case _:
-            return False

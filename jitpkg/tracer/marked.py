@@ -37,6 +37,12 @@ def call(vm: VM, function: Known, args: Args, kwargs: Kwargs) -> Value | None:
     vm.stop(reasons.DISABLED, _name(function.obj))
 
 
+def stop_at(vm: VM, obj: object) -> None:
+    """End the trace at a call of an object that is to be called for real."""
+    if mark_of(obj) == "for real":
+        vm.stop(reasons.DISABLED, type(obj).__qualname__)
+
+
 def applied(vm: VM, function: Value, receiver: Value, args: Args, kwargs: Kwargs) -> Value | None:
     """What `receiver.apply(...)` means where it is a marked `torch.autograd.Function`."""
     if not isinstance(function, Known | Lazy) or function.obj is not _APPLY:

@@ -7,7 +7,7 @@ import sys
 import torch
 
 from jitpkg import marks
-from jitpkg.internals import modes
+from jitpkg.internals import modes, ops
 from jitpkg.tracer import reasons
 from jitpkg.tracer.rows.table import CallTable
 from jitpkg.tracer.values import FALSE, TRUE, Constant, Tensor, Value
@@ -18,10 +18,13 @@ TABLE = CallTable()
 
 @TABLE.row(torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling, marks.is_compiling)
 def is_compiling(vm: VM) -> Value:
-    """Libraries branch on these. Optimizers would compute with other roundings then."""
+    """Libraries branch on these. Optimizers would compute with other roundings then, and
+    higher-order ops want to be given what Dynamo makes of functions."""
     asking = vm.frames[-1].namespace.get("__name__") if vm.frames else None
-    is_optimizer = isinstance(asking, str) and asking.startswith("torch.optim.")
-    return FALSE if is_optimizer else TRUE
+    return FALSE if isinstance(asking, str) and asking.startswith(_AS_EAGER) else TRUE
+
+
+_AS_EAGER = ("torch.optim.", ops.HIGHER_ORDER_MODULES)
 
 
 @TABLE.row(torch.compiler.is_exporting)
