@@ -155,7 +155,7 @@ def _functional(
     if any(map(_refused, metadata.inputs, inputs)):
         why = "a write to a leaf that requires grad, or to a view of one: eager code refuses it"
     if any(map(_written_through, metadata.inputs, inputs)):
-        why = "a write to a part of what overlaps with itself, or of a leaf that requires grad"
+        why = "a write that is not to be, or to a part of what overlaps or of a leaf"
     if _views_without_history(gm, metadata):
         why = "a view that is returned, and that may have been taken while grad mode was off"
     if compiled.random < compiled.before.random:
@@ -368,11 +368,15 @@ class _State(Enum):
     """A view of a leaf that requires grad."""
     OVERLAPS = auto()
     """Elements of it may share memory."""
+    FROZEN = auto()
+    """Made in inference mode, and not to be written to outside."""
 
     @classmethod
     def of(cls, x: torch.Tensor) -> _State:
         if not x.is_contiguous() and overlaps(x.shape, x.stride()):
             return cls.OVERLAPS
+        if x.is_inference() and not torch.is_inference_mode_enabled():
+            return cls.FROZEN
         if x.is_leaf:
             return cls.LEAF
         base = tensors.BASE.get()(x)
@@ -419,6 +423,11 @@ class Conditions:
             modes.FORWARD_LEVEL.get(),
         )
 
+    def versions(self, inputs: Sequence[torch.Tensor]) -> list[int]:
+        """How often inputs have been written to; those of inference mode do not count."""
+        version = tensors.VERSION.get()
+        return [version(inputs[i]) for i, _ in self.written if not inputs[i].is_inference()]
+
     def hold(self, inputs: Sequence[torch.Tensor]) -> bool:
         if self.level() != _NO_LEVEL:
             return False
@@ -461,11 +470,13 @@ class _Guarded:
         ]
         halfway = bool(self.conditions.written) and not self.compiled.writes_last
         backend, attempts = self.backend, Attempts(type(gm).__name__)
+        versions = self.conditions.versions
 
         def run(*inputs: torch.Tensor) -> Any:
             if attempts.given_up or not hold(inputs):
                 return gm.forward(*inputs)
             states = () if streams is None else streams.save()
+            before = versions(inputs)
             try:
                 results = compiled_function(*inputs)
             except Exception as error:
@@ -473,7 +484,7 @@ class _Guarded:
                     isinstance(error, BackendError) and config.current().raises
                 ):
                     raise
-                if halfway:
+                if halfway or versions(inputs) != before:
                     raise BackendError(
                         f"{backend}'s code failed ({type(error).__name__}: {error}); it may have"
                         " written to its inputs before"

@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import inspect
 import io
+import os
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -140,17 +142,35 @@ def _one_line(error: BaseException) -> Phrase:
 
 
 _OWN_FILES = ("<jitpkg", "<eval_with_key>")
+_OWN_FOLDER = str(Path(__file__).parents[1] / "rewriter") + os.sep
 
 
 def _lines(error: BaseException) -> Phrase:
-    """The lines of the program that an exception went through."""
-    summary = traceback.extract_tb(error.__traceback__)
-    shown = [
-        f"{frame.filename}:{frame.lineno}, in {frame.name}"
-        for frame in summary[1:]  # the first is the harness's
-        if not frame.filename.startswith(_OWN_FILES)
-    ]
-    return Phrase("\n".join(shown))
+    """The lines of the program that an exception went through.
+
+    An op that fails in a graph is shown by a frame of its own, after that of the function, which
+    stands where the graph was called.
+    """
+    summary = traceback.extract_tb(error.__traceback__)[1:]  # the first is the harness's
+    shown: list[traceback.FrameSummary] = []
+    within = False
+    for frame in summary:
+        if _is_own(frame):
+            within = True
+            continue
+        if within and shown and _function(shown[-1]) == _function(frame):
+            shown.pop()
+        within = False
+        shown.append(frame)
+    return Phrase("\n".join(f"{each.filename}:{each.lineno}, in {each.name}" for each in shown))
+
+
+def _is_own(frame: traceback.FrameSummary) -> bool:
+    return frame.filename.startswith((*_OWN_FILES, _OWN_FOLDER))
+
+
+def _function(frame: traceback.FrameSummary) -> tuple[str, str]:
+    return frame.filename, frame.name
 
 
 def _backward(result: object, facts: list[Fact]) -> None:

@@ -203,6 +203,8 @@ def op(
     call = _method_caller(target) if isinstance(target, str) else target
     outcome = _outcome(vm, name, call, fact_args, fact_kwargs, proxied)
     _check_grad_of_views(vm, tensors, outcome)
+    if "out" in fact_kwargs:
+        _check_resized(vm, name, tensors, outcome)
     if not opaque and is_recurrent(call) and not vm.whole:
         _check_recurrence(vm, name, outcome)
 
@@ -329,6 +331,15 @@ def _check_recurrence(vm: VM, name: str, outcome: Outcome) -> None:
         vm.stop(reasons.RECURRENCE, f"{name} of tensors that require grad")
     if any(facts.device.type != "cpu" for facts in made):
         vm.stop(reasons.RECURRENCE, f"{name} on {made[0].device}")
+
+
+def _check_resized(vm: VM, name: str, tensors: list[Tensor], outcome: Outcome) -> None:
+    """AOTAutograd would leave an input as long as it was."""
+    for k in outcome.mutated:
+        tensor = tensors[k]
+        owner = vm.roots.get(tensor, tensor)
+        if owner.source is not None and vm.facts(tensor).size != outcome.arguments[k].size:
+            vm.stop(reasons.NO_FACTS, f"{name} gives its out= another size")
 
 
 def _note_mutations(vm: VM, tensors: list[Tensor], outcome: Outcome) -> None:

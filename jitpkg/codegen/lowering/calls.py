@@ -15,6 +15,7 @@ from jitpkg.codegen.lowering import (
     activations,
     comparison,
     creation,
+    dtypes,
     indexing,
     joining,
     losses,
@@ -93,6 +94,7 @@ def lower(
         raise NotLowered(f"{target} has no lowering")
     positional, named = bound(target, args, kwargs)
     require(all(map(_is_plain, (*positional, *named.values()))), "symbolic or complex numbers")
+    dtypes.check(_name(target), positional)
     return result_of(lambda: row(k, *positional, **named), target, facts)
 
 
@@ -126,6 +128,11 @@ def row_of(target: OpOverload) -> Row | None:
         return ROWS[name]
     name, _, overload = name.partition(".")
     return ROWS.get(name) if overload in USUAL else None
+
+
+@cache
+def _name(target: OpOverload) -> str:
+    return str(target).split(".")[1]
 
 
 @cache

@@ -1,0 +1,48 @@
+"""Dtypes that eager code refuses, though a definition would take them: such calls are ATen's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+
+from jitpkg.codegen.lowering.table import Tensor, require
+
+_NO_BOOLEANS = "sub subtract rsub threshold trace argmax argmin"
+_ALIKE = "heaviside linalg_cross"
+_FLOATING = (
+    "lerp addcdiv gelu_backward huber_loss huber_loss_backward log_sigmoid_backward"
+    " soft_margin_loss mse_loss_backward smooth_l1_loss_backward binary_cross_entropy_backward"
+    " _prelu_kernel _prelu_kernel_backward"
+)
+_OF_FLOATS = "_native_batch_norm_legit_functional _native_batch_norm_legit native_batch_norm"
+"""The input may be of fewer bits than the parameters and statistics, which are float32 then."""
+
+
+def check(name: str, args: Sequence[object]) -> None:
+    """
+    Args:
+        name: of the op, without the overload's.
+        args: of the call.
+
+    Raises:
+        NotLowered: eager code may refuse the dtypes.
+    """
+    kind = _KINDS.get(name)
+    if kind is None:
+        return
+    dtypes = [each.dtype for each in args if isinstance(each, Tensor)]
+    why = f"{name} of {', '.join(map(str, dtypes))}"
+    if kind is _NO_BOOLEANS:
+        numbers = {type(each) for each in args}
+        require(torch.bool not in dtypes and bool not in numbers, why)
+        return
+    if kind is _OF_FLOATS and dtypes[0] in (torch.float16, torch.bfloat16):
+        dtypes = dtypes[1:] if torch.float32 in dtypes else dtypes
+    require(len({*dtypes}) <= 1, why)
+    require(kind is _ALIKE or all(each.is_floating_point for each in dtypes), why)
+
+
+_KINDS: Mapping[str, str] = {
+    name: kind for kind in (_NO_BOOLEANS, _ALIKE, _FLOATING, _OF_FLOATS) for name in kind.split()
+}

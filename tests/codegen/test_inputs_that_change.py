@@ -1,0 +1,90 @@
+"""Inputs that a graph gives another size, and inputs that it must not write to."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from jitpkg.testing import Comparison
+
+BACKENDS = ["eager", "aot_eager", "jitpkg"]
+
+
+def added(x: Tensor, y: Tensor) -> Tensor:
+    torch.add(y, 1, out=x)
+    return x * 2
+
+
+def twice(x: Tensor, y: Tensor) -> Tensor:
+    torch.add(y, 1, out=x)
+    return torch.add(torch.full((x.shape[0],), 1), 1, out=x)
+
+
+def several(x: Tensor, y: Tensor) -> int:
+    torch.sort(y, out=(x, torch.empty(0, dtype=torch.int64)))
+    return x.shape[0]
+
+
+def joined(x: Tensor, y: Tensor) -> Tensor:
+    torch.cat([y, y], out=x)
+    return x.sum()
+
+
+def own(x: Tensor, y: Tensor) -> Tensor:
+    made = torch.empty(0)
+    torch.mul(x.sum(), y, out=made)
+    return made
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("function", [added, twice, several, joined, own])
+@pytest.mark.parametrize("length", [0, 3, 6])
+def test_out_takes_the_size_of_the_result(
+    function: Callable[[Tensor, Tensor], object], length: int, backend: str
+) -> None:
+    ignored = ("version", "view", "traceback", "warnings")
+    Comparison(backend=backend, ignore=ignored).assert_same(
+        function, torch.zeros(length), torch.arange(3.0)
+    )
+
+
+def write(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    x.mul_(x)
+    y[-1:] = 0.0
+    return x, y
+
+
+def made_inside(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    x.add_(1)
+    with torch.inference_mode():
+        z = x + y.sort().values
+    x.mul_(x)
+    z[-1:] = 0.0
+    return x, z
+
+
+def between(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    x.mul_(x)
+    with torch.inference_mode():
+        y.add_(1)
+    return x, y
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("function", [write, made_inside, between])
+@pytest.mark.parametrize("around", [False, True])
+def test_a_write_to_a_tensor_of_inference_mode(
+    function: Callable[[Tensor, Tensor], object], around: bool, backend: str
+) -> None:
+    """Outside of that mode it raises, after what comes before it was done once."""
+
+    def called(x: Tensor, y: Tensor) -> object:
+        return function(x, y)
+
+    with torch.inference_mode():
+        y = torch.tensor([3.0, 2.0])
+    with torch.inference_mode(around):
+        Comparison(backend=backend, ignore=("version", "view")).assert_same(
+            called, torch.tensor([1.0, 4.0]), y
+        )

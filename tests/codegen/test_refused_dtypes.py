@@ -1,0 +1,81 @@
+"""Dtypes that an op refuses in eager code are refused by compiled code, in the same words."""
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+
+import jitpkg
+from jitpkg.codegen.lowering.calls import ROWS
+from jitpkg.internals.ops import OpOverload, schema
+
+DTYPES = (torch.bool, torch.int64, torch.float16, torch.float32)
+NUMBERS = {torch.bool: True, torch.int64: 2, torch.float32: 0.5}
+OTHERS = {"int": 1, "float": 0.5, "bool": True, "List[int]": [1], "str": "none"}
+PRIVATE = {"_softmax", "_log_softmax", "_native_batch_norm_legit_functional"}
+"""No public function calls these with what they are given here."""
+
+
+def overloads() -> list[OpOverload]:
+    found = set()
+    for row in ROWS:
+        name = row.partition(".")[0]
+        packet = getattr(torch.ops.aten, name, None)
+        if packet is not None and name not in PRIVATE:
+            found |= {getattr(packet, each) for each in packet.overloads()}
+    return sorted((op for op in found if not schema(op).is_mutable), key=str)
+
+
+def given(kind: str, dtype: torch.dtype | None) -> Any:
+    if kind in ("Tensor", "List[Tensor]"):
+        tensor = torch.ones(2, 3, dtype=dtype)
+        return tensor if kind == "Tensor" else [tensor, tensor.clone()]
+    return NUMBERS.get(dtype) if dtype is not None else OTHERS.get(kind)
+
+
+def calls(op: OpOverload) -> Iterator[list[Any]]:
+    """Arguments of each choice of dtypes."""
+    kinds = [str(a.type) for a in schema(op).arguments if not a.has_default_value()]
+    slots = [k for k, kind in enumerate(kinds) if kind in ("Tensor", "number", "List[Tensor]")]
+    if not 0 < len(slots) <= 3:
+        return
+    for dtypes in itertools.product(DTYPES, repeat=len(slots)):
+        of = dict(zip(slots, dtypes, strict=True))
+        values = [given(kind, of.get(k)) for k, kind in enumerate(kinds)]
+        if all(values[k] is not None for k in slots) and len({*dtypes}) <= 2:
+            yield values
+
+
+def raised(f: Any, *args: Any) -> str | None:
+    try:
+        f(*args)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def differing(op: OpOverload, values: list[Any]) -> str | None:
+    expected = raised(op, *values)
+    if expected is None:
+        return None
+    places = [k for k, value in enumerate(values) if isinstance(value, torch.Tensor)]
+
+    def call(*tensors: torch.Tensor) -> Any:
+        args = list(values)
+        for k, tensor in zip(places, tensors, strict=True):
+            args[k] = tensor
+        return op(*args)
+
+    found = raised(jitpkg.compile(call, dynamic=False), *(values[k] for k in places))
+    dtypes = [str(getattr(value, "dtype", value)) for value in values]
+    return None if found == expected else f"{op} of {dtypes}: {found}, not {expected}"
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("part", range(4))
+def test_refused_as_in_eager_code(part: int) -> None:
+    found = [differing(op, values) for op in overloads()[part::4] for values in calls(op)]
+    assert len(found) > 500
+    assert not [each for each in found if each]
