@@ -16,6 +16,7 @@
 #
 #   make test PYTHON=python3.13     with another interpreter: 3.11 or newer
 #   make test TORCH=2.11.0          with another PyTorch: 2.11 or newer
+#   make test TORCH=newest          with the newest PyTorch that pip can install when it is set up
 
 PYTHON ?= python3
 TORCH ?=
@@ -99,14 +100,15 @@ setup-gpu: setup
 	|| $(VENV_PYTHON) $(PIP_INSTALL) --editable '.[triton]'
 
 # Another PyTorch asks for other versions of these; the interpreter of Triton 3.6 takes numpy to 2.3.
+IS_NEWEST := $(filter newest,$(TORCH))
 OF_TORCH := ^(torch|triton|setuptools|numpy)==
 
 # An environment is ready once all of it is installed; it is made again when what it holds changes.
 $(VENV)/ready: pyproject.toml constraints.txt | python
 	@echo "Setting up $(VENV); the first time this takes some minutes."
 	$(PYTHON) -m venv $(VENV)
-	$(if $(TORCH),@{ grep -Ev '$(OF_TORCH)' constraints.txt; printf '%s\n' 'torch==$(TORCH)' 'numpy<2.4'; } > $(VENV)/constraints.txt)
-	$(VENV_PYTHON) $(PIP_INSTALL) --editable '.[cpu,dev,examples,test]'
+	$(if $(TORCH),@{ grep -Ev '$(OF_TORCH)' constraints.txt; printf '%s\n' $(if $(IS_NEWEST),,'torch==$(TORCH)') 'numpy<2.4'; } > $(VENV)/constraints.txt)
+	$(VENV_PYTHON) $(PIP_INSTALL) $(if $(IS_NEWEST),--upgrade torch) --editable '.[cpu,dev,examples,test]'
 	@touch $@
 
 $(STDLIB_VENV)/ready: constraints.txt | python

@@ -133,7 +133,7 @@ def test_function_that_torch_compile_has_compiled(C: Any, monkeypatch: pytest.Mo
 
 
 def test_function_of_torchscript(C: Any) -> None:
-    with pytest.warns(DeprecationWarning, match="torch.jit"):
+    with pytest.warns((DeprecationWarning, FutureWarning), match="torch.jit"):  # which: torch 2.14
         scripted = torch.jit.script(torch.nn.Linear(2, 2))
     assert torch.equal(C(scripted)(X), scripted(X))
 
