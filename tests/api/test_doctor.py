@@ -250,3 +250,12 @@ def test_the_other_backend() -> None:
         found = examined()["trial"]
     assert found.text.startswith("on cpu, backend eager: 1 graph, 0 kernels, in ")
     assert found.state is doctor.State.FINE
+
+
+def test_a_setting_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JITPKG_VERBOSE", "maybe")
+    told = run(
+        'import runpy; sys.argv = ["", "doctor"]; runpy.run_module("jitpkg", None, "__main__")'
+    )
+    assert (told.returncode, told.stdout) == (1, "")
+    assert told.stderr == "JITPKG_VERBOSE='maybe' is not a switch; give 1 or 0.\n"
