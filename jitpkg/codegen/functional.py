@@ -22,8 +22,9 @@ from torch import fx
 
 from jitpkg import config, listing
 from jitpkg.attempts import Attempts, words
-from jitpkg.codegen import scalars
+from jitpkg.codegen import autocast, scalars
 from jitpkg.codegen.aten.grad_modes import is_switch
+from jitpkg.codegen.autocast import cast_once, casts, enter_and_leave, is_kept
 from jitpkg.codegen.copies import copied
 from jitpkg.codegen.declined import as_it_is
 from jitpkg.codegen.direct import direct, inference_of, plan_of
@@ -141,7 +142,9 @@ def _functional(
     try:
         with _unnoticed(), aot.TRACING.get()(context), _settings():
             before = listing.texts_of_fx()
-            function = compile_(_copy(gm), fakes.values, compiled)
+            copy = _copy(gm, inputs)
+            with autocast.off():
+                function = compile_(copy, fakes.values, compiled)
     except Exception as error:
         if compiled.is_aten or fakes.varies or from_outside(error):
             raise
@@ -166,6 +169,8 @@ def _functional(
         why = "an error that eager code raises for some data: it would not be raised"
     if _gives_no_gradient(compiled.halves.backward_graph):
         why = "results that require grad, of which no input gets one: they would not require it"
+    if why is None and _resizes(compiled.halves.forward_graph, metadata, fakes.values):
+        why = "an input that is resized, as out= of another size"
     if compiled.looks_at_data:
         why = "a complex decomposition: its gradient is defined for some values only"
     if why is not None:
@@ -182,13 +187,15 @@ def _functional(
         function = alone
         if compiled.keep is not None and not changes_state(gm):
             compiled.keep(None, compiled.streams)
-    guarded = _Guarded(backend, gm, function, compiled, Conditions.of(metadata, inputs)).function()
+    conditions = Conditions.of(metadata, inputs, casts=casts(gm.graph))
+    guarded = _Guarded(backend, gm, function, compiled, conditions).function()
     for file in listing.texts_of_fx() - before:
         listing.drop_with(guarded, file)
     return guarded
 
 
 _SETTINGS: dict[str, Any] = {
+    "backward_pass_autocast": "off",  # it has ended when the backward pass begins
     "donated_buffer": False,
     "enable_autograd_cache": False,  # what comes out of it has no metadata; Inductor has its own
     "force_non_lazy_backward_lowering": True,  # what cannot be compiled is known now
@@ -201,8 +208,8 @@ def _settings() -> Iterator[None]:
     config = aot.CONFIG.get()
     before = {name: getattr(config, name) for name in _SETTINGS}
     try:
-        for name, value in _SETTINGS.items():
-            setattr(config, name, value)
+        for name in before:
+            setattr(config, name, _SETTINGS[name])
         yield
     finally:
         for name, value in before.items():
@@ -247,6 +254,25 @@ def _gives_no_gradient(backward: fx.Graph | None) -> bool:
         return False
     (output,) = backward.find_nodes(op="output")
     return not output.all_input_nodes
+
+
+def _resizes(forward: fx.Graph | None, metadata: aot.Metadata, inputs: Sequence[Any]) -> bool:
+    """Whether what is written to an input has another size: it might be broadcast to its own."""
+    if forward is None:
+        return False
+    (output,) = forward.find_nodes(op="output")
+    written = [k for k, info in enumerate(metadata.inputs) if info.mutation == "MUTATED_OUT_GRAPH"]
+    values: Any = output.args[0]
+    return any(
+        _is_another(value.meta["val"].shape, inputs[k].shape)
+        for k, value in zip(written, values, strict=False)
+        if isinstance(value, fx.Node)
+    )
+
+
+def _is_another(size: Sequence[Any], other: Sequence[Any]) -> bool:
+    ints = [(a, b) for a, b in zip(size, other, strict=False) if type(a) is type(b) is int]
+    return len(size) != len(other) or any(a != b for a, b in ints)
 
 
 _NOT_DRAWN = "random numbers that nothing uses: they would not be drawn"
@@ -294,13 +320,18 @@ def _observed(gm: fx.GraphModule, inputs: Sequence[Any]) -> Observed:
     """What eager code does, whether or not anything uses the numbers."""
     if not any(map(_may_draw_or_check, gm.graph.nodes)):
         return Observed()
-    fakes = fake.fakes(_tensors(inputs))
-    tensors = iter(fakes.values)
-    given = [next(tensors) if isinstance(x, torch.Tensor) else x for x in inputs]
+    mode, given = _stand_ins(inputs)
     seen = _Observer()
-    with _unnoticed(), fakes.mode, dispatch.mode(seen.see):
+    with _unnoticed(), mode, dispatch.mode(seen.see):
         gm.forward(*given)
     return Observed(seen.random, seen.checks)
+
+
+def _stand_ins(inputs: Sequence[Any]) -> tuple[Any, list[Any]]:
+    """Tensors without data for those among a graph's inputs, and the mode that they belong to."""
+    fakes = fake.fakes(_tensors(inputs))
+    tensors = iter(fakes.values)
+    return fakes.mode, [next(tensors) if isinstance(x, torch.Tensor) else x for x in inputs]
 
 
 def _may_draw_or_check(node: fx.Node) -> bool:
@@ -316,8 +347,14 @@ _NAMES = """
 """What is in the names of ops that draw from a random stream, or that raise for some data."""
 
 
-def _copy(gm: fx.GraphModule) -> fx.GraphModule:
-    return fx.GraphModule(torch.nn.Module(), copied(gm.graph), class_name=type(gm).__name__)
+def _copy(gm: fx.GraphModule, inputs: Sequence[Any]) -> fx.GraphModule:
+    graph = copied(gm.graph)
+    if casts(graph):
+        mode, given = _stand_ins(inputs)
+        with mode:
+            cast_once(gm, graph, inputs, given)
+        enter_and_leave(graph)
+    return fx.GraphModule(torch.nn.Module(), graph, class_name=type(gm).__name__)
 
 
 _LOG = logging.getLogger(fake_tensors.LOGGER)
@@ -406,9 +443,13 @@ class Conditions:
     itself: such results are made again from the offsets that were traced."""
     level: Callable[[], int]
     """Gives the level of forward-mode differentiation."""
+    cast: tuple[tuple[int, bool], ...] = ()
+    """Inputs that require grad, under autocast, and whether each one's cast is kept."""
 
     @classmethod
-    def of(cls, metadata: aot.Metadata, inputs: Sequence[torch.Tensor]) -> Conditions:
+    def of(
+        cls, metadata: aot.Metadata, inputs: Sequence[Any], *, casts: bool = False
+    ) -> Conditions:
         written = [i for i, info in enumerate(metadata.inputs) if info.is_written]
         viewed = {
             info.base
@@ -421,6 +462,11 @@ class Conditions:
                 (i, int(inputs[i].storage_offset()), _is_base(inputs[i])) for i in sorted(viewed)
             ),
             modes.FORWARD_LEVEL.get(),
+            tuple(
+                (i, is_kept(x))
+                for i, x in enumerate(inputs)
+                if casts and isinstance(x, torch.Tensor) and x.requires_grad
+            ),
         )
 
     def versions(self, inputs: Sequence[torch.Tensor]) -> list[int]:
@@ -436,6 +482,9 @@ class Conditions:
                 return False
         for i, offset, is_base in self.viewed:
             if inputs[i].storage_offset() != offset or _is_base(inputs[i]) is not is_base:
+                return False
+        for i, kept in self.cast:
+            if is_kept(inputs[i]) is not kept:
                 return False
         if self.written and len(inputs) > 1:
             shared = _sharing(inputs)
@@ -471,6 +520,8 @@ class _Guarded:
         halfway = bool(self.conditions.written) and not self.compiled.writes_last
         backend, attempts = self.backend, Attempts(type(gm).__name__)
         versions = self.conditions.versions
+        if modes.ANY_AUTOCAST.get()():  # its casts are in the graph
+            compiled_function = _without_autocast(compiled_function)
 
         def run(*inputs: torch.Tensor) -> Any:
             if attempts.given_up or not hold(inputs):
@@ -504,6 +555,15 @@ class _Guarded:
         return run
 
 
+def _without_autocast(function: Function) -> Function:
+    def run(*inputs: Any) -> Any:
+        with autocast.off():
+            return function(*inputs)
+
+    return run
+
+
 def changes_state(gm: fx.GraphModule) -> bool:
-    """Whether a graph changes thread-local state."""
+    """Whether a graph changes thread-local state: one that ends inside a context leaves it changed,
+    which a graph of ATen ops does not tell."""
     return any(node.target in setters() for node in gm.graph.nodes)

@@ -17,10 +17,11 @@ import torch
 from torch import fx
 from torch.autograd.graph import Node
 
+from jitpkg.codegen.autocast import under_autocast
 from jitpkg.codegen.copies import copied
 from jitpkg.codegen.differentiated import Run, refusal
 from jitpkg.facts.tensor import TensorFacts, contiguous_stride
-from jitpkg.internals import aot
+from jitpkg.internals import aot, modes
 from jitpkg.interrupts import from_outside, uninterrupted
 
 _TANGENTS = "tangents"
@@ -37,6 +38,8 @@ class Halves:
         self._whole_of: Callable[[], fx.GraphModule] | None = None
         """What makes it when it is asked for."""
         self._known: dict[frozenset[int], Run] = {}
+        self._walks: dict[frozenset[int], Run] = {}
+        """The same under autocast."""
         self.tangents = 0
         """How many gradients the backward graph takes."""
         self.forward: Callable[..., Any] | None = None
@@ -86,17 +89,27 @@ class Halves:
 
     def part(self, undefined: frozenset[int]) -> Run:
         """What runs the backward graph where these of its gradients are undefined."""
+        if modes.ANY_AUTOCAST.get()():
+            walk = self._walks.get(undefined)
+            if walk is None:
+                walk = uninterrupted(lambda: under_autocast(without(self._graph(), undefined)))
+                self._walks[undefined] = walk
+            return walk
         found = self._known.get(undefined)
         if found is None:
             found = self._known[undefined] = uninterrupted(lambda: self._new(undefined))
         return found
 
     def _new(self, undefined: frozenset[int]) -> Run:
-        if self._whole is None and self._whole_of is not None:
-            self._whole = self._whole_of()
         assert self._compile is not None
-        assert self._whole is not None
-        return _compiled(self._compile, without(self._whole, undefined))
+        return _compiled(self._compile, without(self._graph(), undefined))
+
+    def _graph(self) -> fx.GraphModule:
+        """The whole backward graph."""
+        if self._whole is None:
+            assert self._whole_of is not None
+            self._whole = self._whole_of()
+        return self._whole
 
     def watched(self, function: Callable[..., Any], metadata: aot.Metadata) -> Callable[..., Any]:
         """The forward function, whose results say which of them have gradients."""

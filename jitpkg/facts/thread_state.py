@@ -29,6 +29,11 @@ def setters() -> frozenset[Callable[..., Any]]:
     )
 
 
+def changes_autocast(function: object) -> bool:
+    """Whether a function of a graph changes what ops are given under autocast."""
+    return function in setters() and function is not modes.SET_GRAD_ENABLED.found()
+
+
 def snapshot(*, nested: bool = True) -> Callable[[], None]:
     """A function that puts the state back as it is now.
 

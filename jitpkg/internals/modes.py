@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 
 import torch
 
@@ -144,6 +144,24 @@ ANY_AUTOCAST = Row[Callable[[], bool]](
     use="seeing whether autocast is on",
     lost="torch.is_autocast_enabled is asked for each kind of device, which is slower",
     instead=_is_autocast_on_any_device,
+)
+
+
+def _autocast_off_on_each_device() -> Callable[[], AbstractContextManager[object]]:
+    def off() -> AbstractContextManager[object]:
+        stack = ExitStack()
+        for kind in ("cpu", "cuda"):
+            stack.enter_context(torch.autocast(kind, enabled=False))
+        return stack
+
+    return off
+
+
+NO_AUTOCAST = Row[Callable[[], AbstractContextManager[object]]](
+    "torch._C._DisableAutocast",
+    use="running a graph that has its casts itself",
+    lost="torch.autocast(enabled=False) does it for each kind of device, which is slower",
+    instead=_autocast_off_on_each_device,
 )
 AUTOCAST_AVAILABLE = Row[Callable[[str], bool]](
     "torch._C._is_autocast_available",

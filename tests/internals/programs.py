@@ -93,6 +93,15 @@ def autocast(compile_: Compile) -> Any:
     return compile_(f, backend="eager")(x())
 
 
+def differentiated_autocast(compile_: Compile) -> Any:
+    """By the backend `jitpkg`: the graph has the casts itself."""
+    f, a = compile_(lambda a: a @ a.t() + a.sum()), x(grad=True)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        made = f(a)
+    made.float().sum().backward()
+    return made.detach(), a.grad
+
+
 def asks_torch(compile_: Compile) -> Any:
     """What torch's own code asks is called by its private names."""
     asked = (torch._C._is_tracing, torch._C._is_torch_function_mode_enabled)
@@ -376,6 +385,7 @@ NEEDS: Mapping[Row[Any], tuple[Program, ...]] = {
     modes.SET_GRAD_ENABLED: (grad_modes, plain),
     modes.AUTOCAST_AVAILABLE: (autocast,),
     modes.PRIVATE_BACKEND: (autocast,),
+    modes.NO_AUTOCAST: (differentiated_autocast,),
     modes.TRACING_STATE: (calls_of_modules,),
     modes.IS_TRACING: (asks_torch,),
     modes.FUNCTION_MODES_ENABLED: (asks_torch,),

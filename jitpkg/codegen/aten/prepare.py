@@ -28,6 +28,7 @@ from jitpkg.codegen.aten.prepared import (
 )
 from jitpkg.codegen.aten.recorder import Declined, Recorder, Traced
 from jitpkg.codegen.aten.symbols import Symbols
+from jitpkg.codegen.autocast import casts
 from jitpkg.codegen.ir.extents import SYMBOL, symbolic
 from jitpkg.facts.heard import Heard
 from jitpkg.facts.layout import overlaps
@@ -63,9 +64,10 @@ def prepare(
     grad_modes = GradModes.of(gm, example_inputs)
     if why is not None or isinstance(grad_modes, str):
         return why or str(grad_modes)
+    inference = torch.is_inference_mode_enabled()
     with Heard() as heard, torch.inference_mode(False), torch.no_grad():
         try:
-            prepared = _Preparation(gm, example_inputs, grad_modes, symbols).prepared()
+            prepared = _Preparation(gm, example_inputs, grad_modes, symbols, inference).prepared()
         except (Declined, Missing) as error:
             return str(error)
         except Unanswered as error:
@@ -86,7 +88,7 @@ def _obstacle(gm: fx.GraphModule, inputs: Sequence[Any], symbols: Symbols | None
             return why
         if given.device.type != "cpu":
             return f"a tensor on {given.device}"
-    if modes.ANY_AUTOCAST.get()():
+    if casts(gm.graph):  # stand-ins are not cast
         return "autocast"
     if modes.FORWARD_LEVEL.get()() >= 0:
         return "forward-mode differentiation"
@@ -110,8 +112,10 @@ class _Preparation:
         inputs: Sequence[Any],
         modes: GradModes,
         symbols: Symbols | None,
+        inference: bool,
     ) -> None:
         self._symbols = symbols
+        self._inference = inference
         decisions = None if symbols is None else symbols.decisions
         self._gm = gm
         self._modes = modes
@@ -263,8 +267,8 @@ class _Preparation:
                 raise Declined("a write to inputs that share memory")
             if overlaps(traced[k].facts.size, traced[k].facts.stride):
                 raise Declined("a write to what may overlap with itself")
-            if self._inputs[k].is_inference() and not torch.is_inference_mode_enabled():
-                raise Declined("a write to a tensor of inference mode: eager code refuses it")
+            if self._inputs[k].is_inference() and not self._inference:
+                raise Declined("a write to a tensor of inference mode, outside of it")
             if self._modes.off and self._inputs[k].requires_grad:
                 raise Declined("a write to an input that requires grad")
         return tuple(write for k in written for write in self._writes_to(k))

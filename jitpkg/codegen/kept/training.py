@@ -55,7 +55,7 @@ class Compilation:
         self._forward: Half | None = None
         self._backward: Half | None = None
         self._text: Plain = None
-        """The backward graph, where parts of it may be asked for in another process."""
+        """The backward graph: parts of it, or all op by op, may be asked for in another process."""
         self._handed: set[int] = set()
 
     def forward(self, aten: fx.GraphModule, shown: int | None = None) -> Function:
@@ -112,9 +112,8 @@ class Compilation:
         if self._backward is None or plan.layouts is None:
             return
         layouts = [_layout_text(layout) for layout in plan.layouts]
-        text = self._text if len(plan.differentiable) > 1 else None
         about = asdict(replace(plan, layouts=()))
-        self._keep(self._key, [self._forward, self._backward], about, layouts, random, text)
+        self._keep(self._key, [self._forward, self._backward], about, layouts, random, self._text)
 
     def again(self, found: Kept) -> Function:
         """The function of a graph that was kept."""
