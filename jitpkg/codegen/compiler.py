@@ -311,6 +311,7 @@ class _Lowered:
         operand: Callable[[fx.Node], Any] = self._operand
         args, kwargs = fx.map_arg((node.args, node.kwargs), operand)
         if not random:
+            self._lowering.given = [each for n in node.all_input_nodes for each in _facts_of(n)]
             return lower(self._lowering, target, args, kwargs, node.meta["facts"])
         return self._drawn(node, args, kwargs)
 

@@ -117,12 +117,15 @@ def _drop_detached(graph: fx.Graph) -> None:
 
 
 def _of_outputs(graph: fx.Graph) -> set[fx.Node]:
-    """What lies in the memory of a result: two results may not become one."""
-    memory = {
-        node: memory_of(node.meta["val"])
-        for node in graph.nodes
-        if isinstance(node.meta.get("val"), torch.Tensor)
-    }
+    """What makes the memory of a result: two results may not become one."""
+    memory = {node: _memories(node) for node in graph.nodes}
     (output,) = graph.find_nodes(op="output")
-    returned = {memory.get(node) for node in output.all_input_nodes}
-    return {node for node, place in memory.items() if place in returned}
+    returned = {place for node in output.all_input_nodes for place in memory[node]}
+    return {node for node, places in memory.items() if not returned.isdisjoint(places)}
+
+
+def _memories(node: fx.Node) -> set[int]:
+    """Where the tensors lie that an op returns: one, or several."""
+    value = node.meta.get("val")
+    every = value if isinstance(value, tuple | list) else [value]
+    return {memory_of(x) for x in every if isinstance(x, torch.Tensor)}

@@ -18,7 +18,6 @@ from jitpkg.facts.corrected import corrected_mode
 from jitpkg.facts.decomposed import is_lstm, is_wrong, lstm_is_right, reads_lengths
 from jitpkg.facts.meta import products_compare_sizes
 from jitpkg.facts.outcome import (
-    HIDDEN_WRITES,
     DataDependent,
     NeedsNumbers,
     NoFacts,
@@ -26,11 +25,11 @@ from jitpkg.facts.outcome import (
     StandIns,
     WouldRaise,
     is_random,
+    written_by,
 )
 from jitpkg.facts.shape_env import Bridge, context_of, name_of, symint, test_of
 from jitpkg.facts.tensor import TensorFacts, facts_of, why_not_plain
 from jitpkg.internals import Missing, Row, dispatch, fake_tensors, trees
-from jitpkg.internals.ops import op_name
 from jitpkg.marks import Dims
 
 
@@ -45,9 +44,7 @@ class _Observer:
     def see(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         if is_random(func, args, kwargs):
             self.random = True
-        training = HIDDEN_WRITES.get(op_name(func))
-        if training is not None and args[training]:
-            self.written.update(id(statistic) for statistic in args[3:5])
+        self.written |= written_by(func, args, kwargs)
         return func(*args, **kwargs)
 
 

@@ -112,6 +112,30 @@ def channels_last_stride(size: Sizes) -> Sizes:
     return (height * width * channels, 1, width * channels, channels)
 
 
+def strides_of_format(size: Sizes, stride: Sizes) -> Sizes:
+    """The strides of what is allocated in the memory format that a tensor suggests: with the
+    channels innermost where it has them so."""
+    if not _is_like_channels_last(size, stride):
+        return contiguous_stride(size)
+    found, step = [0] * len(size), 1
+    for dim in (1, *reversed(range(2, len(size))), 0):
+        found[dim] = step
+        step *= max(size[dim], 1)
+    return tuple(found)
+
+
+def _is_like_channels_last(size: Sizes, stride: Sizes) -> bool:
+    """`is_channels_last_strides` of c10/core/MemoryFormat.h."""
+    if len(size) not in (4, 5) or stride[1] == 0:
+        return False
+    least = 0
+    for dim in (1, *reversed(range(2, len(size))), 0):
+        if size[dim] == 0 or stride[dim] < least or (dim == 0 and least == stride[1]):
+            return False
+        least = stride[dim] * max(size[dim], 1)
+    return True
+
+
 def is_dense(size: Sizes, stride: Sizes) -> bool:
     """Whether elements lie without gaps or overlaps, in whatever order of dims."""
     step = 1

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from jitpkg.facts import sizes
-from jitpkg.facts.outcome import HIDDEN_WRITES, Outcome, StandIns, WouldRaise, is_random
+from jitpkg.facts.outcome import Outcome, StandIns, WouldRaise, is_random, written_by
 from jitpkg.facts.rows import ROWS
 from jitpkg.facts.rows.common import Raises, Unsure
 from jitpkg.facts.rows.functions import FUNCTION_ROWS, flowing
@@ -78,9 +78,7 @@ class _Rows:
             return self._of_parts(func, args, kwargs)
         if is_random(func, args, kwargs):
             self.random = True
-        training = HIDDEN_WRITES.get(name)
-        if training is not None and args[training]:
-            self.written.update(id(statistic) for statistic in args[3:5])
+        self.written |= written_by(func, args, kwargs)
         return row(func, args, kwargs)
 
     def as_a_whole(self, row: Callable[..., Any]) -> Callable[..., Any]:

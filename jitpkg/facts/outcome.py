@@ -12,7 +12,7 @@ from torch import fx
 from jitpkg.facts.sizes import Length, Relation, Size
 from jitpkg.facts.tensor import TensorFacts
 from jitpkg.internals import tensors, trees
-from jitpkg.internals.ops import OpOverload, schema
+from jitpkg.internals.ops import OpOverload, op_name, schema
 from jitpkg.internals.tensors import memory
 
 
@@ -79,6 +79,10 @@ def with_numbers(leaf: Any, number: Callable[[Size], Any]) -> Any:
             return leaf
 
 
+class Shape(tuple[Any, ...]):
+    """What a `torch.Size` is known to be: its lengths may be expressions."""
+
+
 class StandIns:
     """Tensors without data that stand for the tensor arguments of one call."""
 
@@ -102,10 +106,13 @@ class StandIns:
         numbers = (with_numbers(leaf, number) for leaf in leaves)
         self._leaves = [made.get(id(leaf), leaf) for leaf in numbers]
         self._versions = [_version(tensor) for tensor in self.tensors]
+        self._makes_size = False
 
     def call(self, function: Callable[..., Any]) -> Any:
         args, kwargs = trees.unflatten(self._leaves, self._spec)
-        return function(*args, **kwargs)
+        made = function(*args, **kwargs)
+        self._makes_size = isinstance(made, torch.Size)
+        return made
 
     def outcome(
         self,
@@ -142,7 +149,7 @@ class StandIns:
             if _version(tensor) != self._versions[k] or id(tensor) in written
         )
         return Outcome(
-            trees.unflatten(described, spec),
+            Shape(described) if self._makes_size else trees.unflatten(described, spec),
             tuple(shares),
             tuple(map(facts, self.tensors)),
             mutated,
@@ -190,6 +197,22 @@ HIDDEN_WRITES = {
 }
 """Ops that write running statistics (arguments 3 and 4) although their schema does not say so, and
 the position of the argument `training`."""
+
+
+def written_by(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> set[int]:
+    """The identities of the tensors that an ATen op writes to. Their versions do not tell where
+    they are inference tensors, or where the op is called by another one."""
+    training = HIDDEN_WRITES.get(op_name(op))
+    if training is not None and args[training]:
+        return {id(statistic) for statistic in args[3:5]}
+    if not schema(op).is_mutable:
+        return set()
+    found: list[Any] = []
+    for position, argument in enumerate(schema(op).arguments):
+        if argument.is_write:
+            given = args[position] if position < len(args) else kwargs.get(argument.name)
+            found.extend(given if isinstance(given, list | tuple) else [given])
+    return {id(each) for each in found if isinstance(each, torch.Tensor)}
 
 
 def is_random(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:

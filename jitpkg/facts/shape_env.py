@@ -15,7 +15,7 @@ import sympy  # type: ignore[import-untyped]
 import torch
 
 from jitpkg.facts.outcome import NeedsNumbers
-from jitpkg.facts.sizes import Comparison, Length, Relation, Size, Symbol, of, plain
+from jitpkg.facts.sizes import Comparison, Length, Relation, Size, Symbol, compare, of, plain
 from jitpkg.internals import fake_tensors
 from jitpkg.marks import Dims
 
@@ -75,12 +75,14 @@ class Bridge:
         return int(number)
 
     def relations(self) -> tuple[Relation, ...]:
-        """What torch has relied on."""
-        return tuple(
+        """What torch has relied on, and does not always hold."""
+        found = (
             self._relation(part)
             for guard in self.env.guards
             for part in sympy.And.make_args(guard.expr)
         )
+        compared = [compare(each.comparison, each.difference, 0) for each in found]
+        return tuple(each for each in compared if isinstance(each, Relation))
 
     def _relation(self, expr: Any) -> Relation:
         if isinstance(expr, sympy.Not):

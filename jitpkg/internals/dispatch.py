@@ -22,7 +22,7 @@ MODE = Row[type[Any]](
 NO_MODES = Row[Callable[[], AbstractContextManager[object]]](
     "torch.utils._python_dispatch._disable_current_modes",
     use="making real tensors while a graph is compiled",
-    lost="max-autotune measures nothing",
+    lost="max-autotune measures nothing; gelu of infinity may not be as oneDNN has it",
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -11,8 +11,9 @@ from jitpkg.internals.row import Row
 _NO_FACTS = "ops without a row of facts break the graph, and graphs that are trained run op by op"
 _NO_SYMBOLS = "graphs of varying sizes that go through AOTAutograd are compiled for each size"
 
-Correct = Callable[[Any, Sequence[Any], Any], Any]
-"""Given an op, its arguments, and what FakeTensor says that it returns: what it does return."""
+Correct = Callable[[Any, Sequence[Any], Mapping[str, Any], Any], Any]
+"""Given an op, its arguments by position and by name, and what FakeTensor says that it returns:
+what it does return."""
 
 MODE = Row[type[Any]](
     "torch._subclasses.fake_tensor.FakeTensorMode",
@@ -46,7 +47,8 @@ def _mode_type(correct: Correct) -> type[Any]:
         def __torch_dispatch__(
             self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
         ) -> Any:
-            return correct(func, args, super().__torch_dispatch__(func, types, args, kwargs))
+            made = super().__torch_dispatch__(func, types, args, kwargs)
+            return correct(func, args, kwargs or {}, made)
 
     return CorrectedMode
 

@@ -21,6 +21,7 @@ from jitpkg.facts.outcome import (
     NeedsNumbers,
     NoFacts,
     Outcome,
+    Shape,
     TheArgument,
     WouldRaise,
     with_numbers,
@@ -365,7 +366,8 @@ SHOWN = Tensor(cast(fx.Node, None))
 def _metadata(vm: VM, result: Any) -> Value:
     """A result without tensors: it follows from metadata, which is guarded."""
     if isinstance(result, tuple):
-        return Tuple(tuple(_metadata(vm, item) for item in result), type(result))
+        cls = torch.Size if isinstance(result, Shape) else type(result)
+        return Tuple(tuple(_metadata(vm, item) for item in result), cls)
     if isinstance(result, list):
         return containers.new_list(vm, tuple(_metadata(vm, item) for item in result))
     if isinstance(

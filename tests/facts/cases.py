@@ -28,6 +28,17 @@ LAYOUTS: dict[str, Callable[[], torch.Tensor]] = {
     "turned cube": lambda: torch.zeros(4, 2, 3).permute(1, 2, 0),
     "images": lambda: torch.zeros(2, 3, 6, 6),
     "channels last": lambda: torch.zeros(2, 3, 6, 6).to(memory_format=torch.channels_last),
+    # Strides on which no element's place depends
+    "gray": lambda: torch.empty(2, 1, 6, 6, memory_format=torch.channels_last),
+    "pixels": lambda: torch.empty(2, 3, 1, 1, memory_format=torch.channels_last),
+    "image": lambda: torch.empty(1, 3, 6, 6, memory_format=torch.channels_last),
+    "no images": lambda: torch.empty(0, 3, 6, 6, memory_format=torch.channels_last),
+    "empty, turned": lambda: torch.zeros(4, 0).t(),
+    "empty, sliced": lambda: torch.zeros(2, 0, 8)[..., ::2],
+    "empty, expanded": lambda: torch.zeros(0, 1).expand(0, 4),
+    "one of columns": lambda: torch.zeros(3, 4)[:, 1:2],
+    "one of rows": lambda: torch.zeros(4, 3).t()[1:2],
+    "repeated": lambda: torch.zeros(1, 1).expand(3, 1),
 }
 
 FLOATS = (torch.float32, torch.float64, torch.bfloat16)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import cache
 
 import torch
 
@@ -19,6 +20,8 @@ from jitpkg.codegen.lowering.table import (
     named,
     require,
 )
+from jitpkg.facts.layout import is_contiguous
+from jitpkg.internals import dispatch
 
 
 def _of(body: Callable[..., Expr], tensors: int) -> Row:
@@ -44,7 +47,7 @@ def _relu(k: Lowering, x: Tensor) -> Tensor:
 
 def _hardtanh(k: Lowering, x: Tensor, low: Scalar = -1, high: Scalar = 1) -> Tensor:
     require(x.dtype is not torch.bool, "arithmetic on truths")
-    return k.pointwise(lambda v, a, b: v.maximum(a).minimum(b), [x, low, high], x.dtype)
+    return k.pointwise(lambda v, a, b: b.minimum(a.maximum(v)), [x, low, high], x.dtype)
 
 
 def _threshold(k: Lowering, x: Tensor, limit: Scalar, value: Scalar) -> Tensor:
@@ -64,7 +67,37 @@ _CUBIC = 0.044715
 
 def _gelu(k: Lowering, x: Tensor, *, approximate: str = "none") -> Tensor:
     require(x.dtype.is_floating_point, "an activation of integers")
-    return k.pointwise(_gelu_tanh if approximate == "tanh" else _gelu_erf, [x])
+    if approximate == "tanh":
+        return k.pointwise(_gelu_tanh, [x])
+    return k.pointwise(_gelu_overflowing if _is_onednns(k, x) else _gelu_erf, [x])
+
+
+def _is_onednns(k: Lowering, x: Tensor) -> bool:
+    """Whether eager code calls oneDNN: for tensors of several elements that lie in order."""
+    if k.device.type != "cpu" or x.dtype not in (torch.float32, torch.bfloat16):
+        return False
+    if not k.given or not is_contiguous(x.sizes, k.given[0].stride) or not x.numel > 1:
+        return False
+    return _onednn_overflows()
+
+
+@cache
+def _onednn_overflows() -> bool:
+    """Whether its gelu of infinity is NaN, and that of the largest numbers infinite."""
+    no_modes = dispatch.NO_MODES.found()
+    has_onednn = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    if no_modes is None or not has_onednn:
+        return False
+    with no_modes():
+        made = torch.nn.functional.gelu(torch.tensor([math.inf, 0.6 * _LARGEST], device="cpu"))
+        return bool(made[0].isnan() and made[1].isinf())
+
+
+_LARGEST = torch.finfo(torch.float32).max
+
+
+def _gelu_overflowing(x: Expr) -> Expr:
+    return (x > _LARGEST / 2).where(x - x + math.inf, _gelu_erf(x))
 
 
 def _gelu_erf(x: Expr) -> Expr:

@@ -142,9 +142,9 @@ def _clamp(k: Lowering, x: Tensor, low: Any = None, high: Any = None) -> Tensor:
     require(promoted([x, *bounds]) is not torch.bool, "bounds of truths")
 
     def element(v: Expr, *given: Expr) -> Expr:
-        if low is not None:
-            v = v.maximum(given[0])
-        return v if high is None else v.minimum(given[-1])
+        if low is not None:  # of two zeros, the second operand's remains, as in eager code
+            v = given[0].maximum(v)
+        return v if high is None else given[-1].minimum(v)
 
     return k.pointwise(element, [x, *bounds], rounded=True)
 
@@ -162,7 +162,7 @@ def _fmin(a: Expr, b: Expr) -> Expr:
 
 
 def _unless_nan(a: Expr, b: Expr, op: str) -> Expr:
-    chosen = a.apply(op, b)
+    chosen = b.apply(op, a)
     if not a.dtype.is_floating_point:
         return chosen
     return a.is_nan().where(b, b.is_nan().where(a, chosen))

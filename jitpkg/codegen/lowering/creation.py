@@ -10,6 +10,7 @@ import torch
 
 from jitpkg.codegen.ir import ops
 from jitpkg.codegen.ir.builder import INDEX
+from jitpkg.codegen.ir.extents import varies
 from jitpkg.codegen.lowering.expression import Expr
 from jitpkg.codegen.lowering.table import (
     Lowering,
@@ -42,7 +43,8 @@ def filled(k: Lowering, sizes: Sequence[int], value: Scalar, dtype: torch.dtype)
 def _of_number(value: Scalar) -> torch.dtype:
     if isinstance(value, bool):
         return torch.bool
-    return torch.int64 if isinstance(value, int) else torch.get_default_dtype()
+    is_int = isinstance(value, int) or varies(value)
+    return torch.int64 if is_int else torch.get_default_dtype()
 
 
 def _full(k: Lowering, sizes: Sequence[int], value: Scalar, **given: Any) -> Tensor:
@@ -54,8 +56,6 @@ def _scalar_tensor(k: Lowering, value: Scalar, **given: Any) -> Tensor:
 
 
 def _of_sizes(value: Scalar) -> Row:
-    """What is empty is full of zeros here: nobody may depend on what it holds."""
-
     def row(k: Lowering, sizes: Sequence[int], *_: Any, **given: Any) -> Tensor:
         return filled(k, sizes, value, asked_dtype(k, given, torch.get_default_dtype()))
 
@@ -74,6 +74,17 @@ def _new(value: Scalar) -> Row:
         return filled(k, sizes, value, asked_dtype(k, given, x.dtype))
 
     return row
+
+
+def _empty(row: Row) -> Row:
+    """Of what is empty nobody may depend on what it holds, but where deterministic algorithms are
+    asked for: then ATen may fill it."""
+
+    def filled_or_not(k: Lowering, *args: Any, **given: Any) -> Any:
+        require(not torch.are_deterministic_algorithms_enabled(), "what is empty may be filled")
+        return row(k, *args, **given)
+
+    return filled_or_not
 
 
 def _full_like(k: Lowering, x: Tensor, value: Scalar, **given: Any) -> Tensor:
@@ -161,11 +172,14 @@ ROWS: Mapping[str, Any] = named(
     {
         "full": _full,
         "scalar_tensor": _scalar_tensor,
-        "zeros empty.memory_format empty_strided": _of_sizes(0),
+        "zeros": _of_sizes(0),
+        "empty.memory_format empty_strided": _empty(_of_sizes(0)),
         "ones": _of_sizes(1),
-        "zeros_like empty_like": _like(0),
+        "zeros_like": _like(0),
+        "empty_like": _empty(_like(0)),
         "ones_like": _like(1),
-        "new_zeros new_empty new_empty_strided": _new(0),
+        "new_zeros": _new(0),
+        "new_empty new_empty_strided": _empty(_new(0)),
         "new_ones": _new(1),
         "full_like": _full_like,
         "new_full": _new_full,

@@ -316,6 +316,7 @@ def _unsafe_masked_index(
 
 def _take(k: Lowering, x: Tensor, index: Tensor) -> Tensor:
     require(index.dtype in INDICES, "no indices")
+    require(0 not in x.sizes, "of nothing, whatever is taken is out of range")
 
     def element(*at: Expr) -> list[Expr]:
         flat, own = index.get(*at).checked(x.numel), []

@@ -9,6 +9,7 @@ import torch
 
 from jitpkg.codegen.ir import ops
 from jitpkg.codegen.ir.builder import INDEX
+from jitpkg.codegen.ir.extents import varies
 from jitpkg.codegen.ir.nodes import Const
 from jitpkg.codegen.lowering.expression import Expr
 from jitpkg.codegen.lowering.promotion import as_float, computed_in, promoted
@@ -91,6 +92,9 @@ def _rsub(k: Lowering, a: Operand, b: Operand, alpha: Scalar = 1) -> Tensor:
 def _alpha(k: Lowering, common: torch.dtype, alpha: Scalar) -> Scalar:
     """ATen's sums round their numbers to the dtype, where its products do not."""
     if not common.is_floating_point:
+        return alpha
+    if varies(alpha):
+        require(common not in ops.NARROW, "a size that is rounded to a narrow dtype")
         return alpha
     rounded = k.number(alpha, common).node
     assert isinstance(rounded, Const)

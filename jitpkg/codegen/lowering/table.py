@@ -136,6 +136,8 @@ class Lowering:
     def __init__(self, builder: Builder, device: torch.device = CPU) -> None:
         self.builder = builder
         self.device = device
+        self.given: Sequence[Any] = ()
+        """The facts of the tensors that are given to the call, where they are known."""
 
     # Tensors
 

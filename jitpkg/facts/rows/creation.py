@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from jitpkg.facts.layout import preserved
-from jitpkg.facts.rows.common import META, empty, rows, sure
+from jitpkg.facts.rows.common import META, Unsure, empty, rows, sure
 
 
 def as_it_is(func: Any, args: Any, kwargs: Any) -> Any:
@@ -32,11 +32,20 @@ def factory(func: Any, args: Any, kwargs: Any) -> Any:
 
 def full(func: Any, args: Any, kwargs: Any) -> Any:
     _plain(kwargs)
-    dtype = kwargs.get("dtype") or _DTYPES.get(type(args[1]))
-    return empty(args[0], dtype or torch.get_default_dtype())
+    return empty(args[0], kwargs.get("dtype") or _dtype_of(args[1]))
 
 
-_DTYPES = {int: torch.int64, bool: torch.bool}
+def _dtype_of(number: object) -> torch.dtype:
+    """The dtype that a tensor full of a number has."""
+    match number:
+        case bool() | torch.SymBool():
+            return torch.bool
+        case int() | torch.SymInt():
+            return torch.int64
+        case float() | torch.SymFloat():
+            return torch.get_default_dtype()
+        case _:
+            raise Unsure
 
 
 def scalar_tensor(func: Any, args: Any, kwargs: Any) -> Any:

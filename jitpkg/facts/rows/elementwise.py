@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from jitpkg.facts.layout import broadcast, is_dense, strides
+from jitpkg.facts.layout import broadcast, is_dense, preserved, strides
 from jitpkg.facts.rows.common import (
     COMPLEX,
     Raises,
@@ -51,6 +51,12 @@ def unary(func: Any, args: Any, kwargs: Any) -> Any:
     return _written(func)([x], x.dtype)
 
 
+def unary_like(func: Any, args: Any, kwargs: Any) -> Any:
+    """As `unary`, where the result is allocated by `empty_like`."""
+    made, x = unary(func, args, kwargs), args[0]
+    return x if made is x else empty(x.shape, x.dtype, preserved(tuple(x.shape), x.stride()))
+
+
 def unary_of_numbers(func: Any, args: Any, kwargs: Any) -> Any:
     """Of one tensor of numbers."""
     x = args[0]
@@ -63,6 +69,13 @@ def unary_to_bool(func: Any, args: Any, kwargs: Any) -> Any:
     return _written(func)(args, torch.bool)
 
 
+def is_infinite(func: Any, args: Any, kwargs: Any) -> Any:
+    """A comparison of the absolute value with a number."""
+    (x,) = args
+    sure(x.is_floating_point() and not kwargs)
+    return _elementwise([_elementwise([x], x.dtype), 0.0], torch.bool)
+
+
 def binary(func: Any, args: Any, kwargs: Any) -> Any:
     """Of two tensors, or a tensor and a number; both are promoted."""
     a, b = args
@@ -71,6 +84,12 @@ def binary(func: Any, args: Any, kwargs: Any) -> Any:
     sure(kwargs.keys() <= {"alpha"} and type(alpha) in (int, float))
     sure(dtype.is_floating_point or type(alpha) is int)
     return _written(func)(args, dtype)
+
+
+def reversed_difference(func: Any, args: Any, kwargs: Any) -> Any:
+    """`rsub`, which is `sub` with its operands in turn."""
+    a, b = args
+    return binary_of_numbers(func, (b, a), kwargs)
 
 
 def binary_of_numbers(func: Any, args: Any, kwargs: Any) -> Any:
@@ -168,14 +187,17 @@ ROWS = rows(
         """
         exp exp_ exp2 expm1 log log_ log2 log10 log1p sin sin_ cos cos_ tan tanh tanh_ asin acos
         atan sinh cosh sigmoid sigmoid_ sqrt sqrt_ rsqrt rsqrt_ reciprocal reciprocal_ erf erfc
-        gelu silu softplus leaky_relu elu hardtanh hardtanh_ hardswish hardsigmoid mish logit
-        floor ceil round trunc frac acosh asinh atanh erfinv lgamma digamma celu nan_to_num sinc
+        gelu silu softplus leaky_relu elu hardswish hardsigmoid mish logit
+        floor ceil round trunc frac acosh asinh atanh erfinv lgamma digamma celu sinc
         """,
     ),
+    (unary_like, "hardtanh hardtanh_ nan_to_num"),
     (unary_of_numbers, "abs abs_ neg neg_ relu relu_ sign"),
-    (unary_to_bool, "isnan isinf logical_not"),
+    (unary_to_bool, "isnan logical_not"),
+    (is_infinite, "isinf"),
     (binary, "add add_ mul mul_ maximum minimum"),
-    (binary_of_numbers, "sub sub_ rsub fmod remainder floor_divide"),
+    (reversed_difference, "rsub"),
+    (binary_of_numbers, "sub sub_ fmod remainder floor_divide"),
     (division, "div div_ atan2"),
     (power, "pow pow_"),
     (comparison, "lt le gt ge eq ne logical_and logical_or logical_xor"),

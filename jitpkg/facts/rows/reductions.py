@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from jitpkg.facts.layout import preserved
 from jitpkg.facts.rows.common import (
     COMPLEX,
     empty,
@@ -124,8 +125,9 @@ def ordered(func: Any, args: Any, kwargs: Any) -> Any:
     x = args[0]
     sure(set(kwargs) <= {"dim", "descending", "stable"})
     dim = args[1] if len(args) > 1 else kwargs.get("dim", -1)
-    sure(x.dim() > 0 and x.numel() > 0 and -x.dim() <= dim < x.dim() and lies_in_order(x))
-    return empty(x.shape, x.dtype), empty(x.shape, torch.int64)
+    sure(x.dim() > 0 and x.numel() > 0 and -x.dim() <= dim < x.dim())
+    layout = preserved(tuple(x.shape), x.stride())
+    return empty(x.shape, x.dtype, layout), empty(x.shape, torch.int64, layout)
 
 
 def histogram(func: Any, args: Any, kwargs: Any) -> Any:
