@@ -3,31 +3,36 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from types import MappingProxyType
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from random import Random
 from typing import Any
 
 import torch
 
 import jitpkg
 from jitpkg import events
-from tests.opinfo.compare import Allowed, Outcome, difference
-from tests.opinfo.samples import SEED, Call, Task, backward, samples, tensors, traceable, wider
+from tests.opinfo.allowed import allowed
+from tests.opinfo.changes import Versions
+from tests.opinfo.compare import Outcome, difference
+from tests.opinfo.contexts import CONTEXTS, around, made
+from tests.opinfo.reproduce import script
+from tests.opinfo.samples import (
+    SEED,
+    Call,
+    Task,
+    backward,
+    kind,
+    samples,
+    tensors,
+    traceable,
+    wider,
+)
 
 GROUP = 32
 """Samples that are one program: most of what a compilation costs is paid once for them all."""
-ALLOWED: Mapping[str, Allowed] = MappingProxyType(
-    {
-        **dict.fromkeys(
-            "empty empty_like empty_permuted empty_strided new_empty new_empty_strided".split(),
-            Allowed(values=True),
-        ),
-        "native_layer_norm": Allowed(atol=1e-4),  # of one element: 0 against a difference of sums
-    }
-)
-"""What may differ, by op."""
 
 RAISING = 4
 """Samples of an op that eager code refuses, of which as many are tried, each alone."""
@@ -49,34 +54,14 @@ class Checked:
     """Why graphs were left as they are."""
     breaks: set[str] = field(default_factory=set)
     wrong: list[str] = field(default_factory=list)
+    programs: list[str] = field(default_factory=list)
+    """A script for each that is wrong."""
 
     def plain(self) -> dict[str, Any]:
         return {
             name: sorted(value) if isinstance(value, set) else value
             for name, value in vars(self).items()
         }
-
-
-def program(length: int) -> Function:
-    """A function that makes so many calls. It has no loop: behind a graph break, whose iterator
-    would exist already, it could not be traced."""
-    lines = [f"    r{k} = function(*calls[{k}][0], **calls[{k}][1])" for k in range(length)]
-    returned = "".join(f"r{k}, " for k in range(length))
-    source = "\n".join(["def program(function, calls):", *lines, f"    return ({returned})"])
-    namespace: dict[str, Any] = {}
-    exec(compile(source, f"<{length} samples>", "exec"), namespace)
-    return namespace["program"]
-
-
-def run(compiled: Function, function: Function, calls: Sequence[Call], *, grad: bool) -> Outcome:
-    """Run a program from a known random state."""
-    torch.default_generator.manual_seed(SEED)
-    try:
-        results = compiled(function, calls)
-        gradients = backward(results, calls) if grad else None
-    except Exception as error:
-        return Outcome(error=error)
-    return Outcome(results, gradients, calls)
 
 
 def is_view(name: str) -> bool:
@@ -111,73 +96,107 @@ def quiet() -> Iterator[None]:
 class Check:
     """
     Args:
-        most: how many samples at most, evenly chosen; None for all of them.
+        most: how many samples at most, of different kinds; None for all of them.
     """
 
     def __init__(
         self,
         op: Any,
         task: Task,
-        backend: str | Function = "jitpkg",
+        backend: str | Function | None = None,
         most: int | None = None,
     ) -> None:
         self.done = Checked()
         self._op = op
-        self._function = traceable(op.op)
+        self._context = CONTEXTS[task.context]
+        function = self._context.function(op)
+        self._function = function and traceable(function)
         self._task = task
-        self._allowed = ALLOWED.get(task.op, Allowed())
-        self._backend = backend
+        self._allowed = replace(allowed(task), rounds_alike=self._context.rounds_alike)
+        self._backend = backend or task.backend
         self._most = most
         self._dtype = getattr(torch, task.dtype)
 
     def all(self) -> Checked:
         """Check all samples."""
-        works = [self._alone(call).error is None for call in self._samples()]
+        if self._function is None:
+            return self.done
+        good, raising = self._chosen()
         made = self._four()
-        for raising in [k for k, good in enumerate(works) if not good][:RAISING]:
-            self._group([raising], *made)
-        good = [k for k, good in enumerate(works) if good]
-        for start in range(0, len(good), GROUP):
-            self._group(good[start : start + GROUP], *made)
+        for k in raising:
+            self._group([k], *made)
+        together = 1 if self._context.alone else GROUP
+        for start in range(0, len(good), together):
+            self._group(good[start : start + together], *made)
         return self.done
 
     def eagerly(self) -> Checked:
         """Let eager code alone run them."""
-        for call in self._samples():
-            self._alone(call)
+        if self._function is not None:
+            self._chosen()
         return self.done
 
-    def _samples(self) -> list[Call]:
-        made = list(samples(self._op, self._dtype, grad=self._task.backward))
-        return made if self._most is None else made[:: -(-len(made) // self._most) or 1]
+    def _samples(self) -> list[Versions]:
+        calls = samples(self._op, self._dtype, grad=bool(self._context.grad))
+        with quiet():
+            return list(chain.from_iterable(self._context.change(self._op, c) for c in calls))
 
-    def _four(self) -> list[list[Call]]:
+    def _chosen(self) -> tuple[list[int], list[int]]:
+        """Samples that eager code takes, and some that it refuses."""
+        good: list[int] = []
+        raising: list[int] = []
+        every = self._samples()
+        most = len(every) if self._most is None else self._most
+        seed = f"{self._task.op} {self._task.context}"
+        for k in range(len(every)) if self._most is None else mixed(every, seed):
+            works = all(self._run([version]).error is None for version in every[k])
+            (good if works else raising).append(k)
+            if len(good) >= most:
+                break
+        return sorted(good), sorted(raising[: min(RAISING, most)])
+
+    def _four(self) -> list[list[Versions]]:
         """Samples for four runs."""
         return [self._samples() for _ in range(4)]
 
-    def _alone(self, call: Call) -> Outcome:
-        return self._run([call])
-
     def _run(self, calls: Sequence[Call], compiled: Function | None = None) -> Outcome:
-        function = compiled or program(len(calls))
-        return run(function, self._function, calls, grad=self._task.backward)
+        """Run a program from a known random state."""
+        function = compiled or made(len(calls), self._context)
+        torch.default_generator.manual_seed(SEED)
+        leaf = torch.ones(2, requires_grad=True)
+        is_differentiated = self._context.grad or self._context.before
+        gradients = None
+        try:
+            with around(self._context):
+                results = function(self._function, calls, leaf)
+            if is_differentiated:
+                gradients = backward(results, (calls, leaf))
+        except Exception as error:
+            return Outcome(given=calls, error=error)
+        return Outcome(results, gradients, calls)
 
-    def _group(self, chosen: Sequence[int], *made: list[Call]) -> None:
-        kinds = [[calls[k] for k in chosen] for calls in made]
-        expected, again = self._run(kinds[0]), self._run(kinds[1])
-        if difference(again, expected, allowed=self._allowed) is not None:
+    def _group(self, chosen: Sequence[int], *made_: list[Versions]) -> None:
+        versions = [
+            [[calls[k][v] for k in chosen] for calls in made_]
+            for v in range(len(made_[0][chosen[0]]))
+        ]
+        expected = [self._run(kinds[0]) for kinds in versions]
+        again = [self._run(kinds[1]) for kinds in versions]
+        if any(self._differ(*pair) is not None for pair in zip(again, expected, strict=True)):
             self._split(chosen, unstable=1)
             return
-        compiled = jitpkg.compile(program(len(chosen)), backend=self._backend, dynamic=False)
-        found, seen = self._heard(kinds[2], compiled)
-        if seen.declined and len(chosen) > 1:  # nothing of its graph was compiled
+        compiled = jitpkg.compile(
+            made(len(chosen), self._context), backend=self._backend, dynamic=self._context.dynamic
+        )
+        found, seen = self._heard(versions[0][2], compiled)
+        if (seen.declined or seen.breaks) and len(chosen) > 1:
+            # nothing of its graph was compiled, or the others are in other graphs
             self._split(chosen)
             return
-        why = self._difference(found, expected, chosen)
+        why = self._difference(found, expected[0], chosen, 0)
         if why is None:
             spoil(found)
-            why = self._difference(self._run(kinds[3], compiled), expected, chosen)
-            why = why and f"second call: {why}"
+            why = self._later(compiled, versions, expected, chosen)
         if why is not None and len(chosen) > 1:
             before = len(self.done.wrong)
             self._split(chosen)
@@ -185,23 +204,54 @@ class Check:
                 return
         self._note(seen, len(chosen))
         if why is not None:
-            self.done.wrong.append(f"sample {', '.join(map(str, chosen))}: {why}")
+            self._wrong(why, chosen)
 
-    def _difference(self, found: Outcome, expected: Outcome, chosen: Sequence[int]) -> str | None:
-        why = difference(found, expected, allowed=self._allowed)
-        if why is None:
-            return None
-        made = self._samples()
-        exact = self._run(wider([made[k] for k in chosen]))
+    def _later(
+        self,
+        compiled: Function,
+        versions: list[list[list[Call]]],
+        expected: list[Outcome],
+        chosen: Sequence[int],
+    ) -> str | None:
+        """What differs in calls after the first: of other versions, and of the first one again."""
+        for v in (*range(1, len(versions)), 0):
+            why = self._difference(
+                self._run(versions[v][2 if v else 3], compiled), expected[v], chosen, v
+            )
+            if why is not None:
+                return f"call {v + 1}: {why}" if v else f"second call: {why}"
+        return None
+
+    def _differ(
+        self, found: Outcome, expected: Outcome, exact: Outcome | None = None
+    ) -> str | None:
         return difference(found, expected, exact, self._allowed)
+
+    def _difference(
+        self, found: Outcome, expected: Outcome, chosen: Sequence[int], version: int
+    ) -> str | None:
+        why = self._differ(found, expected)
+        if why is None or self._allowed.exact or expected.error is not None:
+            return why
+        made_ = self._samples()
+        exact = self._run(wider([made_[k][version] for k in chosen]))
+        return self._differ(found, expected, exact)
 
     def _split(self, chosen: Sequence[int], *, unstable: int = 0) -> None:
         if len(chosen) == 1:
             self.done.unstable += unstable
             return
-        made = self._four()
+        made_ = self._four()
         for k in chosen:
-            self._group([k], *made)
+            self._group([k], *made_)
+
+    def _wrong(self, why: str, chosen: Sequence[int]) -> None:
+        made_ = self._samples()
+        self.done.wrong.append(f"sample {', '.join(map(str, chosen))}: {why}")
+        alone = len(chosen) == 1
+        self.done.programs.append(
+            script(self._op, self._task, made_[chosen[0]]) if alone else "only together"
+        )
 
     def _heard(self, calls: Sequence[Call], compiled: Function) -> tuple[Outcome, Checked]:
         """Run what is compiled for the first time, and listen."""
@@ -227,3 +277,13 @@ class Check:
         self.done.calls |= seen.calls
         self.done.declined |= seen.declined
         self.done.breaks |= seen.breaks
+
+
+def mixed(every: Sequence[Versions], seed: str) -> list[int]:
+    """The samples' places: first one of each kind, in random order; then all others."""
+    first: dict[object, int] = {}
+    for k, versions in enumerate(every):
+        first.setdefault(kind(versions[0]), k)
+    kinds = list(first.values())
+    Random(seed).shuffle(kinds)
+    return list(dict.fromkeys((*kinds, *range(len(every)))))

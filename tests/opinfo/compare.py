@@ -8,7 +8,10 @@ from typing import Any
 
 import torch
 from torch.testing._comparison import default_tolerances
-from torch.utils._pytree import tree_flatten
+from torch.utils._pytree import tree_flatten, tree_leaves
+
+from jitpkg.comparison.differences import differences
+from jitpkg.comparison.facts import Fact, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,29 @@ class Allowed:
     """All of the results' values: memory that nobody has written to."""
     strides: bool = False
     atol: float | None = None
+    ignore: tuple[str, ...] = ()
+    """Respects in which nothing is compared, as `jitpkg.comparison.facts` names them."""
+    messages: bool = False
+    """What exceptions say."""
+    exact: bool = False
+    """Nothing: each bit must be the same."""
+    zeros: bool = True
+    """The signs of zeros."""
+    rounds_alike: bool = False
+    """No values but of few elements: the others must be rounded as eager code rounds them, even
+    where another result is nearer to the exact one."""
+
+    def joined(self, other: Allowed) -> Allowed:
+        """What either allows."""
+        return replace(
+            self,
+            values=self.values or other.values,
+            strides=self.strides or other.strides,
+            atol=max(filter(None, (self.atol, other.atol)), default=None),
+            ignore=self.ignore + other.ignore,
+            messages=self.messages or other.messages,
+            zeros=self.zeros or other.zeros,
+        )
 
 
 def difference(
@@ -44,16 +70,72 @@ def difference(
         exact: the same in float64. What is as near to it as eager code's result is right, too.
     """
     if found.error is not None or expected.error is not None:
-        if type(found.error) is type(expected.error):
-            return None
-        return f"raises {_shown(found.error)}, and not {_shown(expected.error)}"
+        alike = allowed.messages or str(found.error) == str(expected.error)
+        if type(found.error) is not type(expected.error) or not alike:
+            return f"raises {_shown(found.error)}, and not {_shown(expected.error)}"
     for part in ("results", "gradients", "given"):
         reference = None if exact is None else getattr(exact, part)
         may = replace(allowed, strides=True) if part == "gradients" else allowed
         why = _tree(getattr(found, part), getattr(expected, part), reference, may)
         if why is not None:
             return f"{part}: {why}"
-    return None
+    return _seen(found, expected, allowed)
+
+
+RESPECTS = frozenset(
+    {"identity", "memory", "storage offset", "view", "version", "grad_fn", "idle strides"}
+)
+"""What is compared besides."""
+
+
+def _seen(found: Outcome, expected: Outcome, allowed: Allowed) -> str | None:
+    """Which tensors are one, share memory, are views, how often each was written to."""
+    if not all(map(_is_plain, _tensors(expected))):
+        return None
+    every = differences(_facts(expected), _facts(found), ignore=allowed.ignore)
+    return "; ".join(map(str, every[:3])) if every else None
+
+
+def _facts(outcome: Outcome) -> list[Fact]:
+    """How often an argument was written to counts as once, and is no matter of results. Where a
+    result starts in memory that only it shows, and whether it is a view there, is no matter; nor
+    is anything of the memory of a tensor without elements."""
+    state = State()
+    state.add("argument", outcome.given)
+    given = len(state.facts)
+    state.add("result", outcome.results)
+    facts = [_once(fact) for fact in state.facts[:given]]
+    facts += [fact for fact in state.facts[given:] if fact.what != "version"]
+    nothing = {f.where for f in facts if f.what == "shape" and 0 in f.value}
+    own = {f.where for f in facts[given:] if f.what == "memory" and f.value == "of its own"}
+    return [
+        fact
+        for fact in facts
+        if fact.what in RESPECTS
+        and not (fact.where in nothing and fact.what in _OF_MEMORY)
+        and not (fact.where in own and fact.what in ("storage offset", "view"))
+    ]
+
+
+_OF_MEMORY = ("memory", "storage offset", "view", "idle strides")
+
+
+def _once(fact: Fact) -> Fact:
+    if fact.what != "version" or fact.value == "inference":
+        return fact
+    return Fact(fact.where, fact.what, "unwritten" if fact.value == "0 writes" else "written to")
+
+
+def _tensors(outcome: Outcome) -> list[torch.Tensor]:
+    return [
+        leaf
+        for leaf in tree_leaves((outcome.given, outcome.results))
+        if isinstance(leaf, torch.Tensor)
+    ]
+
+
+def _is_plain(x: torch.Tensor) -> bool:
+    return x.layout is torch.strided and not x.is_nested and not x.is_quantized
 
 
 def _shown(error: BaseException | None) -> str:
@@ -92,7 +174,7 @@ def _leaf(one: Any, other: Any, exact: Any, allowed: Allowed) -> str | None:
     if allowed.values:
         return None
     with torch.no_grad():
-        return _values(one.detach(), other.detach(), exact, allowed.atol)
+        return _values(one.detach(), other.detach(), exact, allowed)
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -113,19 +195,42 @@ def _strides(x: torch.Tensor) -> list[int]:
     return [step for size, step in zip(x.shape, x.stride(), strict=True) if size > 1]
 
 
-def _values(one: torch.Tensor, other: torch.Tensor, exact: Any, atol: float | None) -> str | None:
-    rtol = None
+def _values(one: torch.Tensor, other: torch.Tensor, exact: Any, allowed: Allowed) -> str | None:
+    rtol, atol = None, allowed.atol
     if atol is not None:
         rtol, least = default_tolerances(one.dtype)
         atol = max(atol, least)
+    if allowed.exact:
+        rtol = atol = 0.0
+    elif allowed.rounds_alike and exact is not None and not _most_are_same(one, other):
+        exact = None
     try:
         torch.testing.assert_close(one, other, equal_nan=True, rtol=rtol, atol=atol)
     except AssertionError as error:
-        if isinstance(exact, torch.Tensor) and _is_as_near(one, other, exact.detach()):
+        if not allowed.exact and _is_near(one, other, exact):
             return None
         lines = [line for line in str(error).splitlines() if line]
         return "; ".join(lines[:4])[:300]
-    return None
+    return None if allowed.zeros else _zeros(one, other)
+
+
+def _zeros(one: torch.Tensor, other: torch.Tensor) -> str | None:
+    """Whether zeros have the same signs."""
+    if not _is_plain(other) or not other.is_floating_point():
+        return None
+    both = (one == 0) & (other == 0)
+    wrong = int((both & (one.signbit() != other.signbit())).sum())
+    return f"{wrong} zeros have another sign" if wrong else None
+
+
+def _most_are_same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """But for an element, or one in eight, where a result lies between two narrow numbers."""
+    apart = int((~torch.isclose(one, other, rtol=1e-5, atol=1e-6, equal_nan=True)).sum())
+    return apart <= max(1, one.numel() // 8)
+
+
+def _is_near(one: torch.Tensor, other: torch.Tensor, exact: Any) -> bool:
+    return isinstance(exact, torch.Tensor) and _is_as_near(one, other, exact.detach())
 
 
 def _is_as_near(one: torch.Tensor, other: torch.Tensor, exact: torch.Tensor) -> bool:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from tests.opinfo.contexts import CONTEXTS
 from tests.opinfo.samples import DTYPES, Task
 
 COLUMNS = ("ops", "lowered", "fall back", "break", "differ", "untested", "samples")
@@ -37,18 +38,19 @@ class Report:
         print(f"DIFFERS {task}", flush=True)
         for why in answer["wrong"] if details else answer["wrong"][:1]:
             print(f"    {why}", flush=True)
+        for program in answer.get("programs", ())[: 1 if details else 0]:
+            print("".join(f"    | {line}\n" for line in program.splitlines()), flush=True)
 
     def table(self, asked: set[Task]) -> None:
-        """Print, by dtype and direction and in total, how many ops went which way."""
-        print(f"{'':20}" + "".join(f"{name:>11}" for name in COLUMNS))
+        """Print how many ops went which way: by context and backend, by dtype where only two
+        contexts are asked for; and in total."""
+        print(f"{'':32}" + "".join(f"{name:>11}" for name in COLUMNS))
         total = dict.fromkeys(COLUMNS, 0)
-        for dtype in DTYPES:
-            name = str(dtype).removeprefix("torch.")
-            for backward in (False, True):
-                row = self._row({t for t in asked if (t.dtype, t.backward) == (name, backward)})
-                if row["ops"]:
-                    self._line(f"{name}{' backward' if backward else ''}", row)
-                total = {column: total[column] + row[column] for column in COLUMNS}
+        title = _of_context if len({task.context for task in asked}) > 2 else _of_dtype
+        for name in sorted(set(map(title, asked))):
+            row = self._row({task for task in asked if title(task) == name})
+            self._line(name[1], row)
+            total = {column: total[column] + row[column] for column in COLUMNS}
         self._line("total", total)
         wrong = self.wrong(asked)
         if wrong:
@@ -60,7 +62,7 @@ class Report:
             print(f"eager code itself dies of: {', '.join(map(str, crashes))}")
 
     def _line(self, title: str, row: dict[str, int]) -> None:
-        print(f"{title:20}" + "".join(f"{row[column]:>11,}" for column in COLUMNS))
+        print(f"{title:32}" + "".join(f"{row[column]:>11,}" for column in COLUMNS))
 
     def _row(self, tasks: set[Task]) -> dict[str, int]:
         row = dict.fromkeys(COLUMNS, 0)
@@ -80,3 +82,12 @@ def _way(answer: dict[str, Any]) -> str:
     if answer["breaks"]:
         return "break"
     return "fall back" if answer["calls"] or answer["declined"] else "lowered"
+
+
+def _of_dtype(task: Task) -> tuple[int, str]:
+    order = [str(dtype).removeprefix("torch.") for dtype in DTYPES].index(task.dtype)
+    return order, f"{task.dtype} {task.context} {task.backend}"
+
+
+def _of_context(task: Task) -> tuple[int, str]:
+    return list(CONTEXTS).index(task.context), f"{task.context} {task.backend}"

@@ -1,17 +1,22 @@
-"""PyTorch's op database on the CPU, with the backend `jitpkg`, against eager code.
+"""PyTorch's op database on the CPU: ops times contexts times backends, against eager code.
 
-    make opinfo                                           everything
+    make opinfo                                           all samples in nine dtypes, plain and with
+                                                          gradients, by the backend `jitpkg`
     make opinfo ARGS="--ops '^nn' --dtypes float32,bool"  some of it
+    make opinfo ARGS="--contexts all"                     few samples in each context, all backends
+    make opinfo ARGS="--contexts empty,out --backends eager --details"
     make opinfo ARGS="--resume"                           what is not done yet, or was wrong
 
-Every sample of every op runs in every dtype, forward, and forward and backward, in groups that are
-one program each: twice by eager code, from the same random state, and twice compiled. Results,
-gradients and what is left of the arguments must be the same, within `torch.testing.assert_close`'s
-tolerances or as near to what float64 gives; samples that eager code does not repeat are left out.
-Each worker is a process. If one dies, or takes too long, the next one goes on behind the task that
-it was at, and the task has failed unless eager code alone dies of it, too.
+Samples run in groups that are one program each: twice by eager code, from the same random state,
+and twice compiled. Results, gradients and what is left of the arguments must be the same, within
+`torch.testing.assert_close`'s tolerances or as near to what float64 gives (bit for bit with the
+backend `eager`); so must sizes, strides, who shares memory with whom, and exceptions. Samples that
+eager code does not repeat are left out. Each worker is a process. If one dies, or takes too long,
+the next one goes on behind the task that it was at, and the task has failed unless eager code alone
+dies of it, too.
 
-The exit status is 1 where a task differs, or was not run.
+The exit status is 1 where a task differs, or was not run. The contexts:
+
 """
 
 from __future__ import annotations
@@ -21,31 +26,88 @@ import json
 import os
 import sys
 import time
+import zlib
 from collections import deque
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
+import torch
+
+from tests.opinfo.contexts import CONTEXTS
 from tests.opinfo.pool import Pool
 from tests.opinfo.report import Report
-from tests.opinfo.samples import DTYPES, Task, database, tasks
+from tests.opinfo.samples import DTYPES, Task, database, differentiable, tasks
+
+BACKENDS = ("jitpkg", "eager", "aot_eager")
+FEW = 3
+"""Samples of an op in a context where several contexts are asked for."""
 
 
 def arguments() -> argparse.Namespace:
+    contexts = "\n".join(f"  {name:22} {row.what}" for name, row in CONTEXTS.items())
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+        description=__doc__ + contexts, formatter_class=argparse.RawTextHelpFormatter
     )
-    names = ",".join(str(dtype).removeprefix("torch.") for dtype in DTYPES)
+    names = ",".join(map(_name, DTYPES))
     parser.add_argument("--ops", default="", help="a regular expression for the ops' names")
-    parser.add_argument("--dtypes", default=names, help=names)
+    parser.add_argument(
+        "--dtypes",
+        help=f"{names}, all of which are the default; in contexts\nit is float32 and another one",
+    )
+    parser.add_argument("--contexts", help='names, or "all"')
+    parser.add_argument("--backends", help=f"{','.join(BACKENDS)}; without contexts only the first")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--forward", action="store_true", help="forward only")
     which.add_argument("--backward", action="store_true", help="forward with backward only")
-    parser.add_argument("--samples", type=int, help="of an op, at most; all of them by default")
+    parser.add_argument(
+        "--samples", type=int, help=f"of an op, at most; by default all, in contexts {FEW}"
+    )
+    parser.add_argument(
+        "--part", default="0/1", help='"K/N": of N parts, evenly mixed, the one with the number K'
+    )
     parser.add_argument("--workers", type=int, default=min(2, os.cpu_count() or 1))
     parser.add_argument("--timeout", type=int, default=300, help="seconds for one op in one dtype")
     parser.add_argument("--file", type=Path, default=Path("build/opinfo.jsonl"))
     parser.add_argument("--resume", action="store_true", help="go on with what the file has")
-    parser.add_argument("--details", action="store_true", help="show what is different, and why")
+    parser.add_argument("--details", action="store_true", help="show all differences, and programs")
     return parser.parse_args()
+
+
+def asked_of(options: argparse.Namespace) -> list[Task]:
+    """The tasks."""
+    names = ["plain", "grad"]
+    if options.contexts:
+        names = list(CONTEXTS) if options.contexts == "all" else options.contexts.split(",")
+    contexts = {name: bool(CONTEXTS[name].grad) for name in names}
+    if options.forward or options.backward:
+        contexts = {name: grad for name, grad in contexts.items() if grad is options.backward}
+    backends = BACKENDS if options.contexts else BACKENDS[:1]
+    if options.backends:
+        backends = tuple(options.backends.split(","))
+    if options.dtypes:
+        dtypes = _these([getattr(torch, name) for name in options.dtypes.split(",")])
+    else:
+        dtypes = float32_and_another if options.contexts else _these(DTYPES)
+    which, parts = map(int, options.part.split("/"))
+    every = tasks(database(), options.ops, dtypes, contexts, backends)
+    return [task for task in every if zlib.crc32(str(task).encode()) % parts == which]
+
+
+def _these(dtypes: Iterable[torch.dtype]) -> Callable[[Any, str], Iterable[torch.dtype]]:
+    return lambda op, context: dtypes
+
+
+def float32_and_another(op: Any, context: str) -> Iterable[torch.dtype]:
+    """Another one in each context, so that all have their turn."""
+    yield torch.float32
+    supported = op.supported_dtypes("cpu")
+    grad = bool(CONTEXTS[context].grad)
+    others = [
+        dtype for dtype in DTYPES[1:] if (differentiable(op, dtype) if grad else dtype in supported)
+    ]
+    if others:
+        yield others[zlib.crc32(f"{op.formatted_name} {context}".encode()) % len(others)]
 
 
 def main() -> int:
@@ -54,9 +116,8 @@ def main() -> int:
     options.file.parent.mkdir(parents=True, exist_ok=True)
     if options.resume and options.file.exists():
         report.load(options.file.read_text().splitlines())
-    directions = (True,) if options.backward else (False,) if options.forward else (False, True)
-    dtypes = [dtype for dtype in DTYPES if _name(dtype) in options.dtypes.split(",")]
-    asked = list(tasks(database(), dtypes, options.ops, directions))
+    asked = asked_of(options)
+    samples = FEW if options.samples is None and options.contexts else options.samples
     waiting = deque(task for task in asked if task not in report.right)
     print(f"{len(asked)} tasks, {len(waiting)} of them to do; {options.file}", flush=True)
     with options.file.open("a" if options.resume else "w") as file:
@@ -68,7 +129,7 @@ def main() -> int:
                 report.show(task, answer, details=options.details)
 
         start = time.monotonic()
-        Pool(options.workers, options.timeout, options.samples).run(waiting, done)
+        Pool(options.workers, options.timeout, samples).run(waiting, done)
     report.table(set(asked))
     print(f"{time.monotonic() - start:.0f} s")
     return 1 if report.wrong(set(asked)) or report.missing(set(asked)) else 0

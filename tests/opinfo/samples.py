@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from types import FunctionType
 from typing import Any
 
 import numpy
 import torch
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
 
 DTYPES = (
     torch.float32,
@@ -32,17 +32,18 @@ Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 @dataclass(frozen=True, slots=True, order=True)
 class Task:
-    """All samples of an op in one dtype."""
+    """Samples of an op in one dtype, in one context, compiled by one backend."""
 
     op: str
     dtype: str
-    backward: bool
+    context: str
+    backend: str = "jitpkg"
 
     def plain(self) -> dict[str, Any]:
         return asdict(self)
 
     def __str__(self) -> str:
-        return f"{self.op} {self.dtype}{' backward' if self.backward else ''}"
+        return f"{self.op} {self.dtype} {self.context} {self.backend}"
 
 
 def traceable(function: Any) -> Any:
@@ -76,18 +77,35 @@ def database() -> list[Any]:
     return list(op_db)
 
 
+def function_of(name: str, *, in_place: bool = False) -> Any:
+    """An op's function, or its in-place variant."""
+    (op,) = (op for op in database() if op.formatted_name == name)
+    return traceable(op.inplace_variant if in_place else op.op)
+
+
 def tasks(
-    ops: list[Any], dtypes: list[torch.dtype], pattern: str, directions: tuple[bool, ...]
+    ops: list[Any],
+    pattern: str,
+    dtypes: Callable[[Any, str], Iterable[torch.dtype]],
+    contexts: Mapping[str, bool],
+    backends: Iterable[str],
 ) -> Iterator[Task]:
+    """All tasks, those of an op after each other.
+
+    Args:
+        pattern: a regular expression for the ops' names.
+        dtypes: those of an op in a context; what it does not support is left out.
+        contexts: names, and whether gradients are compared.
+    """
     for op in ops:
         if not re.search(pattern, op.formatted_name):
             continue
-        for dtype in dtypes:
-            name = str(dtype).removeprefix("torch.")
-            if False in directions and dtype in op.supported_dtypes("cpu"):
-                yield Task(op.formatted_name, name, False)
-            if True in directions and differentiable(op, dtype):
-                yield Task(op.formatted_name, name, True)
+        supported = op.supported_dtypes("cpu")
+        for context, grad in contexts.items():
+            for dtype in dtypes(op, context):
+                if differentiable(op, dtype) if grad else dtype in supported:
+                    name = str(dtype).removeprefix("torch.")
+                    yield from (Task(op.formatted_name, name, context, each) for each in backends)
 
 
 def differentiable(op: Any, dtype: torch.dtype) -> bool:
@@ -109,6 +127,24 @@ def samples(op: Any, dtype: torch.dtype, *, grad: bool) -> Iterator[Call]:
 
 def tensors(value: Any) -> list[torch.Tensor]:
     return [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
+
+
+def kind(call: Call) -> object:
+    """Equal for samples that have tensors of the same dims, and the same other arguments."""
+    leaves, spec = tree_flatten(call)
+    return str(spec), tuple(map(_kind, leaves))
+
+
+def _kind(leaf: Any) -> object:
+    if isinstance(leaf, torch.Tensor):
+        return leaf.dtype, leaf.layout, tuple(min(n, 2) for n in _shape(leaf))
+    if isinstance(leaf, int):
+        leaf = min(max(leaf, -1), 2)
+    return type(leaf), leaf if isinstance(leaf, int | str | torch.dtype) else None
+
+
+def _shape(x: torch.Tensor) -> tuple[int, ...]:
+    return () if x.is_nested else tuple(x.shape)
 
 
 _WIDER = {

@@ -23,6 +23,8 @@ class Op:
     """As little of an op of the database as a check needs."""
 
     op: Callable[..., Any]
+    name: str = "op"
+    formatted_name: str = "op"
 
     @staticmethod
     def sample_inputs_func(op: Op, device: str, dtype: torch.dtype, grad: bool) -> Any:
@@ -32,7 +34,9 @@ class Op:
 
 
 def checked(function: Any, backward: bool = False, **settings: Any) -> Checked:
-    return Check(Op(function), Task("op", "float32", backward), **settings).all()
+    return Check(
+        Op(function), Task("op", "float32", "grad" if backward else "plain"), **settings
+    ).all()
 
 
 def as_zeros(gm: torch.fx.GraphModule, inputs: list[Any]) -> Any:
@@ -136,12 +140,12 @@ class Mortal:
 
 def test_a_death_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool, "Worker", Mortal)
-    asked = [Task(op, "float32", False) for op in ("first", "always", "compiled", "last")]
+    asked = [Task(op, "float32", "plain") for op in ("first", "always", "compiled", "last")]
     report = Report()
     pool.Pool(1, 5).run(deque(asked), report.add)
     assert [task.op for task in report.wrong(set(asked))] == ["compiled"]
     assert len(report.right) == 3 and Mortal.alive == 0
-    assert report.missing({*asked, Task("other", "float32", False)})
+    assert report.missing({*asked, Task("other", "float32", "plain")})
     assert not report.missing(set(asked))
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+import time
 
 import torch
 
@@ -13,17 +15,19 @@ from tests.opinfo.samples import Task, database
 
 def main() -> None:
     torch.set_num_threads(1)
-    answers = sys.stdout
-    sys.stdout = sys.stderr  # some samples print
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # some samples print, and so do libraries written in C
     ops = {op.formatted_name: op for op in database()}
     print("ready", file=answers, flush=True)
     for line in sys.stdin:
         asked = json.loads(line)
+        start = time.process_time()
         with quiet():
             task = Task(**asked["task"])
             check = Check(ops[task.op], task, most=asked["most"])
             answer = check.eagerly() if asked["eagerly"] else check.all()
-        print(json.dumps(answer.plain()), file=answers, flush=True)
+        plain = {**answer.plain(), "seconds": round(time.process_time() - start, 3)}
+        print(json.dumps(plain), file=answers, flush=True)
 
 
 if __name__ == "__main__":

@@ -443,7 +443,9 @@ PAD_BACKWARDS: dict[str, Maker] = {
     for dims in (1, 2, 3)
 }
 
-EMPTY = frozenset({"empty_like"})
+EMPTY = frozenset(
+    {"empty_like", "empty.memory_format", "empty_strided", "new_empty", "new_empty_strided"}
+)
 """Nobody may depend on what they hold."""
 
 CALLS = (

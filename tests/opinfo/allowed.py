@@ -1,0 +1,74 @@
+"""What may differ from eager code, and why: rows, each with a reason that docs/backends.md has."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tests.opinfo.compare import Allowed
+from tests.opinfo.samples import Task
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What may differ in tasks of these ops, contexts and backends: regular expressions."""
+
+    why: str
+    may: Allowed
+    ops: str = ""
+    contexts: str = ""
+    backends: str = ""
+    dtypes: str = ""
+
+    def fits(self, task: Task) -> bool:
+        return all(
+            re.fullmatch(pattern, name)
+            for pattern, name in (
+                (self.ops, task.op),
+                (self.contexts, task.context),
+                (self.backends, task.backend),
+                (self.dtypes, task.dtype),
+            )
+            if pattern
+        )
+
+
+ROWS: Sequence[Row] = (
+    Row(
+        "`grad_fn` is one node for the graph, and a view of a result may have another history.",
+        Allowed(ignore=("grad_fn", "view", "version")),
+        backends="aot_eager",
+    ),
+    Row(
+        "`grad_fn` is one node for the graph, and a view of a result may have another history.",
+        Allowed(ignore=("grad_fn", "view", "version")),
+        backends="jitpkg",
+    ),
+    Row(
+        "What `torch.empty` returns holds whatever the memory held.",
+        Allowed(values=True),
+        ops="empty|empty_like|empty_permuted|empty_strided|new_empty|new_empty_strided",
+        contexts="(?!deterministic).*",
+    ),
+    Row(
+        "A norm of one element is 0, where eager code has the rounding of a difference of sums.",
+        Allowed(atol=1e-4),
+        ops="native_layer_norm",
+    ),
+    Row(
+        "Of 0.0 and -0.0, which is the greater depends, in eager code, on where the element lies.",
+        Allowed(zeros=True),
+        ops="minimum|maximum|clamp.*|amin|amax|nn_functional_softshrink|max.*|min.*|aminmax",
+        contexts="special_values",
+    ),
+)
+
+
+def allowed(task: Task) -> Allowed:
+    """What may differ in a task."""
+    may = Allowed(exact=task.backend == "eager", zeros=task.context != "special_values")
+    for row in ROWS:
+        if row.fits(task):
+            may = may.joined(row.may)
+    return may
