@@ -24,7 +24,9 @@ FOLDER = Path(__file__).parent
 sys.path[:0] = [str(FOLDER), str(FOLDER.parent)]
 os.environ.setdefault("JITPKG_NEVER_WORSE", "0")  # no page depends on the clock
 
-from pages import breaks, hooks, one_call, options, picture, quoted, readme, triton  # noqa: E402
+from pages import (  # noqa: E402
+    breaks, hooks, one_call, options, picture, quoted, readme, triton, troubleshooting,
+)
 
 PAGES: Mapping[str, Callable[[], str]] = {
     "architecture.svg": picture.picture,
@@ -34,6 +36,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "one-call.md": one_call.page,
     "options.md": options.page,
     "triton.md": triton.page,
+    "troubleshooting.md": troubleshooting.page,
     "../README.md": readme.page,
     "../CONTRIBUTING.md": quoted.page,
 }

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, overload
 
 import torch
 
-from jitpkg import config, events, logs, native
+from jitpkg import config, logs, native
 from jitpkg.codegen.backends import REGISTRY, WITHOUT_OPTIONS, Backend, configured
 from jitpkg.codegen.options import checked_mode
 from jitpkg.errors import InvalidArgument, NotCompilable
@@ -341,15 +341,12 @@ def start(
     return dispatcher
 
 
-def postponed(name: str) -> float:
-    """The time of `time.perf_counter` before which no function is compiled unasked; 0 for none."""
+def postponed() -> tuple[float, str]:
+    """The time of `time.perf_counter` before which no function is compiled unasked, and why."""
     if not weighs(config.current()):
-        return 0.0
+        return 0.0, ""
     refused = Account(_COMPILED.ledger, asked=False).refusal(first=True)
-    if refused is None:
-        return 0.0
-    events.STREAM.emit(events.Postponed(name, refused.why))
-    return refused.until
+    return (0.0, "") if refused is None else (refused.until, refused.why)
 
 
 def compiled_graph(

@@ -7,12 +7,14 @@ Each function that is called for the second time with a tensor in sight is compi
 
 from __future__ import annotations
 
+import atexit
 import copy
 import importlib
 import os
 import sys
 import sysconfig
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from importlib.abc import MetaPathFinder
@@ -20,11 +22,13 @@ from importlib.machinery import ModuleSpec, SourceFileLoader
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-from jitpkg import config
+from jitpkg import config, events, logs, report
 from jitpkg.interrupts import from_outside, uninterrupted
+from jitpkg.living import Living
 from jitpkg.messages import warn
 from jitpkg.rewriter.hooked import Compiled, Hooks, Stub, inside
 
+_MAIN = "__main__"
 _NEVER = frozenset({"jitpkg"})
 
 _LIBRARIES = ("site-packages", "dist-packages")
@@ -54,6 +58,12 @@ class Selection:
         """Whether a module that comes from this file is compiled."""
         return self.may(name) and (bool(self.include) or (file is not None and is_own(file)))
 
+    def why_not(self, name: str) -> str:
+        """Why a module of this name is not selected."""
+        if _matches(name, self.exclude):
+            return "it is excluded"
+        return "it is not included" if self.include else "it is installed"
+
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:
     return any(
@@ -72,9 +82,11 @@ def is_own(file: str) -> bool:
 # Compiling
 
 
-def hooks_for(selection: Selection) -> Hooks:
+def hooks_for(selection: Selection, name: str = _MAIN) -> Hooks:
     """What makes the stubs of one module."""
-    return Hooks(lambda stub, functions: _start(selection, stub, functions), _postponed)
+    hooks = Hooks(lambda stub, functions: _start(selection, stub, functions), _postponed, name=name)
+    _INSTALLED.hooks.add(hooks)
+    return hooks
 
 
 def _start(selection: Selection, stub: Stub, functions: Sequence[FunctionType]) -> Compiled | None:
@@ -98,10 +110,11 @@ def _start(selection: Selection, stub: Stub, functions: Sequence[FunctionType]) 
         return None
 
 
-def _postponed(stub: Stub) -> float:
-    """The time before which a function is not compiled."""
-    api = sys.modules.get("jitpkg.api")
-    return 0.0 if api is None else float(api.postponed(stub.code.co_qualname))
+def _postponed() -> tuple[float, str]:
+    """The time before which no function is compiled, and why."""
+    api: Any = sys.modules.get("jitpkg.api")
+    found: tuple[float, str] = (0.0, "") if api is None else api.postponed()
+    return found
 
 
 # Importing
@@ -112,11 +125,13 @@ class Finder(MetaPathFinder):
 
     def __init__(self, selection: Selection) -> None:
         self.selection = selection
+        self._told: set[str] = set()
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         if not self.selection.may(fullname):
+            self._leave(fullname)
             return None
         self._step_to_the_front()
         for finder in list(sys.meta_path):
@@ -125,10 +140,21 @@ class Finder(MetaPathFinder):
             find = getattr(finder, "find_spec", None)
             spec = None if find is None else find(fullname, path, target)
             if isinstance(spec, ModuleSpec):
-                if self.selection.selects(fullname, _file_of(spec)):
+                file = _file_of(spec)
+                if self.selection.selects(fullname, file):
                     hook(spec, self.selection)
+                elif file is not None:
+                    self._leave(fullname)
                 return spec
         return None
+
+    def _leave(self, fullname: str) -> None:
+        """Say once for each package that it is not compiled, and why; Python's own is no news."""
+        package = fullname.partition(".")[0]
+        if package in self._told or package in sys.stdlib_module_names or package in _NEVER:
+            return
+        self._told.add(package)
+        events.STREAM.emit(events.ModuleSeen(package, 0, self.selection.why_not(fullname)))
 
     def _step_to_the_front(self) -> None:
         """Who came later, as pytest's finder does, may have put itself before this one."""
@@ -153,7 +179,7 @@ def hook(spec: ModuleSpec, selection: Selection) -> None:
     execute = getattr(type(loader), "exec_module", None)
     if loader is None or not hasattr(loader, "__dict__") or not isinstance(execute, FunctionType):
         return  # a namespace, or nothing that is written in Python
-    hooks = hooks_for(selection)
+    hooks = hooks_for(selection, spec.name)
     loader = copy.copy(loader)  # a loader may be there for several modules
     if execute is SourceFileLoader.exec_module:
         loader.get_code = _GetCode(loader.get_code, spec.name, hooks)
@@ -172,7 +198,11 @@ class _GetCode:
 
     def __call__(self, fullname: str) -> CodeType | None:
         code = self.original(fullname)
-        return code if code is None or fullname != self.name else self.hooks.module(code)
+        if code is None or fullname != self.name:
+            return code
+        code = self.hooks.module(code)
+        tell(self.hooks)
+        return code
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -189,6 +219,12 @@ class _ExecModule:
         self.original(module)
         if type(module) is ModuleType:  # and not one that is executed later
             self.hooks.functions(_functions_of(module))
+            tell(self.hooks)
+
+
+def tell(hooks: Hooks) -> None:
+    """Say how many functions of a module have a stub."""
+    events.STREAM.emit(events.ModuleSeen(hooks.name, len(hooks.stubs)))
 
 
 def _functions_of(module: ModuleType) -> Iterator[FunctionType]:
@@ -211,11 +247,58 @@ def _functions_of(module: ModuleType) -> Iterator[FunctionType]:
 # The process's hook
 
 
+def _is_worker() -> bool:
+    """Whether this process was started by `multiprocessing`."""
+    processes = sys.modules.get("multiprocessing.process")
+    return processes is not None and processes.parent_process() is not None
+
+
+class Ending:
+    """What is said when the program ends; a process that was forked says nothing."""
+
+    def __init__(self) -> None:
+        self.report: report.Report | None = None
+        self.is_run = False
+        """Whether this is `python -m jitpkg run`."""
+        self._process = os.getpid()
+        atexit.register(self)
+
+    def __call__(self) -> None:
+        """Say it, once."""
+        if os.getpid() != self._process or _is_worker():
+            return
+        self._process = 0
+        waiting = report.waiting(_INSTALLED.hooks)
+        suggestion = self._suggestion()
+        for function, why in waiting:
+            events.STREAM.emit(events.Waits(function, why))
+        if suggestion is not None:
+            events.STREAM.emit(events.Suggested(suggestion))
+        text: str | None = None
+        if self.report is not None:
+            text = self.report.text(waiting, suggestion, is_own)
+        elif "jitpkg.api" not in sys.modules and not events.STREAM.heard:
+            text = report.nothing(waiting, suggestion)
+        if text is not None and sys.stderr is not None:
+            with suppress(OSError, ValueError):  # it is closed
+                sys.stderr.write(f"{text}\n")
+
+    def _suggestion(self) -> str | None:
+        finder = _INSTALLED.finder
+        if finder is None:
+            return None
+        own = [hooks.name for hooks in _INSTALLED.hooks if hooks.stubs]
+        called = report.models(finder.selection.selects)
+        return report.suggestion(called, own, by_variable=not self.is_run)
+
+
 class _Installed:
     """The finder that stands in `sys.meta_path`: the one mutable thing here."""
 
     def __init__(self) -> None:
         self.finder: Finder | None = None
+        self.hooks: Living[Hooks] = Living()
+        self.ending: Ending | None = None
 
 
 _INSTALLED = _Installed()
@@ -247,9 +330,18 @@ def install(
         dynamic,
     )
     uninstall()
+    logs.follow_settings()
+    if _INSTALLED.ending is None:
+        _INSTALLED.ending = Ending()
     _INSTALLED.finder = Finder(selection)
     sys.meta_path.insert(0, _INSTALLED.finder)
     return selection
+
+
+def ending() -> Ending:
+    """What says at the end what was done."""
+    assert _INSTALLED.ending is not None
+    return _INSTALLED.ending
 
 
 def uninstall() -> None:

@@ -24,8 +24,9 @@ from importlib.machinery import SourceFileLoader, SourcelessFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
 
-from jitpkg import auto, cache, doctor
+from jitpkg import auto, cache, doctor, events
 from jitpkg.messages import counted, size
+from jitpkg.report import Report
 
 _MAIN = "__main__"
 
@@ -50,6 +51,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     run.add_argument("--include", metavar="PATTERNS", help="only these modules; JITPKG_INCLUDE")
     run.add_argument("--exclude", metavar="PATTERNS", help="not these modules; JITPKG_EXCLUDE")
     run.add_argument("--backend", metavar="NAME", help="of all functions")
+    run.add_argument(
+        "--report", action="store_true", help="say at the end what was compiled and gained"
+    )
     kept = commands.add_parser(
         "cache",
         help="show or remove the compiled kernels and graphs that are kept on disk",
@@ -78,6 +82,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     selection = auto.install(
         include=options.include, exclude=options.exclude, backend=options.backend
     )
+    ending = auto.ending()
+    ending.is_run = True
+    if options.report:
+        ending.report = Report()
+        events.STREAM.add(ending.report)
+        events.STREAM.counts = True
     _Program(selection, program).run(is_module=is_module)
 
 
@@ -179,6 +189,7 @@ class _Program:
         hooks = auto.hooks_for(self.selection)
         if self.selection.selects(_MAIN, file):
             code = hooks.module(code)
+            auto.tell(hooks)
         vars(loader)["hooks"] = hooks  # they live as long as the module
         self.module.__loader__ = loader
         namespace["__cached__"] = None
@@ -198,6 +209,7 @@ class _Program:
 
     def _end(self) -> None:
         """A program that was interrupted dies of the signal, so that its parent sees it."""
+        auto.ending()()
         if self.interrupted:
             sys.stdout.flush()
             sys.stderr.flush()

@@ -218,6 +218,14 @@ class Begun:
 
 
 @dataclass(frozen=True, slots=True)
+class Waits:
+    """The program ends, and a function of a module that was imported was not compiled."""
+
+    function: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Suggested:
     """A program might gain from another option."""
 
@@ -273,6 +281,7 @@ Event = (
     | GivenBack
     | ModuleSeen
     | Begun
+    | Waits
     | Suggested
     | FellBack
     | GraphFailed

@@ -98,6 +98,8 @@ def _auto(event: events.Event) -> str | None:
         return f"module {event.module}: {counted(event.functions, 'function')} may be compiled"
     if isinstance(event, events.Begun):
         return f"{event.function}: compiled from its call {event.calls} on that sees a tensor"
+    if isinstance(event, events.Waits):
+        return f"{event.function}: not compiled: {event.why}"
     if isinstance(event, events.Suggested):
         return event.text
     if isinstance(event, events.Postponed | events.GivenBack):

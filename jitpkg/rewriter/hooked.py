@@ -47,8 +47,9 @@ _FRAMES = 64
 
 TRACED = "torch.compile or torch.export has traced it"
 
-_SKIPPED = frozenset({"__del__"})
-"""Functions that run at any time, in the middle of others."""
+_SKIPPED = frozenset({"__del__", "__init__", "__new__", "__post_init__"})
+"""Functions that run at any time, in the middle of others, or once for each object: what makes
+tensors there gains nothing. Compiled functions take in constructors that they call."""
 
 
 class Compiled(Protocol):
@@ -80,12 +81,15 @@ class Hooks:
     def __init__(
         self,
         start: Start,
-        postponed: Callable[[Stub], float] = lambda _: 0.0,
+        postponed: Callable[[], tuple[float, str]] = lambda: (0.0, ""),
         clock: Callable[[], float] = time.perf_counter,
+        name: str = "",
     ) -> None:
         self.start = start
+        self.name = name
+        """Of the module."""
         self.postponed = postponed
-        """The time of the clock before which a stub is not to ask to be compiled."""
+        """The time of the clock before which no stub is to ask to be compiled, and why."""
         self.clock = clock
         self.stubs: set[Stub] = set()
 
@@ -146,6 +150,7 @@ class Stub:
         "_names",
         "_rests",
         "_since",
+        "_told",
         "code",
         "compiled",
         "emitted",
@@ -165,6 +170,7 @@ class Stub:
         self.compiled: Compiled | None = None
         self._calls = self._rests = 0
         self._since = 0.0
+        self._told = False
         self._lock = threading.Lock()
         self._layout: Sequence[int | None] = ()
         self._names: frozenset[str] | None = None
@@ -204,15 +210,30 @@ class Stub:
         """Whether the function has been called, and may be compiled when it is called again."""
         return self._calls > 0 and self.compiled is None
 
+    @property
+    def calls(self) -> int:
+        """How often it was called with a tensor in sight, before it was compiled."""
+        return self._calls
+
+    @property
+    def why(self) -> str:
+        """Why it is not compiled yet."""
+        if self._calls == 1:
+            return "called once, and is compiled when it is called again"
+        return f"called {self._calls} times within a second, or while a caller of it waited"
+
     def _is_due(self) -> bool:
         passed = self.hooks.clock() - self._since
         return passed >= _WITHIN or (passed >= _COLD and not _is_called_by_one_that_waits())
 
     def _sleeps(self) -> bool:
         """Whether so much has been compiled in vain that this one has to wait."""
-        until = self.hooks.postponed(self)
+        until, why = self.hooks.postponed()
         if until <= self.hooks.clock():
             return False
+        if not self._told:
+            self._told = True
+            events.STREAM.emit(events.Postponed(self.code.co_qualname, why))
 
         def asleep(*arguments: Any) -> Answer:
             if self.hooks.clock() >= until:
