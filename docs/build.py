@@ -25,7 +25,15 @@ sys.path[:0] = [str(FOLDER), str(FOLDER.parent)]
 os.environ.setdefault("JITPKG_NEVER_WORSE", "0")  # no page depends on the clock
 
 from pages import (  # noqa: E402
-    breaks, hooks, one_call, options, picture, quoted, readme, triton, troubleshooting,
+    breaks,
+    hooks,
+    one_call,
+    options,
+    picture,
+    quoted,
+    readme,
+    triton,
+    troubleshooting,
 )
 
 PAGES: Mapping[str, Callable[[], str]] = {

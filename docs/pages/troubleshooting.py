@@ -11,13 +11,16 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from pages.text import ROOT, scrubbed
+from pages.text import ROOT
 
 TEMPLATE = Path(__file__).parent / "troubleshooting.in.md"
 PROGRAMS = Path(__file__).parent / "troubleshooting"
 PAGE = ROOT / "docs" / "troubleshooting.md"
 
 RUN = ("-m", "jitpkg", "run")
+
+OTHERS = re.compile(r"^.*module (?!torch:)\w+: left alone: it is installed\n", re.MULTILINE)
+"""Lines of packages that are loaded here, and elsewhere may not be."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,7 @@ class Example:
                     **kept,
                     "PYTHONPATH": os.pathsep.join(filter(None, paths)),
                     "JITPKG_CACHE_DIR": folder,
+                    "PYTHONUNBUFFERED": "1",
                     **dict(self.variables),
                 },
                 stdout=subprocess.PIPE,
@@ -55,7 +59,7 @@ class Example:
                 text=True,
                 check=True,
             )
-        return scrubbed(done.stdout.replace(f"{PROGRAMS}/", ""))
+        return OTHERS.sub("", done.stdout.replace(f"{PROGRAMS}/", "")).strip()
 
 
 ALL_AT_ONCE = (("JITPKG_NEVER_WORSE", "0"),)
@@ -65,9 +69,7 @@ EXAMPLES = {
     "once": Example("once.py", RUN),
     "steps": Example("steps.py", (*RUN, "--report"), ALL_AT_ONCE),
     "library": Example("library.py", RUN),
-    "decisions": Example(
-        "steps.py", RUN, (("JITPKG_LOGS", "auto"), *ALL_AT_ONCE), shown=False
-    ),
+    "decisions": Example("steps.py", RUN, (("JITPKG_LOGS", "auto"), *ALL_AT_ONCE), shown=False),
     "breaks": Example("prints.py", (), (("JITPKG_LOGS", "breaks"),)),
     "again": Example("again.py", (), (("JITPKG_LOGS", "recompiles"),)),
     "cost": Example("cost.py", (*RUN, "--report")),
@@ -80,12 +82,12 @@ def page() -> str:
     text = TEMPLATE.read_text(encoding="utf-8")
     wanted = set(re.findall(r"\{\{(\w+)\}\}", text))
     assert wanted == EXAMPLES.keys(), wanted ^ EXAMPLES.keys()
-    made = re.sub(r"\{\{(\w+)\}\}", lambda found: _section(EXAMPLES[found[1]]), text)
+    made = re.sub(r"\{\{(\w+)\}\}", lambda found: section(EXAMPLES[found[1]]), text)
     before = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
     return before if timeless(before) == timeless(made) else made
 
 
-def _section(example: Example) -> str:
+def section(example: Example) -> str:
     source = (PROGRAMS / example.program).read_text(encoding="utf-8")
     program = f"```python\n{source}```\n\n" if example.shown else ""
     return f"{program}```\n$ {example.command}\n{example.printed()}\n```"
@@ -94,5 +96,4 @@ def _section(example: Example) -> str:
 def timeless(text: str) -> str:
     """Text without times, and without what depends on how long their digits are."""
     text = re.sub(r"-?[\d.]+(e[+-]\d+)? (us|ms|s)\b", "…", text)
-    text = re.sub(r"^.*module \w+: left alone: it is installed\n", "", text, flags=re.MULTILINE)
     return re.sub(r" +", " ", text)
