@@ -96,6 +96,7 @@ def test_exceptions_form_a_tree() -> None:
         "InternalError",
         "GraphBreak",
         "RecompileLimit",
+        "SizeSpecialized",
         "JitpkgWarning",
     }
 
