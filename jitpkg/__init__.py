@@ -3,10 +3,10 @@
 What is large is loaded when it is first used: `import jitpkg` loads neither torch nor the compiler.
 """
 
-import gc
 import importlib
 from typing import Any
 
+import jitpkg.forks  # noqa: F401  (first: from here on a fork waits while this is imported)
 from jitpkg.marks import (
     allow_in_graph,
     assume_constant_result,
@@ -64,14 +64,17 @@ def __getattr__(name: str) -> Any:
 
 
 def _module(name: str) -> Any:
-    """Load a module while the garbage collector rests: it would walk all of torch, in 0.1 s."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        return importlib.import_module(name)
-    finally:
-        if collects:
-            gc.enable()
+    """Load a module while the garbage collector rests: it would walk all of torch, in 0.1 s.
+
+    An exception of a signal handler would leave half of torch loaded, and a child half locked.
+    """
+    from jitpkg import collector, interrupts
+
+    def loaded() -> Any:
+        with collector.resting():
+            return importlib.import_module(name)
+
+    return interrupts.uninterrupted(loaded)
 
 
 def __dir__() -> list[str]:

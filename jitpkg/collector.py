@@ -6,6 +6,8 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from jitpkg import forks
+
 
 @contextmanager
 def resting() -> Iterator[None]:
@@ -14,9 +16,14 @@ def resting() -> Iterator[None]:
     Nor do the program's finalisers run inside.
     """
     enabled = gc.isenabled()
-    try:
-        gc.disable()
-        yield
-    finally:
+
+    def go_on() -> None:
         if enabled:
             gc.enable()
+
+    with forks.changing(go_on):
+        try:
+            gc.disable()
+            yield
+        finally:
+            go_on()

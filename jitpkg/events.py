@@ -5,13 +5,13 @@ Passes emit events; logs, `explain` and tests are listeners.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import CodeType
 
+from jitpkg import forks
 from jitpkg.errors import Break
 
 
@@ -294,7 +294,7 @@ class Stream:
     """Hands each event to every listener, in the thread that emits it."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
         self._listeners: tuple[Listener, ...] = ()
         self.counts = False
         """Whether entries that are made now count their calls, for somebody who listens."""

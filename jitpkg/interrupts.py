@@ -19,6 +19,8 @@ from pathlib import Path
 from types import CodeType, FrameType, FunctionType, MethodType, TracebackType
 from typing import Any, TypeVar
 
+from jitpkg import forks
+
 T = TypeVar("T")
 
 Handler = Callable[[int, FrameType | None], Any]
@@ -210,26 +212,30 @@ if hasattr(os, "register_at_fork"):
 
 
 def uninterrupted(work: Callable[[], T], behind: Callable[[], None] | None = None) -> T:
-    """Call a function; handlers of signals that arrive meanwhile are called behind it.
+    """Call a function that compiles; handlers of signals that arrive meanwhile are called after it.
 
     So does Python itself with a function that is written in C. A KeyboardInterrupt comes at once,
-    unless the program has a handler of its own for it.
+    unless the program has a handler of its own for it. A fork in another thread waits a little.
 
     Args:
         behind: is called in any case, and not interrupted by a KeyboardInterrupt either.
     """
     if threading.get_ident() != threading.main_thread().ident:
         try:  # handlers run in the main thread only
+            forks.begin()
             return work()
         finally:
+            forks.end()
             if behind is not None:
                 behind()
     try:
         _HELD.enter()
+        forks.begin()
         return work()
     finally:
         _HELD.interruptible = False
         try:
+            forks.end()
             if behind is not None:
                 behind()
         finally:

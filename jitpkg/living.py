@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Iterable, Iterator
 from typing import Generic, TypeVar
+
+from jitpkg import forks
 
 T = TypeVar("T")
 
@@ -14,7 +15,7 @@ class Living(Generic[T]):
     """Like `weakref.WeakSet`, by identity; walking it is safe while other threads add to it."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()
+        self._lock = forks.lock()
         self._references: dict[int, weakref.ref[T]] = {}
         self._swept = 8
         """At so many references those to dead objects are dropped."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar
 
 from torch import fx
 
+from jitpkg import forks
 from jitpkg.codegen.straight_line import straight_line
 from jitpkg.errors import InvalidArgument
 from jitpkg.messages import near
@@ -36,7 +36,7 @@ class Registry:
         Args:
             on_demand: where those are, as "module:name", that are imported when they are asked for.
         """
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
         self._backends = dict(builtin)
         self._on_demand = tuple(EntryPoint(name, place, GROUP) for name, place in on_demand.items())
 

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from jitpkg import config, listing
+from jitpkg import config, forks, listing
 from jitpkg.attempts import Attempts, words
 from jitpkg.codegen import autocast, scalars
 from jitpkg.codegen.aten.grad_modes import is_switch
@@ -207,13 +207,18 @@ def _settings() -> Iterator[None]:
     """AOTAutograd's settings. Each of its own patches is kept by the context for ever."""
     config = aot.CONFIG.get()
     before = {name: getattr(config, name) for name in _SETTINGS}
-    try:
-        for name in before:
-            setattr(config, name, _SETTINGS[name])
-        yield
-    finally:
-        for name, value in before.items():
-            setattr(config, name, value)
+    restore = partial(_set, config, before)
+    with forks.changing(restore):
+        try:
+            _set(config, {name: _SETTINGS[name] for name in before})
+            yield
+        finally:
+            restore()
+
+
+def _set(config: object, settings: Mapping[str, Any]) -> None:
+    for name, value in settings.items():
+        setattr(config, name, value)
 
 
 def _obstacle(gm: fx.GraphModule, inputs: Sequence[Any]) -> str | None:
@@ -363,16 +368,21 @@ _LOG = logging.getLogger(fake_tensors.LOGGER)
 @contextmanager
 def _unnoticed() -> Iterator[None]:
     """To trace a graph is to run what it has of changes to grad mode and autocast; and it warns."""
-    restore = snapshot()
-    quiet, _LOG.disabled = _LOG.disabled, True  # it logs what it raises
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            warnings.simplefilter("default", JitpkgWarning)
-            yield
-    finally:
-        _LOG.disabled = quiet
-        restore()
+    restore, quiet, filters = snapshot(), _LOG.disabled, warnings.filters
+
+    def be_heard() -> None:
+        _LOG.disabled, warnings.filters = quiet, filters
+
+    with forks.changing(be_heard):
+        try:
+            _LOG.disabled = True  # it logs what it raises
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                warnings.simplefilter("default", JitpkgWarning)
+                yield
+        finally:
+            _LOG.disabled = quiet
+            restore()
 
 
 def _views_without_history(gm: fx.GraphModule, metadata: aot.Metadata) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from jitpkg import forks
 from jitpkg.codegen.numbers import MOST, is_operand, is_symbol, key_of, of_some, with_numbers
 from jitpkg.codegen.straight_line import straight_line
 from jitpkg.facts import fake
@@ -59,7 +60,7 @@ class Varying:
         for made in self._made:
             if made.holds(inputs):
                 return made.function(*inputs)
-        if len(self._made) >= MOST or self._failed:
+        if len(self._made) >= MOST or self._failed or not forks.may_compile():
             return self._as_it_is(*inputs)
         try:
             made = uninterrupted(lambda: self._compilation(inputs))

@@ -5,9 +5,7 @@ The one importer of `llvmlite`, at the first use.
 
 from __future__ import annotations
 
-import os
 import re
-import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -15,6 +13,7 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
+from jitpkg import forks
 from jitpkg.errors import NativeError
 
 OLDEST = (0, 45)
@@ -34,17 +33,7 @@ CALLS = "calls @"
 with the function's, which would crash."""
 
 
-def process_lock() -> threading.RLock:
-    """A lock that no other thread holds when the process forks: the child could never get it."""
-    lock = threading.RLock()
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(
-            before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release
-        )
-    return lock
-
-
-_LOCK = process_lock()
+_LOCK = forks.lock(waits=True)
 """Held while LLVM starts, compiles or links."""
 
 

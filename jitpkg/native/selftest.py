@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 
+from jitpkg import forks
 from jitpkg.errors import JitpkgError
 from jitpkg.internals import tensors
 from jitpkg.native import llvm, runtime, storages, symbols
@@ -31,7 +32,7 @@ from jitpkg.native.text import joined
 Compile = Callable[[str], bytes]
 """Object code for IR text, as `compile_ir` makes it; it may come from a cache."""
 
-_LOCK = llvm.process_lock()
+_LOCK = forks.lock(waits=True)
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 import types
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -11,7 +10,7 @@ from contextlib import nullcontext
 from types import CodeType, FunctionType
 from typing import Any, Protocol
 
-from jitpkg import config, events
+from jitpkg import config, events, forks
 from jitpkg.code.analysis import is_function, is_generator
 from jitpkg.code.instructions import Inconsistent
 from jitpkg.code.verify import Unverified
@@ -39,7 +38,7 @@ from jitpkg.rewriter.originals import ORIGINALS
 from jitpkg.rewriter.points import Points
 from jitpkg.rewriter.produce import Produced, produce
 from jitpkg.rewriter.region import Region, Result
-from jitpkg.rewriter.telling import failed, limit_reached, not_whole
+from jitpkg.rewriter.telling import failed, forked, limit_reached, not_whole
 from jitpkg.tracer.libraries import looks_past_its_caller
 
 
@@ -109,7 +108,7 @@ class Dispatcher:
         self._owners: Living[FunctionType] = Living()
         self._resumes: dict[tuple[int, int], CodeType] = {}
         self._entries = 0
-        self._lock = threading.RLock()
+        self._lock = forks.lock()
         self._building = False
         self.followed: Followed | None = None
         self.refused: Break | None = None
@@ -283,6 +282,9 @@ class Dispatcher:
         if region.full:
             if account is not None and region.is_passed():
                 self.give_back(region, _PASSED)
+            return region.native(arguments)
+        if not forks.may_compile():
+            forked()
             return region.native(arguments)
         if self.refused is not None:
             not_whole(self.name, self.refused)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import gc
 import sys
-import threading
 import time
 import types
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,9 +17,9 @@ from itertools import islice
 from types import CodeType, FunctionType
 from typing import Any, Protocol
 
-from jitpkg import config, events
+from jitpkg import config, events, forks
 from jitpkg.code.analysis import is_function, is_generator
-from jitpkg.interrupts import from_outside
+from jitpkg.interrupts import from_outside, uninterrupted
 from jitpkg.rewriter.door import RETURN, UNBOUND, Door
 from jitpkg.rewriter.originals import ORIGINALS
 from jitpkg.rewriter.stub import DOOR, Place, place_of, stubbed
@@ -144,6 +143,7 @@ class Stub:
 
     __slots__ = (
         "__weakref__",
+        "_beginning",
         "_calls",
         "_layout",
         "_lock",
@@ -171,7 +171,8 @@ class Stub:
         self._calls = self._rests = 0
         self._since = 0.0
         self._told = False
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
+        self._beginning = False
         self._layout: Sequence[int | None] = ()
         self._names: frozenset[str] | None = None
 
@@ -196,14 +197,11 @@ class Stub:
             return None
         if options.never_worse and not self._is_due():
             return None
-        if self._sleeps():
+        if self._sleeps() or self._beginning or not forks.may_compile():
             return None
-        if not self._lock.acquire(blocking=False):
+        if not uninterrupted(lambda: self._begin(arguments[-1]), self._end):
             return None
-        try:
-            return self._begin(arguments)
-        finally:
-            self._lock.release()
+        return self.ask(*arguments)
 
     @property
     def waits(self) -> bool:
@@ -243,17 +241,31 @@ class Stub:
         self.run = asleep
         return True
 
-    def _begin(self, arguments: tuple[Any, ...]) -> Answer:
+    def _begin(self, namespace: dict[str, Any]) -> bool:
+        """Compile, unless another thread does; whether it has been done."""
+        if not self._lock.acquire(blocking=False):
+            return False
+        self._beginning = True
         if self.compiled is None:
-            functions = self._functions(arguments[-1], thoroughly=True)
+            functions = self._functions(namespace, thoroughly=True)
             events.STREAM.emit(events.Begun(self.code.co_qualname, self._calls))
             self.compiled = self.hooks.start(self, functions)
             if self.compiled is None:
-                self.drop(arguments[-1])
-                return None
+                self.drop(namespace)
+                return False
             self._layout = self.compiled.layout(self.place)
             self.run = self.ask
-        return self.ask(*arguments)
+        return True
+
+    def _end(self) -> None:
+        """An interrupt may have come when the lock had been taken and nothing else done."""
+        if self._lock.acquire(blocking=False):  # once more, or nobody has it
+            self._beginning = False
+            self._lock.release()
+        try:  # noqa: SIM105
+            self._lock.release()
+        except RuntimeError:
+            pass  # it is another thread's
 
     def drop(self, namespace: dict[str, Any]) -> None:
         """There is nothing to gain: give the function its own code back."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 from types import CodeType, FunctionType
 from typing import Protocol
 
+from jitpkg import forks
 from jitpkg.marks import COMPILED
 from jitpkg.rewriter.callables import CompiledCallable, original_of
 
@@ -23,7 +23,7 @@ class Originals:
     """The original of each emitted code object, for as long as that lives."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()
+        self._lock = forks.lock()
         self._of: dict[int, tuple[weakref.ref[CodeType], CodeType]] = {}
 
     def add(self, emitted: CodeType, original: CodeType) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from jitpkg import collector, events, listing
+from jitpkg import collector, events, forks, listing
 from jitpkg.config import Options
 from jitpkg.errors import BackendError, SizeSpecialized
 from jitpkg.facts.answers import Facts
@@ -60,7 +60,7 @@ class Produced:
 class _Tracing:
     """What all traces of the process share, and the lock that one holds."""
 
-    lock: threading.RLock = field(default_factory=threading.RLock)
+    lock: threading.RLock = field(default_factory=forks.lock)
     thread: int | None = None
     """Which traces. Not even that one takes it twice: what runs while we trace is not traced."""
     facts: Facts = field(default_factory=Facts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Sequence
+from functools import cache
 from typing import NoReturn
 
 from jitpkg import config, events
@@ -42,6 +43,16 @@ def limit_reached(
         raise RecompileLimit(f"{told}, and with fullgraph=True there is no other way. {why}")
     if not compiler.quiet:
         warn(f"{told}: calls that fit none of the entries run the original code. {why}")
+
+
+@cache
+def forked() -> None:
+    """Nothing is compiled in this process; told once."""
+    warn(
+        "This process was forked while another thread compiled: nothing more is compiled in it, and"
+        " what was compiled before stays in use. Fork when no other thread calls compiled functions"
+        " for the first time, or start processes by spawn."
+    )
 
 
 def failed(name: str, error: Exception, options: config.Options) -> None:

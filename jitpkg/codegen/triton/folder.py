@@ -6,7 +6,6 @@ import atexit
 import os
 import shutil
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import triton
 
+from jitpkg import forks
 from jitpkg.codegen.cache import folder, kernels, trust
 from jitpkg.codegen.cache.store import SEEN
 
@@ -49,7 +49,7 @@ class _Setting:
     """
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = forks.lock()
         self.users = 0
 
     def enter(self) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,6 +14,7 @@ from typing import Any
 
 import torch
 
+from jitpkg import forks
 from jitpkg.codegen.triton.module import grid_of, is_empty, kernel_of
 from jitpkg.codegen.triton.source import Config, Source
 from jitpkg.config import current
@@ -24,7 +24,7 @@ from jitpkg.interrupts import from_outside
 Launch = Callable[[Sequence[torch.Tensor], Sequence[int]], None]
 """Runs a kernel on tensors, and numbers that vary."""
 
-_ONE = threading.Lock()
+_ONE = forks.lock()
 """The interpreter replaces functions of Triton's while it runs."""
 
 

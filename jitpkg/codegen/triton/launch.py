@@ -7,6 +7,7 @@ or are not; it calls the launcher of the compiled kernel with plain addresses.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -311,6 +312,10 @@ def _copy(tensor: torch.Tensor) -> torch.Tensor:
 def _pool() -> ThreadPoolExecutor:
     """Triton's compiler lets other threads run, and what it calls is a process of its own."""
     return ThreadPoolExecutor(_THREADS, thread_name_prefix="jitpkg-triton")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)  # it has none of the threads
 
 
 _THREADS = 8

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import replace
 from functools import lru_cache
 from math import prod
 from typing import Any
 
-from jitpkg import listing
+from jitpkg import forks, listing
 from jitpkg.codegen.triton.source import Config, Source
 
 
@@ -18,7 +17,7 @@ def kernel_of(source: Source) -> Any:
         return _kernel_of(plain(source))
 
 
-_ONE = threading.Lock()
+_ONE = forks.lock()
 """Two kernels of one name may come at the same time: each has a file of its own."""
 
 
