@@ -8,7 +8,6 @@ or are not; it calls the launcher of the compiled kernel with plain addresses.
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -21,7 +20,7 @@ from weakref import WeakValueDictionary
 
 import torch
 
-from jitpkg import listing
+from jitpkg import forks, listing
 from jitpkg.codegen.ir.extents import example
 from jitpkg.codegen.triton.module import cdiv, grid_of, is_empty, plain
 from jitpkg.codegen.triton.source import Config, Source
@@ -116,7 +115,7 @@ class _Entry:
         self._written = written
         self._gpu = gpu
         self._tunes = tunes and len(source.configs) > 1
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
         self._variants: dict[Key | bool, Callable[..., None]] = {}
         usual = (True, *(example(number) % 16 == 0 for number in source.numbers))
         self._usual: Key = usual
