@@ -4,19 +4,22 @@ from tests.example_programs.support import INCLUDE, RUN, Program, Way
 
 COMPILE = ("--compile",)
 
+LOOPS = ("GenerationMixin._sample", "GenerationMixin._beam_search")
+"""They keep the scores of all tokens in a tuple, which is a length longer for each."""
+
 PROGRAMS = (
     Program(
         "nanogpt-train",
         "nanogpt/train.py",
         (
-            Way("run", RUN, entries=6, breaks=3, slow=True),
+            Way("run", RUN, entries=46, breaks=12, storms=("GPT._init_weights",), slow=True),
             Way("dynamo", (), ("--compile=True", "--compile_backend=jitpkg"), slow=True),
         ),
     ),
     Program(
         "nanogpt-float16",
         "nanogpt/train.py",
-        (Way("run", RUN, entries=6, breaks=3, slow=True),),
+        (Way("run", RUN, entries=46, breaks=12, storms=("GPT._init_weights",), slow=True),),
         ("--dtype=float16", "--flash=False"),
         tolerance=0.05,
     ),
@@ -25,7 +28,7 @@ PROGRAMS = (
         "nanogpt/sample.py",
         (
             Way("compile", (), ("--compile=True",), entries=4, slow=True),
-            Way("run", RUN, entries=6, breaks=3, slow=True),
+            Way("run", RUN, entries=13, breaks=3, storms=("GPT._init_weights",), slow=True),
         ),
     ),
     *(
@@ -34,7 +37,7 @@ PROGRAMS = (
             "hf_trainer.py",
             (
                 Way("compile", (), ("--compile", "jitpkg"), entries=4, slow=model == "gpt2"),
-                Way("auto", (), ("--compile", "auto"), entries=30, breaks=15, slow=True),
+                Way("auto", (), ("--compile", "auto"), 16, 3, storms=(storm,), slow=True),
                 Way(
                     "trainer",
                     (),
@@ -43,12 +46,15 @@ PROGRAMS = (
                     seconds=60,
                     slow=model == "bert",
                 ),
-                Way("run", (*RUN, *INCLUDE), entries=30, breaks=15, slow=True),
+                Way("run", (*RUN, *INCLUDE), entries=16, breaks=5, storms=(storm,), slow=True),
             ),
             ("--model", model),
             needs=("transformers", "accelerate"),
         )
-        for model in ("bert", "gpt2")
+        for model, storm in (
+            ("bert", "BertPreTrainedModel._init_weights"),
+            ("gpt2", "GPT2PreTrainedModel._init_weights"),
+        )
     ),
     *(
         Program(
@@ -56,12 +62,12 @@ PROGRAMS = (
             "llama_generate.py",
             (
                 Way("compile", (), COMPILE, entries=12, breaks=6, slow=mode != "beams"),
-                Way("run", (*RUN, *INCLUDE), entries=30, breaks=20, slow=True),
+                Way("run", (*RUN, *INCLUDE), (), entries, 24, storms=LOOPS, slow=True),
             ),
             ("--mode", mode),
             needs=("transformers",),
         )
-        for mode in ("greedy", "sample", "static", "beams")
+        for mode, entries in (("greedy", 58), ("sample", 58), ("static", 100), ("beams", 90))
     ),
     *(
         Program(
@@ -69,7 +75,7 @@ PROGRAMS = (
             "train_images.py",
             (
                 Way("compile", (), COMPILE, entries=6, slow=model == "resnet"),
-                Way("run", RUN, entries=30, breaks=15, slow=True),
+                Way("run", RUN, entries=64, breaks=30, slow=True),
             ),
             ("--model", model),
         )
@@ -96,7 +102,7 @@ PROGRAMS = (
         "lstm_lm.py",
         (
             Way("compile", (), COMPILE, entries=8, breaks=2),
-            Way("run", RUN, entries=20, breaks=8, slow=True),
+            Way("run", RUN, entries=64, breaks=28, slow=True),
         ),
     ),
     Program(
@@ -104,7 +110,9 @@ PROGRAMS = (
         "graph_network.py",
         (
             Way("compile", (), COMPILE, entries=6, breaks=1),
-            Way("run", RUN, entries=20, breaks=8, slow=True),
+            Way(
+                "run", RUN, entries=75, breaks=22, storms=("Batch.from_graphs", "loader"), slow=True
+            ),
         ),
     ),
     Program(
@@ -112,7 +120,7 @@ PROGRAMS = (
         "ppo.py",
         (
             Way("compile", (), COMPILE, entries=12, breaks=4),
-            Way("run", RUN, entries=20, breaks=8, slow=True),
+            Way("run", RUN, entries=24, breaks=6, slow=True),
         ),
     ),
     Program(
@@ -120,7 +128,7 @@ PROGRAMS = (
         "sklearn_pipeline.py",
         (
             Way("compile", (), COMPILE, entries=20),
-            Way("run", RUN, entries=20, breaks=8, slow=True),
+            Way("run", RUN, entries=32, breaks=14, slow=True),
         ),
         needs=("sklearn",),
     ),
@@ -129,7 +137,7 @@ PROGRAMS = (
         "notebook.py",
         (
             Way("compile", (), COMPILE, entries=30, breaks=4),
-            Way("run", RUN, entries=20, breaks=8, slow=True),
+            Way("run", RUN, entries=8, breaks=2, slow=True),
         ),
     ),
     Program(
@@ -137,7 +145,7 @@ PROGRAMS = (
         "processes.py",
         (
             Way("compile", (), COMPILE, entries=20),
-            Way("run", RUN, entries=20, breaks=8, slow=True),
+            Way("run", RUN, entries=12, breaks=12, slow=True),
         ),
     ),
     *(
@@ -146,7 +154,7 @@ PROGRAMS = (
             "distributed.py",
             (
                 Way("compile", (), COMPILE, entries=12, slow=way == "ddp"),
-                Way("run", RUN, entries=20, breaks=8, slow=True),
+                Way("run", RUN, slow=True),
             ),
             ("--way", way),
         )

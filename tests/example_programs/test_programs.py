@@ -1,6 +1,7 @@
 """Programs, as users write them, print the same when they are compiled; and compiling is bounded.
 
-By the backend `eager` the same means every character; kernels may round differently.
+By the backend `eager` the same means every character; kernels may round differently. With kernels,
+programs run as users run them: what gains nothing is given back.
 """
 
 import importlib.util
@@ -20,14 +21,18 @@ def check(program: Program, way: Way, backend: str) -> None:
         if importlib.util.find_spec(module) is None:
             pytest.skip(f"no {module}")
     eager = eagerly(program)
-    ended = support.run(program, way, JITPKG_BACKEND=backend)
+    weighs = "1" if backend == "jitpkg" else "0"
+    ended = support.run(program, way, JITPKG_BACKEND=backend, JITPKG_NEVER_WORSE=weighs)
     assert ended.status == 0, ended.err
     tolerance = 0.0 if backend == "eager" else program.tolerance
     assert difference(eager.out, ended.out, tolerance) is None
     assert set(notes(ended.err)) <= set(notes(eager.err))
     assert not ended.failures
-    assert not ended.storms
-    assert min(way.entries, 1) <= ended.entries.total() <= way.entries, ended.entries
+    storms = {storm.partition(": ")[0] for storm in ended.storms}
+    assert storms <= set(way.storms), ended.storms
+    unasked = backend == "jitpkg" and way.name in ("run", "auto")  # there the clock decides
+    least = 0 if unasked else min(way.entries, 1)
+    assert least <= ended.entries.total() <= way.entries, ended.entries
     assert len(ended.breaks) <= way.breaks, ended.breaks
     assert ended.cpu - eager.cpu <= way.seconds, ended.summary()
 
