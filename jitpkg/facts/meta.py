@@ -19,6 +19,7 @@ from jitpkg.facts.outcome import Outcome, StandIns, WouldRaise, is_random, writt
 from jitpkg.facts.rows import ROWS
 from jitpkg.facts.rows.common import Raises, Unsure
 from jitpkg.facts.rows.functions import FUNCTION_ROWS, flowing
+from jitpkg.facts.rows.lengths import LENGTH_ROWS
 from jitpkg.facts.rows.views import VIEWS, varies
 from jitpkg.facts.symbolic import Decisions, length
 from jitpkg.facts.tensor import TensorFacts, facts_of, why_not_plain
@@ -107,11 +108,27 @@ def of_call(
         Unsure: no row says what the call does, or it may raise.
         WouldRaise: it raises.
     """
+    whole = LENGTH_ROWS.get(name) if values else None
+    if whole is not None and _is_usual_state():
+        try:
+            return _answered(call, args, kwargs, values, whole)
+        except Unsure:
+            pass
     whole = FUNCTION_ROWS.get(name)
     if (name not in FUNCTIONS and whole is None) or not _is_usual_state():
         raise Unsure(name)
     if values and name == "matmul" and products_compare_sizes():
         raise Unsure(name)
+    return _answered(call, args, kwargs, values, whole)
+
+
+def _answered(
+    call: Callable[..., Any],
+    args: Any,
+    kwargs: Any,
+    values: Mapping[str, int],
+    whole: Callable[..., Any] | None,
+) -> Outcome:
     decisions = Decisions(values)
     rows = _Rows(varies=bool(values))
     try:

@@ -15,6 +15,7 @@ from jitpkg.facts.outcome import DataDependent, NeedsNumbers, NoFacts, WouldRais
 from jitpkg.facts.rows import ROWS
 from jitpkg.facts.rows.common import META, Raises, Unsure
 from jitpkg.facts.rows.functions import FUNCTION_ROWS
+from jitpkg.facts.rows.lengths import LENGTH_ROWS
 from jitpkg.facts.symbolic import Decisions, length
 from jitpkg.facts.tensor import TensorFacts, size_of, stride_of
 from jitpkg.internals import trees
@@ -135,7 +136,7 @@ def of_whole_function(name: str, args: Any, kwargs: Any) -> Any:
         Unanswered: the row does not say.
     """
     try:
-        made, shape = FUNCTION_ROWS[name](*args, **kwargs)
+        made, shape = (FUNCTION_ROWS.get(name) or LENGTH_ROWS[name])(*args, **kwargs)
     except Exception as error:  # whatever arguments it does not expect
         raise Unanswered(name) from error
     if made.random:

@@ -7,6 +7,7 @@ imported for the functions that `facts` has rows for.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from operator import getitem
 from types import FunctionType, MappingProxyType
 from typing import Any
@@ -32,11 +33,14 @@ from jitpkg.codegen.autocast import casts
 from jitpkg.codegen.ir.extents import SYMBOL, symbolic
 from jitpkg.facts.heard import Heard
 from jitpkg.facts.layout import overlaps
+from jitpkg.facts.rows.lengths import LENGTH_ROWS
+from jitpkg.facts.rows.views import varies as takes_symbols
 from jitpkg.facts.single import (
     FUNCTIONS,
     Singles,
     Unanswered,
     elsewhere,
+    of_whole_function,
     products_compare_sizes,
 )
 from jitpkg.facts.symbolic import length
@@ -197,6 +201,10 @@ class _Preparation:
         try:
             if target in _WHOLE:
                 return self._as_one_op(_WHOLE[target], function, args, kwargs)
+            if name in LENGTH_ROWS and takes_symbols([*args, *kwargs.values()]):
+                with suppress(Unanswered):
+                    result = of_whole_function(name, args, kwargs)
+                    return self._recorder.as_a_whole(function, args, kwargs, result, random=False)
             if self._symbols is not None and name == "matmul" and products_compare_sizes():
                 raise Unanswered("a product that takes sizes for numbers")
             if name in FUNCTIONS:

@@ -56,7 +56,7 @@ def vector_products(func: Any, args: Any, kwargs: Any) -> Any:
 # Windows over images
 
 
-def _windows(length: int, kernel: int, stride: int, padding: int, dilation: int) -> int:
+def windows(length: int, kernel: int, stride: int, padding: int, dilation: int) -> int:
     """How many windows there are along a dim."""
     count = (length + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
     sure(count > 0)
@@ -75,7 +75,7 @@ def convolution(func: Any, args: Any, kwargs: Any) -> Any:
     lengths = x.shape[2:]
     sure(all(len(given) == len(lengths) for given in (stride, padding, dilation)))
     over = zip(lengths, weight.shape[2:], stride, padding, dilation, strict=True)
-    size = (x.shape[0], weight.shape[0], *(_windows(*each) for each in over))
+    size = (x.shape[0], weight.shape[0], *(windows(*each) for each in over))
     return empty(size, x.dtype)
 
 
@@ -135,7 +135,7 @@ def _pooled(
     sure(not ceil_mode and x.dim() in (3, 4) and x.is_floating_point())
     sure(lies_in_order(x) and x.numel() > 0)
     sure(all(2 * both[2][k] <= both[0][k] for k in range(2)))
-    ends = (_windows(x.shape[k - 2], *(setting[k] for setting in both)) for k in range(2))
+    ends = (windows(x.shape[k - 2], *(setting[k] for setting in both)) for k in range(2))
     return (*x.shape[:-2], *ends)
 
 

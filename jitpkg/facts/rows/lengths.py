@@ -1,0 +1,141 @@
+"""Functions whose C++ takes sizes for plain numbers: what they return where these vary.
+
+Run on stand-ins, they would ask for the number itself, and the answer would hold for it alone. So a
+row answers for the whole function, and the function stays one call of the graph.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import torch
+
+from jitpkg.facts.rows.common import empty, lies_in_order, sure
+from jitpkg.facts.rows.creation import factory
+from jitpkg.facts.rows.functions import Made
+from jitpkg.facts.rows.layers import windows
+
+Row = Callable[..., tuple[Made, Any]]
+
+_FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+_INTS = (int, torch.SymInt)
+
+
+def _one(made: torch.Tensor, *inputs: torch.Tensor) -> tuple[Made, Any]:
+    return Made((made,), inputs), lambda tensors: tensors[0]
+
+
+def _spaced(start: Any, end: Any, steps: Any, base: Any = 10.0, **given: Any) -> tuple[Made, Any]:
+    """`linspace` and `logspace`."""
+    sure(all(type(n) in (int, float) for n in (start, end, base)) and type(steps) in _INTS)
+    sure(steps > 0)
+    return _made_of_nothing(steps, given, _FLOATS)
+
+
+def _window(length: Any, periodic: bool = True, **given: Any) -> tuple[Made, Any]:
+    """`hann_window` and its like."""
+    sure(type(length) in _INTS and length > 1 and type(periodic) is bool)
+    return _made_of_nothing(length, given, _FLOATS[:2])
+
+
+def _made_of_nothing(
+    length: Any, given: Mapping[str, Any], dtypes: tuple[torch.dtype, ...]
+) -> tuple[Made, Any]:
+    sure(given.keys() <= {"dtype", "device", "layout", "pin_memory"})
+    sure(given.get("dtype") in (None, *dtypes))
+    return _one(factory(None, ([length],), given))
+
+
+def _one_hot(tensor: Any, num_classes: Any = -1) -> tuple[Made, Any]:
+    sure(tensor.dtype is torch.int64 and type(num_classes) in _INTS and num_classes > 0)
+    sure(tensor.numel() > 0)
+    return _one(empty((*tensor.shape, num_classes), torch.int64))
+
+
+def _max_pool1d(
+    input: Any,  # noqa: A002
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> tuple[Made, Any]:
+    """Where a gradient is needed, it is `max_pool2d`, whose result may lie otherwise."""
+    x = input
+    sure(x.dtype in _FLOATS and x.dim() in (2, 3) and not ceil_mode and not return_indices)
+    needs_grad = x.requires_grad and torch.is_grad_enabled()
+    sure(lies_in_order(x) or not needs_grad)
+    sure(x.numel() > 0 and x.shape[-1] > 1)
+    kernel, padding, dilation = (_single(n) for n in (kernel_size, padding, dilation))
+    step = kernel if stride is None or stride in ((), []) else _single(stride)
+    sure(min(kernel, step, dilation) > 0 and 0 <= 2 * padding <= kernel)
+    count = windows(x.shape[-1], kernel, step, padding, dilation)
+    return _one(empty((*x.shape[:-1], count), x.dtype), x)
+
+
+def _single(given: Any) -> int:
+    """A setting of one number, which may be in a sequence."""
+    if isinstance(given, tuple | list) and len(given) == 1:
+        (given,) = given
+    sure(type(given) is int)
+    return int(given)
+
+
+_RANKS = {
+    **dict.fromkeys(("linear",), (3,)),
+    **dict.fromkeys(("bilinear", "bicubic"), (4,)),
+    **dict.fromkeys(("nearest", "nearest-exact"), (3, 4)),
+}
+
+
+def _interpolate(
+    input: Any,  # noqa: A002
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
+) -> tuple[Made, Any]:
+    x = input
+    sure(x.dtype in _FLOATS and x.dim() in _RANKS.get(mode, ()) and not antialias)
+    sure(align_corners is None or "nearest" not in mode)
+    sure(x.numel() > 0 and (x.dim() == 3 or lies_in_order(x)))
+    sure(all(n > 1 for n in x.shape[2:]))
+    sure((size is None) is not (scale_factor is None) and not recompute_scale_factor)
+    lengths = x.shape[2:]
+    given = size if scale_factor is None else scale_factor
+    given = list(given) if isinstance(given, tuple | list) else [given] * len(lengths)
+    sure(len(given) == len(lengths))
+    if scale_factor is not None:
+        given = [_scaled(n, factor) for n, factor in zip(lengths, given, strict=True)]
+    sure(all(type(n) in _INTS and n > 0 for n in given))
+    return _one(empty((*x.shape[:2], *given), x.dtype), x)
+
+
+def _scaled(length: Any, factor: Any) -> Any:
+    """`floor(length * factor)`: where the factor has few digits, floats compute it exactly."""
+    sure(type(factor) in (int, float) and math.isfinite(factor) and factor > 0)
+    times, parts = factor.as_integer_ratio()
+    sure(times < 2**21)
+    sure(length < 2**31)
+    return length * times // parts
+
+
+LENGTH_ROWS: Mapping[str, Row] = MappingProxyType(
+    {
+        "linspace": _spaced,
+        "logspace": _spaced,
+        "one_hot": _one_hot,
+        "max_pool1d": _max_pool1d,
+        "interpolate": _interpolate,
+        **dict.fromkeys(
+            ("hann_window", "hamming_window", "blackman_window", "bartlett_window"), _window
+        ),
+    }
+)
+"""By the name of the function."""
