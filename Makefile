@@ -8,6 +8,7 @@
 #   make stdlib  rewrite functions of the standard library and run its own tests (needs no torch)
 #   make auto    whole programs, and the standard library's tests, with the import hook
 #   make programs  the programs of examples/programs, eagerly and compiled in every way
+#   make faults  kill -9, full disks, corrupt files, signals, forks   make faults ARGS="--part kills"
 #   make opinfo  PyTorch's op database, compiled and eager   make opinfo ARGS="--ops '^nn'"
 #   make bench   run the benchmarks                     make bench ARGS="kernels --quick"
 #   make ahead   compile all Triton kernels of tests and benchmarks, without a GPU; none may spill
@@ -33,7 +34,7 @@ VENV_PYTHON := $(VENV)/bin/python
 PIP := -m pip install -qq --disable-pip-version-check --constraint
 PIP_INSTALL := $(PIP) $(if $(TORCH),$(VENV)/)constraints.txt
 
-.PHONY: demo test fuzz fuzz-programs check lint types layers rules stdlib programs opinfo bench ahead bench-gpu gpu clean setup python
+.PHONY: demo test fuzz fuzz-programs check lint types layers rules stdlib programs faults opinfo bench ahead bench-gpu gpu clean setup python
 
 demo: setup
 	$(VENV_PYTHON) examples/digits.py $(ARGS)
@@ -72,6 +73,9 @@ auto: setup
 
 programs: setup
 	$(VENV_PYTHON) -m pytest -q -m "slow or not slow" --numprocesses=$(WORKERS) tests/example_programs $(ARGS)
+
+faults: setup
+	$(VENV_PYTHON) -m tests.faults $(ARGS)
 
 opinfo: setup
 	$(VENV_PYTHON) -m tests.opinfo.run --workers $(WORKERS) $(ARGS)
