@@ -245,11 +245,12 @@ before. A measurement takes at most a quarter of what compiling took, or one run
 Where every entry loses by more than 5%, twice, the function, or the part of it after a graph break,
 gets its own code back.
 
-Compiling in vain is bounded. A function that owes more than one second and a fifth of the time that
-the program has run is not compiled for other values until entries have paid that back, or time has
-passed; nor are all such functions together. What is known to gain counts as a quarter. The first
-entry of a function that `jit` or `compile` was asked for is always made. A function gets its own
-code back, too, once it has as many entries as there may be and most calls fit none.
+Compiling in vain is bounded. A function that owes more than one second, a fifth of the program's
+first 25 seconds, and a hundredth of what it has run since, is not compiled for other values until
+entries have paid that back, or time has passed; nor are all such functions together. What is known
+to gain counts as a quarter. The first entry of a function that `jit` or `compile` was asked for is
+always made. A function gets its own code back, too, once it has as many entries as there may be and
+most calls fit none.
 
 The log topic `gains` tells of all this.
 

@@ -1,7 +1,8 @@
 """What compiling has cost and what has come back: in vain goes only a share of a program's time.
 
-A function may owe one second and a fifth of the time that the program has run. One that owes more
-is not compiled for other values until it has paid back, or the program has run for long enough.
+A function may owe one second, a fifth of the program's first 25 seconds, and a hundredth of what it
+has run since. One that owes more is not compiled for other values until it has paid back, or the
+program has run for long enough.
 """
 
 from __future__ import annotations
@@ -31,8 +32,11 @@ Clock = Callable[[], float]
 FLOOR = 1.0
 """Seconds that may always be owed."""
 
-SHARE = 0.2
-"""Of the time that a program has run, so much more may be owed."""
+SHARE, WHILE = 0.2, 25.0
+"""Of the time that a program has run, so much more may be owed; for so many seconds."""
+
+LATER = 0.01
+"""And of the time that it has run since: whoever gains nothing loses little, for however long."""
 
 PROVEN = 0.25
 """So much is owed of what has not come back, where it is known that it is coming: a model that is
@@ -55,7 +59,8 @@ class Ledger:
     @property
     def allowed(self) -> float:
         """Seconds that may be owed now."""
-        return FLOOR + SHARE * (self.clock() - self.began)
+        ran = self.clock() - self.began
+        return FLOOR + SHARE * min(ran, WHILE) + LATER * max(ran - WHILE, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +104,8 @@ class Account:
         whose = "of compiling it" if mine else "of compiling functions"
         why = (
             f"{owed:.1f} s {whose} have not paid back yet, and {allowed:.1f} s may be owed:"
-            f" {FLOOR:g} s and {SHARE:.0%} of the time that the program has run"
+            f" {FLOOR:g} s, {SHARE:.0%} of the program's first {WHILE:g} s, and {LATER:.0%} of what"
+            " it has run since"
         )
         wait = min(max((owed - allowed) / SHARE, _SOON), _LATE)
         return Refused(why, self.ledger.clock() + wait)

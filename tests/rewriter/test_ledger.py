@@ -61,13 +61,27 @@ def test_a_share_of_the_time_may_be_owed(ledger: Ledger, clock: Clock) -> None:
     refused = account.refusal(first=False)
     assert refused is not None
     assert refused.why == (
-        "5.0 s of compiling it have not paid back yet, and 2.0 s may be owed: 1 s and 20% of the"
-        " time that the program has run"
+        "5.0 s of compiling it have not paid back yet, and 2.0 s may be owed: 1 s, 20% of the"
+        " program's first 25 s, and 1% of what it has run since"
     )
     assert clock.now < refused.until <= clock.now + 1
     clock.now = (5.0 - FLOOR) / SHARE - 0.01
     assert account.refusal(first=False) is not None
     clock.now += 0.02
+    assert account.refusal(first=False) is None
+
+
+def test_later_hardly_more_may_be_owed(ledger: Ledger, clock: Clock) -> None:
+    """Ten seconds in vain are the most that a program of a few minutes may lose."""
+    account = Account(ledger, asked=True)
+    lost = 0.0
+    while clock.now < 300:
+        clock.now += 0.1
+        if account.refusal(first=False) is None:
+            spent(account, clock, 1.0)
+            lost += 1.0
+    assert lost <= 10
+    clock.now = 3600
     assert account.refusal(first=False) is None
 
 
