@@ -209,7 +209,7 @@ def interrupted(row: Row, subject: Subject, alarm: Alarm, delay: float, x: torch
         if files[-2].endswith("grad_mode.py"):  # in eager code, too, it leaves the mode as it is
             row.note("in torch's own `no_grad`")
             torch.set_grad_enabled(subject.training)
-        if alarm.kind is Missing and "alarm" not in str(error) and in_torch(files):
+        if alarm.kind is Missing and "alarm" not in str(error) and in_torch(error, files):
             row.note("an AttributeError that Python itself has made another")
         else:
             row.expect(f"another exception: {error!r}", "alarm" in str(error))
@@ -223,9 +223,10 @@ def interrupted(row: Row, subject: Subject, alarm: Alarm, delay: float, x: torch
         row.expect(f"{where}: {name} is lost", happened or not done)
 
 
-def in_torch(files: list[str]) -> bool:
-    """Whether eager code of torch's was interrupted."""
-    return all(f"{os.sep}torch{os.sep}" in file for file in files[3:])
+def in_torch(error: BaseException, files: list[str]) -> bool:
+    """Whether eager code of torch's was interrupted: a property, which a `__getattr__` stands for."""
+    of_module = str(error).startswith("module 'torch.")
+    return of_module or all(f"{os.sep}torch{os.sep}" in file for file in files[3:])
 
 
 def hunt(count: int, *, compiling: bool, seed: int = 0) -> Row:
