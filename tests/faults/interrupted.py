@@ -224,7 +224,7 @@ def interrupted(row: Row, subject: Subject, alarm: Alarm, delay: float, x: torch
 
 
 def in_torch(error: BaseException, files: list[str]) -> bool:
-    """Whether eager code of torch's was interrupted: a property, which a `__getattr__` stands for."""
+    """Whether torch's own code was interrupted: in a property, which a `__getattr__` stands for."""
     of_module = str(error).startswith("module 'torch.")
     return of_module or all(f"{os.sep}torch{os.sep}" in file for file in files[3:])
 
