@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from jitpkg import config, events
 from jitpkg.errors import BackendError
 from jitpkg.messages import warn
@@ -40,6 +43,25 @@ class Attempts:
                 f"The ops of a graph run one by one, because {said}. After {MOST} failures it is"
                 " not tried again. Please report it to the authors of the backend."
             )
+
+
+class OpByOp:
+    """Runs a graph's original ops, because its compiled code has failed: one of them may be to
+    blame, and raises again, with all that comes before it done.
+
+    Args:
+        graph: its name.
+        original: the ops' function.
+    """
+
+    def __init__(self, graph: str, original: Callable[..., Any]) -> None:
+        self.original = original
+        self.attempts = Attempts(graph)
+
+    def run(self, why: str, *inputs: Any) -> Any:
+        results = self.original(*inputs)
+        self.attempts.note(why)
+        return results
 
 
 def words(error: Exception) -> str:

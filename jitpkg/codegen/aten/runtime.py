@@ -10,7 +10,7 @@ import torch
 from torch.autograd.graph import increment_version
 
 from jitpkg import listing
-from jitpkg.attempts import Attempts, words
+from jitpkg.attempts import OpByOp, words
 from jitpkg.codegen.aten.prepared import (
     Constant,
     Input,
@@ -54,20 +54,6 @@ def _is_random(prepared: Prepared) -> bool:
     return any("random" in node.meta for node in prepared.graph.nodes)
 
 
-class _Again:
-    """Runs the original graph, because the prepared one has failed: one of its ops may be to blame,
-    and raises again, with all that comes before it done."""
-
-    def __init__(self, prepared: Prepared) -> None:
-        self.original = prepared.original.forward
-        self.attempts = Attempts(prepared.name)
-
-    def run(self, why: str, *inputs: Any) -> Any:
-        results = self.original(*inputs)
-        self.attempts.note(why)
-        return results
-
-
 class _Source:
     def __init__(self, prepared: Prepared, run: Function) -> None:
         self._prepared = prepared
@@ -105,7 +91,7 @@ class _Source:
 
     def _run_line(self, line: str) -> None:
         """Run the graph; if it fails nothing has happened, and the original runs."""
-        again = _Again(self._prepared)
+        again = OpByOp(self._prepared.name, self._prepared.original.forward)
         name, given = self._hold("again", again), self._given()
         self._lines.append(
             f"if {name}.attempts.given_up: return {name}.original({', '.join(given)})"

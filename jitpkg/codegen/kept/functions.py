@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from jitpkg import listing
+from jitpkg.attempts import OpByOp
 from jitpkg.codegen.kept.plain import NotPlain, Plain, read, written
 
 Function = Callable[..., Any]
@@ -60,6 +61,8 @@ class Apart:
     def _other(self, value: Any) -> Plain | None:
         if isinstance(value, MethodType) and value == self.original:
             return ["original"]
+        if isinstance(value, OpByOp) and value.original == self.original:
+            return ["op by op"]
         if isinstance(value, torch.Tensor):
             return self._tensor(value)
         if callable(value) and not isinstance(value, type) and value in self.kernels:
@@ -96,6 +99,7 @@ class Together:
         others: Mapping[str, Callable[..., Any]] = {
             "kernel": self.kernels.__getitem__,
             "original": lambda: self.original,
+            "op by op": lambda: OpByOp(self.name, self.original),
             "tensor": self._tensor,
             "function": self.function,
             "made": self._made,

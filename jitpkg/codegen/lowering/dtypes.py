@@ -8,7 +8,8 @@ import torch
 
 from jitpkg.codegen.lowering.table import Tensor, require
 
-_NO_BOOLEANS = "sub subtract rsub threshold trace argmax argmin"
+_NO_BOOLEANS = "sub subtract rsub threshold trace"
+_NO_MASKS = "argmax argmin"
 _ALIKE = "heaviside linalg_cross"
 _FLOATING = (
     "lerp addcdiv gelu_backward huber_loss huber_loss_backward log_sigmoid_backward"
@@ -33,9 +34,9 @@ def check(name: str, args: Sequence[object]) -> None:
         return
     dtypes = [each.dtype for each in args if isinstance(each, Tensor)]
     why = f"{name} of {', '.join(map(str, dtypes))}"
-    if kind is _NO_BOOLEANS:
-        numbers = {type(each) for each in args}
-        require(torch.bool not in dtypes and bool not in numbers, why)
+    if kind in (_NO_BOOLEANS, _NO_MASKS):
+        is_number = kind is _NO_BOOLEANS and any(isinstance(each, bool) for each in args)
+        require(torch.bool not in dtypes and not is_number, why)
         return
     if kind is _OF_FLOATS and dtypes[0] in (torch.float16, torch.bfloat16):
         dtypes = dtypes[1:] if torch.float32 in dtypes else dtypes
@@ -44,5 +45,7 @@ def check(name: str, args: Sequence[object]) -> None:
 
 
 _KINDS: Mapping[str, str] = {
-    name: kind for kind in (_NO_BOOLEANS, _ALIKE, _FLOATING, _OF_FLOATS) for name in kind.split()
+    name: kind
+    for kind in (_NO_BOOLEANS, _NO_MASKS, _ALIKE, _FLOATING, _OF_FLOATS)
+    for name in kind.split()
 }
