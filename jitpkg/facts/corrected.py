@@ -108,7 +108,8 @@ _LAYOUTS: Mapping[str, Callable[[Strides, Strides], Strides]] = MappingProxyType
         ),
         **dict.fromkeys(
             """
-            isin log_sigmoid_forward masked_fill native_layer_norm renorm rrelu_with_noise tril triu
+            isin log_sigmoid_forward masked_fill native_layer_norm normal renorm rrelu_with_noise
+            tril triu
             """.split(),
             _in_order,
         ),

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from jitpkg.facts.tensor import TensorFacts
-from jitpkg.internals import decompositions
+from jitpkg.internals import decompositions, modes
 
 
 def is_recurrent(function: object) -> bool:
@@ -45,6 +45,21 @@ def is_wrong(function: object, args: Sequence[Any]) -> bool:
             return not args or not isinstance(args[0], TensorFacts) or len(args[0].size) < 2
         case _:
             return False
+
+
+_CAST_INSIDE = frozenset(
+    """
+    bilinear affine_grid affine_grid_generator linalg_pinv pinverse _trilinear
+    _transformer_encoder_layer_fwd _native_multi_head_attention
+    """.split()
+)
+
+
+def is_cast_inside(function: object) -> bool:
+    """Whether a call runs under autocast, and its code in C++ multiplies matrices: autocast casts
+    there, and decompositions and FakeTensor, which stand below it, do not."""
+    name = getattr(function, "__name__", "").partition(".")[0]
+    return name in _CAST_INSIDE and modes.ANY_AUTOCAST.get()()
 
 
 def is_lstm(function: object) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from jitpkg.facts.corrected import corrected_mode
-from jitpkg.facts.decomposed import is_lstm, is_wrong, lstm_is_right, reads_lengths
+from jitpkg.facts.decomposed import is_cast_inside, is_lstm, is_wrong, lstm_is_right, reads_lengths
 from jitpkg.facts.meta import products_compare_sizes
 from jitpkg.facts.outcome import (
     DataDependent,
@@ -62,6 +62,8 @@ class FakeFacts:
             raise DataDependent("the lengths of a packed sequence")
         if is_wrong(call, args):
             raise NoFacts("torch's own decomposition of it is wrong")
+        if is_cast_inside(call):
+            raise NoFacts("autocast casts inside of it")
         if not values:
             return _asked(self._mode, call, args, kwargs)
         if is_lstm(call) and not lstm_is_right():

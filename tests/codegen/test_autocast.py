@@ -4,6 +4,7 @@ code, forward and backward."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ import jitpkg
 from jitpkg.testing import Comparison, call
 
 BACKENDS = ["jitpkg", "aot_eager", "eager"]
+LAYER = torch.nn.TransformerEncoderLayer(3, 1, 8, batch_first=True).eval()
 HOW = ["grad_fn", "version", "view", "idle strides"]
 
 
@@ -155,3 +157,30 @@ def test_a_backward_pass_under_autocast(backend: str, forward: bool, kept: bool)
     for under in (True, False, True):
         found, expected = gradients(compiled, under=under), gradients(program, under=under)
         torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: F.bilinear(x, x, x.reshape(1, 3, 3).expand(2, 3, 3)),
+        lambda x: F.affine_grid(x[None, :2], [1, 1, 4, 4], align_corners=False),
+        torch.linalg.pinv,
+        torch.pinverse,
+        LAYER,
+    ],
+    ids="bilinear affine_grid linalg_pinv pinverse layer".split(),
+)
+def test_ops_that_autocast_casts_inside_of(
+    backend: str, inside: bool, function: Callable[..., Any]
+) -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        with autocast() if inside else nullcontext():
+            return function(x)
+
+    x = torch.linspace(-1, 1, 9).reshape(3, 3)
+    with torch.no_grad(), nullcontext() if inside else autocast():
+        found, expected = jitpkg.compile(program, backend=backend)(x), program(x)
+    assert found.dtype is expected.dtype
+    torch.testing.assert_close(found, expected)

@@ -168,7 +168,7 @@ def empty(op: Any, call: Call) -> Iterator[Versions]:
     for gone in dict.fromkeys((sizes[0][0], sizes[0][-1])):
 
         def emptied(x: torch.Tensor, gone: int = gone) -> torch.Tensor:
-            return x.new_empty([0 if size == gone else size for size in x.shape])
+            return x.new_ones([0 if size == gone else size for size in x.shape])
 
         yield (mapped(call, lambda x, change=emptied: change(x) if x.dim() else x),)
 
