@@ -191,6 +191,8 @@ def _version(tensor: torch.Tensor) -> int:
 
 
 HIDDEN_WRITES = {
+    "aten::batch_norm": 5,
+    "aten::instance_norm": 5,
     "aten::native_batch_norm": 5,
     "aten::cudnn_batch_norm": 5,
     "aten::miopen_batch_norm": 5,

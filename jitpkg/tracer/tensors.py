@@ -204,6 +204,8 @@ def op(
     call = _method_caller(target) if isinstance(target, str) else target
     outcome = _outcome(vm, name, call, fact_args, fact_kwargs, proxied)
     _check_grad_of_views(vm, tensors, outcome)
+    if outcome.mutated and not torch.is_inference_mode_enabled():
+        _check_frozen(vm, name, outcome)
     if "out" in fact_kwargs:
         _check_resized(vm, name, tensors, outcome)
     if not opaque and is_recurrent(call) and not vm.whole:
@@ -332,6 +334,12 @@ def _check_recurrence(vm: VM, name: str, outcome: Outcome) -> None:
         vm.stop(reasons.RECURRENCE, f"{name} of tensors that require grad")
     if any(facts.device.type != "cpu" for facts in made):
         vm.stop(reasons.RECURRENCE, f"{name} on {made[0].device}")
+
+
+def _check_frozen(vm: VM, name: str, outcome: Outcome) -> None:
+    """A write to a tensor of inference mode raises outside of it, when half of it may be done."""
+    if any(outcome.arguments[k].is_inference for k in outcome.mutated):
+        vm.stop(reasons.RAISES, f"{name} writes to a tensor of inference mode")
 
 
 def _check_resized(vm: VM, name: str, tensors: list[Tensor], outcome: Outcome) -> None:

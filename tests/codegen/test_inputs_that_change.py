@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from jitpkg.testing import Comparison
 
@@ -87,4 +88,33 @@ def test_a_write_to_a_tensor_of_inference_mode(
     with torch.inference_mode(around):
         Comparison(backend=backend, ignore=("version", "view")).assert_same(
             called, torch.tensor([1.0, 4.0]), y
+        )
+
+
+NORMS = {
+    "batch_norm": functional.batch_norm,
+    "instance_norm": functional.instance_norm,
+}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", NORMS)
+@pytest.mark.parametrize("around", [False, True])
+@pytest.mark.parametrize("made_there", [False, True])
+def test_statistics_are_written_once_where_a_later_op_fails(
+    made_there: bool, around: bool, name: str, backend: str
+) -> None:
+    """Or where the norm itself does: it cannot write to tensors of inference mode outside of it."""
+
+    def normed(x: Tensor, mean: Tensor, variance: Tensor, index: Tensor) -> Tensor:
+        options = {"training": True} if name == "batch_norm" else {"use_input_stats": True}
+        y = NORMS[name](x, mean, variance, momentum=0.5, **options)
+        return y.index_select(0, index)
+
+    with torch.inference_mode(made_there):
+        x, index = torch.arange(24.0).reshape(2, 3, 4), torch.tensor([9])
+        mean, variance = torch.zeros(3), torch.ones(3)
+    with torch.inference_mode(around):
+        Comparison(backend=backend, ignore=("version", "traceback")).assert_same(
+            normed, x, mean, variance, index
         )
