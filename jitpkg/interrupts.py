@@ -242,6 +242,11 @@ def uninterrupted(work: Callable[[], T], behind: Callable[[], None] | None = Non
             _HELD.leave()
 
 
+def is_one_held() -> bool:
+    """Whether a handler waits: what can be left for later should be."""
+    return bool(_HELD.noted)
+
+
 def _frame_of_program() -> FrameType | None:
     """The innermost frame that is not of this package."""
     frame: FrameType | None = sys._getframe()

@@ -27,7 +27,7 @@ from jitpkg.codegen.cache.objects import object_code
 from jitpkg.codegen.compiler import Maker, compile_graph
 from jitpkg.codegen.declined import as_it_is
 from jitpkg.codegen.interpreted import Interpreted
-from jitpkg.codegen.kept.entry import keep, kept
+from jitpkg.codegen.kept.entry import keep, kept_or_claimed
 from jitpkg.codegen.kept.key import graph_key
 from jitpkg.codegen.kept.training import Compilation
 from jitpkg.codegen.launch import CpuKernels
@@ -76,11 +76,19 @@ own = WithOptions(compile_graph_module)
 def _of_one_size(gm: fx.GraphModule, inputs: list[Any], maker: Maker, options: Options) -> Function:
     name = type(gm).__name__
     key = graph_key(gm, inputs, options, maker.depends()) if maker.keeps else None
-    known = None if key is None else kept(key, name, gm)
-    if key is not None and known is not None:
+    with kept_or_claimed(key, name, gm) as known:
+        if known is None:
+            return _new(gm, inputs, maker, options, key)
         if known.rest is None:
             return known.functions[0]
         return Compilation(gm, maker, options, key).again(known)
+
+
+def _new(
+    gm: fx.GraphModule, inputs: list[Any], maker: Maker, options: Options, key: str | None
+) -> Function:
+    """Compile a graph that was not kept."""
+    name = type(gm).__name__
     if not _prepares(maker):
         return _through_aot(gm, inputs, maker, options, key)
     with events.timed(name, "preparing"):

@@ -27,7 +27,7 @@ def parts(place: Path, scale: float) -> dict[str, Callable[[], list[Row]]]:
         return max(1, round(count * scale))
 
     return {
-        "kills": lambda: [killed.hunt(times(KILLS))],
+        "kills": lambda: [killed.hunt(times(KILLS)), killed.together(times(KILLS // 10))],
         "disk": lambda: killed.full_disk(place),
         "files": lambda: files.hunt(place, whole=True),
         "handlers": lambda: [

@@ -94,6 +94,71 @@ def raising() -> Iterator[None]:
         yield
 
 
+def together(count: int, *, seed: int = 0) -> Row:
+    """So many times, processes that want one thing at once: one makes it. In half of the rounds
+    whoever makes it first is killed."""
+    row = Row("16 processes that want one thing")
+    choose = random.Random(seed)
+    while row.tried < count:
+        row.tried += 1
+        with tempfile.TemporaryDirectory() as place:
+            kills = choose.random() < 0.5
+            made, ends = wanting(Path(place) / "cache", kills, choose.uniform(0.005, 0.05))
+        dead = -signal.SIGKILL
+        row.note("the maker was killed" if kills else "one made it")
+        row.expect(f"processes ended with {ends}", set(ends) <= {0, dead})
+        row.expect(f"{ends.count(dead)} were killed", ends.count(dead) == int(kills))
+        row.expect(f"{made} made it", kills or made == 1)
+    return row.ended()
+
+
+def wanting(folder: Path, kills: bool, seconds: float) -> tuple[int, list[int]]:
+    """How many made it, and how all processes ended.
+
+    Args:
+        kills: whether the first that makes it is killed while it does.
+        seconds: that making takes.
+    """
+    (gate, opens), (told, tells) = os.pipe(), os.pipe()
+    children: list[int] = []
+    for _ in range(16):
+        child = os.fork()
+        if not child:
+            status = 1
+            try:
+                os.close(opens)
+                os.read(gate, 1)
+                status = int(wanted(KernelCache(folder), tells, seconds) != data_of(1))
+            finally:
+                os._exit(status)
+        children.append(child)
+    os.close(opens)
+    first = os.read(told, 4)
+    if kills:
+        os.kill(int.from_bytes(first, "little"), signal.SIGKILL)
+    ends = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+    os.close(tells)
+    made = 1 + len(os.read(told, 4096)) // 4
+    os.close(told)
+    os.close(gate)
+    return made, ends
+
+
+def wanted(cache: KernelCache, told: int, seconds: float) -> bytes | None:
+    """What was found, or made: slowly."""
+    key = key_of(1)
+    found = cache.get(key)
+    if found is not None:
+        return found
+    with cache.claims.claimed(key, lambda: cache.get(key)) as found:
+        if found is not None:
+            return found
+        os.write(told, os.getpid().to_bytes(4, "little"))
+        time.sleep(seconds)
+        cache.put(key, data_of(1))
+    return cache.get(key)
+
+
 def full_disk(place: Path) -> list[Row]:
     """No space at each point of writing; limits of a process; a disk, where one can be made."""
     return [

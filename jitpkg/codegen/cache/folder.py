@@ -28,6 +28,9 @@ TEMPORARY = re.compile(r"\.[0-9a-f]{16}\.tmp")
 WRITTEN = "written"
 """A file as long as the number of blocks written since the last cleaning."""
 
+CLAIMS = "claims"
+"""An empty file, of which processes lock bytes: see `claims`."""
+
 TRITON = "triton"
 """The folder in which Triton keeps what it compiles for us: a folder for each kernel."""
 
@@ -155,7 +158,7 @@ def clear(directory: Path) -> int:
         with trust.folder(directory) as at:
             own = entries(at)
             files = list(_files(at))
-            rest = [f for f in files if f.name == WRITTEN or TEMPORARY.fullmatch(f.name)]
+            rest = [f for f in files if f.name in (WRITTEN, CLAIMS) or TEMPORARY.fullmatch(f.name)]
             for entry in own + rest:
                 remove(at, entry.name)
             trust.remove_tree(at, TRITON)

@@ -3,8 +3,7 @@
 Written once and never changed: a temporary file in the same directory, then a rename, so that a
 reader sees all of an entry or none of it. Each begins with its length and a checksum of its key and
 data: what was cut off or changed by a crash or a bad disk counts as absent, and is removed, and so
-is what the cache cannot have written. No file is locked, so nothing waits for a process that was
-killed.
+is what the cache cannot have written. No entry is locked: see `claims` for who waits for whom.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from jitpkg.codegen.cache import folder, trust
+from jitpkg.codegen.cache.claims import Claims
 from jitpkg.codegen.cache.folder import Info
 from jitpkg.errors import InvalidArgument
 from jitpkg.messages import warn
@@ -56,6 +56,7 @@ class KernelCache:
         """
         self.directory = directory
         self.limit = limit
+        self.claims = Claims(directory)
         self._writes = directory is not None
         self._memory: dict[str, bytes] = {}
         self._held = 0

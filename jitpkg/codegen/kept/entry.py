@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -118,6 +119,23 @@ def kept(key: str, graph: str, gm: fx.GraphModule) -> Kept | None:
         kernels = tuple(events.Kernel(title, tuple(ops), moved) for title, ops, moved in shown)
         events.STREAM.emit(events.Fused(graph + half, kernels, tuple(calls)))
     return Kept(functions, header["rest"])
+
+
+@contextmanager
+def kept_or_claimed(key: str | None, graph: str, gm: fx.GraphModule) -> Iterator[Kept | None]:
+    """What was kept of a graph; while another process compiles it, this one waits a little.
+
+    Where there is nothing, others wait while the `with` block compiles it.
+
+    Args:
+        key: None for what is not kept.
+    """
+    found = None if key is None else kept(key, graph, gm)
+    if key is None or found is not None:
+        yield found
+        return
+    with cache().claims.claimed(key, lambda: kept(key, graph, gm)) as found:
+        yield found
 
 
 def _shown(kernel: events.Kernel) -> Plain:

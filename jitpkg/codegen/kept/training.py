@@ -14,7 +14,7 @@ from jitpkg.attempts import Attempts, words
 from jitpkg.codegen.compiler import Maker, Report
 from jitpkg.codegen.differentiated import Layout, Plan, Run, boxed, differentiated
 from jitpkg.codegen.halves import Function, compiled_half, relied_on, with_facts
-from jitpkg.codegen.kept.entry import Kept, keep, kept
+from jitpkg.codegen.kept.entry import Kept, keep, kept_or_claimed
 from jitpkg.codegen.kept.graphs import graph_of, graph_text
 from jitpkg.codegen.kept.key import derived
 from jitpkg.codegen.kept.plain import NotPlain, Plain, read, written
@@ -83,10 +83,13 @@ class Compilation:
         except (NotPlain, NotLowered):
             text = None
         key = None if self._key is None or text is None else derived(self._key, text)
-        found = None if key is None else kept(key, self._name, self._gm)
-        if found is not None:
+        with kept_or_claimed(key, self._name, self._gm) as found:
+            if found is None:
+                return self._new_part(aten, key)
             (half,) = _halves(found)
             return boxed(self._called("backward", half))
+
+    def _new_part(self, aten: fx.GraphModule, key: str | None) -> Run:
         before = relied_on(aten)
         half = self._compiled("backward", aten)
         if relied_on(aten) != before:

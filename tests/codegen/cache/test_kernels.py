@@ -68,7 +68,7 @@ print(total())
 
 def test_a_kernel_that_was_cut_off_is_compiled_again(place: Path, compiled: list[str]) -> None:
     total()
-    (entry,) = (file for file in place.iterdir() if file.name != "written")
+    (entry,) = (file for file in place.iterdir() if file.name not in ("written", "claims"))
     entry.write_bytes(entry.read_bytes()[:-5])
     assert total() == total() == [1, 2, 3]
     assert len(compiled) == 2
