@@ -49,6 +49,9 @@ def rows_of(columns: int = 3) -> list[torch.Tensor]:
 FUNCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "one_hot": lambda x: F.one_hot(x.argmax(0), x.size(0)),
     "one_hot of a matrix": lambda x: F.one_hot(x.long().abs(), num_classes=x.size(0) * 2) * 2,
+    "a tensor of a number": lambda x: x * torch.tensor(x.size(0)),
+    "a tensor of numbers": lambda x: x.sum() + torch.tensor([x.size(0), 3, x.size(0) * 2]),
+    "floats of a number": lambda x: x.mean() / torch.tensor(len(x), dtype=torch.float64),
     "linspace": lambda x: torch.linspace(0, 1, x.size(0)) + x[:, 0],
     "linspace of doubles": lambda x: torch.linspace(-1, 2.5, steps=len(x), dtype=torch.float64) * 2,
     "logspace": lambda x: torch.logspace(0, 1, x.size(0), base=2) + x[:, 0],

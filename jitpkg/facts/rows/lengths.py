@@ -49,6 +49,19 @@ def _made_of_nothing(
     return _one(factory(None, ([length],), given))
 
 
+def _tensor(data: Any, **given: Any) -> tuple[Made, Any]:
+    """`torch.tensor` of integers, or of a list of them."""
+    sure(given.keys() <= {"dtype", "device", "requires_grad", "pin_memory"})
+    sure(given.get("dtype") in (None, torch.int64, *_FLOATS))
+    sure(not given.get("requires_grad"))
+    numbers = data if type(data) in (tuple, list) else [data]
+    sure(len(numbers) > 0 and all(type(n) in _INTS for n in numbers))
+    size = [] if numbers is not data else [len(numbers)]
+    named = {"dtype": torch.int64} | {k: v for k, v in given.items() if v is not None}
+    named.pop("requires_grad", None)
+    return _one(factory(None, (size,), named))
+
+
 def _one_hot(tensor: Any, num_classes: Any = -1) -> tuple[Made, Any]:
     sure(tensor.dtype is torch.int64 and type(num_classes) in _INTS and num_classes > 0)
     sure(tensor.numel() > 0)
@@ -130,6 +143,7 @@ LENGTH_ROWS: Mapping[str, Row] = MappingProxyType(
     {
         "linspace": _spaced,
         "logspace": _spaced,
+        "tensor": _tensor,
         "one_hot": _one_hot,
         "max_pool1d": _max_pool1d,
         "interpolate": _interpolate,
