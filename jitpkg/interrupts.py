@@ -35,11 +35,37 @@ def from_outside(error: BaseException) -> bool:
     """Whether an exception was not raised by what ran: nobody may take it for a failure.
 
     KeyboardInterrupt and its like are of that kind; so is what a signal handler or a trace function
-    raises, and what one thread raises in another.
+    raises, and what one thread raises in another; and what was raised in the place of one of these.
     """
     if not isinstance(error, Exception):
         return True
-    return of_handler(error) is not None or _is_strange(error)
+    return of_handler(error) is not None or _is_strange(error) or lost(error) is not None
+
+
+def lost(error: BaseException) -> BaseException | None:
+    """The exception from outside in whose place what ran has raised another one, if it has.
+
+    Torch's settings, read while a handler raises a KeyError, raise an AttributeError from it.
+    """
+    frames = set(_frames(error))
+    seen, before = {id(error)}, error.__cause__ or error.__context__
+    while before is not None and id(before) not in seen:
+        at = before.__traceback__
+        if at is None or at.tb_frame not in frames:
+            return None  # the program was handling it before, and calls this meanwhile
+        if not isinstance(before, Exception | GeneratorExit) or of_handler(before) is not None:
+            return before
+        seen.add(id(before))
+        frames.update(_frames(before))
+        before = before.__cause__ or before.__context__
+    return None
+
+
+def _frames(error: BaseException) -> Iterator[FrameType]:
+    at = error.__traceback__
+    while at is not None:
+        yield at.tb_frame
+        at = at.tb_next
 
 
 def of_handler(error: BaseException) -> TracebackType | None:

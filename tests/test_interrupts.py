@@ -14,9 +14,11 @@ from typing import Any
 
 import pytest
 import torch
+from torch._functorch import config
 
 import jitpkg
 from jitpkg import errors, interrupts
+from jitpkg.codegen import functional
 from jitpkg.interrupts import from_outside, uninterrupted
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no such signals here")
@@ -439,6 +441,106 @@ def test_a_signal_in_the_graph(kind: type[Exception]) -> None:
     assert len(log) <= 2
     assert f(torch.ones(2)).tolist() == [4, 4]
     assert counter.item() == 3
+
+
+def converting() -> None:
+    """As torch's settings do."""
+    try:
+        signal.raise_signal(USR1)
+    except KeyError as error:
+        raise AttributeError("no such setting") from error
+
+
+def test_what_is_raised_in_the_place_of_a_handler_s_exception_is_from_outside() -> None:
+    signal.signal(USR1, alarming(KeyError))
+    with pytest.raises(AttributeError) as caught:
+        converting()
+    assert from_outside(caught.value)
+    assert interrupts.lost(caught.value) is caught.value.__cause__
+
+
+def test_what_fails_while_a_handler_s_exception_is_handled_is_not() -> None:
+    """The program's own `except` block calls what fails."""
+
+    def fails() -> Exception:
+        try:
+            return [].index(1)
+        except ValueError as error:
+            return error
+
+    signal.signal(USR1, alarming(KeyError))
+    try:
+        signal.raise_signal(USR1)
+    except KeyError:
+        error = fails()
+        assert isinstance(error.__context__, KeyError)
+        assert not from_outside(error)
+        assert interrupts.lost(error) is None
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "jitpkg"])
+def test_a_signal_while_torch_reads_a_setting(
+    backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A KeyError of a handler's becomes an AttributeError of torch's: the KeyError comes out."""
+    armed: list[int] = []
+
+    class Entries(dict):
+        def __getitem__(self, name):
+            if armed:
+                armed.clear()
+                signal.raise_signal(USR1)
+            return super().__getitem__(name)
+
+    def f(x):
+        return (x * 2).sin(), x.view(-1)
+
+    def direct(*given, original=functional.direct):
+        function = original(*given)
+
+        def reads(*inputs):
+            if armed:
+                assert config.debug_assert is False
+            return function(*inputs)
+
+        return reads
+
+    monkeypatch.setattr(functional, "direct", direct)
+    monkeypatch.setenv("JITPKG_CACHE_DIR", "off")
+    x = torch.ones(3, requires_grad=True)
+    compiled = jitpkg.compile(f, backend=backend)
+    compiled(x)
+    monkeypatch.setitem(config.__dict__, "_config", Entries(config._config))
+    signal.signal(USR1, alarming(KeyError))
+    armed.append(1)
+    with pytest.raises(KeyError, match="alarm"):
+        compiled(x)
+    assert not armed
+    torch.testing.assert_close(compiled(x), f(x))
+
+
+@pytest.mark.parametrize("kind", [AttributeError, KeyError])
+def test_a_signal_while_batch_norm_reads_a_setting(
+    kind: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python makes another AttributeError of one in a property: also in eager code."""
+
+    def reads() -> bool:
+        signal.raise_signal(USR1)
+        return True
+
+    net, x = torch.nn.BatchNorm1d(4), torch.randn(3, 4)
+    compiled = jitpkg.compile(net, backend="eager")
+    compiled(x)
+    signal.signal(USR1, alarming(kind))
+    enabled = vars(type(torch.backends.cudnn))["enabled"]
+    monkeypatch.setattr(enabled, "getter", reads)
+    raised = []
+    for call in (net, compiled):
+        with pytest.raises(kind) as caught:
+            call(x)
+        raised.append(str(caught.value))
+    assert raised[0] == raised[1]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -39,7 +39,7 @@ from jitpkg.facts.random_streams import RandomStreams, can_be_set_back
 from jitpkg.facts.thread_state import setters, snapshot
 from jitpkg.internals import Missing, aot, dispatch, fake_tensors, modes, tensors, trees
 from jitpkg.internals.ops import OpOverload, op_name
-from jitpkg.interrupts import from_outside
+from jitpkg.interrupts import from_outside, lost
 from jitpkg.marks import VARIES, WARNS
 
 Function = Callable[..., Any]
@@ -541,11 +541,13 @@ class _Guarded:
             try:
                 results = compiled_function(*inputs)
             except Exception as error:
-                if from_outside(error) or (
-                    isinstance(error, BackendError) and config.current().raises
+                taken = lost(error)  # by torch's runtime, which eager code does without
+                if taken is None and (
+                    from_outside(error)
+                    or (isinstance(error, BackendError) and config.current().raises)
                 ):
                     raise
-                if halfway or versions(inputs) != before:
+                if taken is None and (halfway or versions(inputs) != before):
                     raise BackendError(
                         f"{backend}'s code failed ({type(error).__name__}: {error}); it may have"
                         " written to its inputs before"
@@ -555,6 +557,8 @@ class _Guarded:
                 for target, args, kwargs in switches:
                     target(*args, **kwargs)
                 return results
+            if taken is not None:
+                raise taken
             # Nothing has happened yet. If an op of the graph is to blame it fails again there.
             if streams is not None:
                 streams.restore(states)

@@ -23,7 +23,7 @@ from jitpkg.codegen.options import Options
 from jitpkg.codegen.partial_backward import Halves
 from jitpkg.errors import BackendError
 from jitpkg.facts.random_streams import RandomStreams
-from jitpkg.interrupts import from_outside
+from jitpkg.interrupts import from_outside, lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,11 +178,16 @@ def _guarded(
         try:
             return function(*inputs)
         except Exception as error:  # nothing has happened yet: if an op is to blame it fails again
-            if from_outside(error) or (isinstance(error, BackendError) and config.current().raises):
+            taken = lost(error)
+            if taken is None and (
+                from_outside(error) or (isinstance(error, BackendError) and config.current().raises)
+            ):
                 raise
             if streams is not None:
                 streams.restore(states)
             why = words(error)
+        if taken is not None:
+            raise taken
         results = original(*inputs)
         attempts.note(why)
         return results
