@@ -158,7 +158,7 @@ def _functional(
     if any(map(_refused, metadata.inputs, inputs)):
         why = "a write to a leaf that requires grad, or to a view of one: eager code refuses it"
     if any(map(_written_through, metadata.inputs, inputs)):
-        why = "a write that is not to be, or to a part of what overlaps or of a leaf"
+        why = "a write to a part of what overlaps with itself, or of a leaf that requires grad"
     if _views_without_history(gm, metadata):
         why = "a view that is returned, and that may have been taken while grad mode was off"
     if compiled.random < compiled.before.random:
@@ -169,8 +169,6 @@ def _functional(
         why = "an error that eager code raises for some data: it would not be raised"
     if _gives_no_gradient(compiled.halves.backward_graph):
         why = "results that require grad, of which no input gets one: they would not require it"
-    if why is None and _resizes(compiled.halves.forward_graph, metadata, fakes.values):
-        why = "an input that is resized, as out= of another size"
     if compiled.looks_at_data:
         why = "a complex decomposition: its gradient is defined for some values only"
     if why is not None:
@@ -259,25 +257,6 @@ def _gives_no_gradient(backward: fx.Graph | None) -> bool:
         return False
     (output,) = backward.find_nodes(op="output")
     return not output.all_input_nodes
-
-
-def _resizes(forward: fx.Graph | None, metadata: aot.Metadata, inputs: Sequence[Any]) -> bool:
-    """Whether what is written to an input has another size: it might be broadcast to its own."""
-    if forward is None:
-        return False
-    (output,) = forward.find_nodes(op="output")
-    written = [k for k, info in enumerate(metadata.inputs) if info.mutation == "MUTATED_OUT_GRAPH"]
-    values: Any = output.args[0]
-    return any(
-        _is_another(value.meta["val"].shape, inputs[k].shape)
-        for k, value in zip(written, values, strict=False)
-        if isinstance(value, fx.Node)
-    )
-
-
-def _is_another(size: Sequence[Any], other: Sequence[Any]) -> bool:
-    ints = [(a, b) for a, b in zip(size, other, strict=False) if type(a) is type(b) is int]
-    return len(size) != len(other) or any(a != b for a, b in ints)
 
 
 _NOT_DRAWN = "random numbers that nothing uses: they would not be drawn"
@@ -415,15 +394,11 @@ class _State(Enum):
     """A view of a leaf that requires grad."""
     OVERLAPS = auto()
     """Elements of it may share memory."""
-    FROZEN = auto()
-    """Made in inference mode, and not to be written to outside."""
 
     @classmethod
     def of(cls, x: torch.Tensor) -> _State:
         if not x.is_contiguous() and overlaps(x.shape, x.stride()):
             return cls.OVERLAPS
-        if x.is_inference() and not torch.is_inference_mode_enabled():
-            return cls.FROZEN
         if x.is_leaf:
             return cls.LEAF
         base = tensors.BASE.get()(x)

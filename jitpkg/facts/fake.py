@@ -39,7 +39,7 @@ class _Observer:
     def __init__(self) -> None:
         self.random = False
         self.written: set[int] = set()
-        """Identities of tensors that were written to without a trace in their version."""
+        """The memory that was written to, perhaps without a trace in a version."""
 
     def see(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         if is_random(func, args, kwargs):

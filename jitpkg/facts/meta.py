@@ -66,7 +66,7 @@ class _Rows:
         self.varies = varies
         self.random = False
         self.written: set[int] = set()
-        """Identities of tensors that were written to without a trace in their version."""
+        """The memory that was written to, perhaps without a trace in a version."""
 
     def answer(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         name = op_name(func)

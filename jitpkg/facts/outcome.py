@@ -126,7 +126,7 @@ class StandIns:
 
         Args:
             facts: reads the facts of a stand-in or of a tensor that the call made.
-            written: identities of tensors that were written to without a trace in their version.
+            written: the memory that was written to, perhaps without a trace in a version.
             random: whether the call draws from a random stream.
         """
         by_identity = {id(tensor): k for k, tensor in enumerate(self.tensors)}
@@ -146,7 +146,7 @@ class StandIns:
         mutated = frozenset(
             k
             for k, tensor in enumerate(self.tensors)
-            if _version(tensor) != self._versions[k] or id(tensor) in written
+            if _version(tensor) != self._versions[k] or memory(tensor) in written
         )
         return Outcome(
             Shape(described) if self._makes_size else trees.unflatten(described, spec),
@@ -202,11 +202,11 @@ the position of the argument `training`."""
 
 
 def written_by(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> set[int]:
-    """The identities of the tensors that an ATen op writes to. Their versions do not tell where
-    they are inference tensors, or where the op is called by another one."""
+    """The memory that an ATen op writes to. Versions do not tell where its tensors, or what they
+    are views of, are of inference mode, or where the op is called by another one."""
     training = HIDDEN_WRITES.get(op_name(op))
     if training is not None and args[training]:
-        return {id(statistic) for statistic in args[3:5]}
+        return {memory(statistic) for statistic in args[3:5] if statistic is not None}
     if not schema(op).is_mutable:
         return set()
     found: list[Any] = []
@@ -214,7 +214,7 @@ def written_by(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -
         if argument.is_write:
             given = args[position] if position < len(args) else kwargs.get(argument.name)
             found.extend(given if isinstance(given, list | tuple) else [given])
-    return {id(each) for each in found if isinstance(each, torch.Tensor)}
+    return {memory(each) for each in found if isinstance(each, torch.Tensor)}
 
 
 def is_random(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:

@@ -118,3 +118,43 @@ def test_statistics_are_written_once_where_a_later_op_fails(
         Comparison(backend=backend, ignore=("version", "traceback")).assert_same(
             normed, x, mean, variance, index
         )
+
+
+def shifted(x: Tensor) -> None:
+    x[1:] = x[:-1] * 2 + x[1:]
+
+
+def transposed(x: Tensor) -> None:
+    x.T.add_(x.sum())
+
+
+def put(x: Tensor) -> None:
+    x.index_put_((torch.tensor([0]),), x[1:2] + x[:1])
+
+
+def stored(x: Tensor) -> None:
+    torch.add(x[:1], x[1:2], out=x[2:])
+
+
+def filled(x: Tensor) -> None:
+    functional.relu(x.sub_(1), inplace=True)
+    x.masked_fill_(x > 0, 3.0).add_(x)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("write", [shifted, transposed, put, stored, filled])
+@pytest.mark.parametrize("mode", [torch.inference_mode, torch.no_grad])
+def test_what_is_written_through_a_view_is_written_once_where_a_later_op_fails(
+    mode: type[torch.inference_mode] | type[torch.no_grad],
+    write: Callable[[Tensor], None],
+    backend: str,
+) -> None:
+    def written(x: Tensor, index: Tensor) -> Tensor:
+        write(x)
+        return x.index_select(0, index)
+
+    with mode():
+        x, index = torch.arange(3.0) + 1, torch.tensor([9])
+        Comparison(backend=backend, ignore=("version", "traceback", "warnings")).assert_same(
+            written, x, index
+        )

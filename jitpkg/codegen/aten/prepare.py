@@ -68,10 +68,9 @@ def prepare(
     grad_modes = GradModes.of(gm, example_inputs)
     if why is not None or isinstance(grad_modes, str):
         return why or str(grad_modes)
-    inference = torch.is_inference_mode_enabled()
     with Heard() as heard, torch.inference_mode(False), torch.no_grad():
         try:
-            prepared = _Preparation(gm, example_inputs, grad_modes, symbols, inference).prepared()
+            prepared = _Preparation(gm, example_inputs, grad_modes, symbols).prepared()
         except (Declined, Missing) as error:
             return str(error)
         except Unanswered as error:
@@ -116,10 +115,8 @@ class _Preparation:
         inputs: Sequence[Any],
         modes: GradModes,
         symbols: Symbols | None,
-        inference: bool,
     ) -> None:
         self._symbols = symbols
-        self._inference = inference
         decisions = None if symbols is None else symbols.decisions
         self._gm = gm
         self._modes = modes
@@ -275,8 +272,6 @@ class _Preparation:
                 raise Declined("a write to inputs that share memory")
             if overlaps(traced[k].facts.size, traced[k].facts.stride):
                 raise Declined("a write to what may overlap with itself")
-            if self._inputs[k].is_inference() and not self._inference:
-                raise Declined("a write to a tensor of inference mode, outside of it")
             if self._modes.off and self._inputs[k].requires_grad:
                 raise Declined("a write to an input that requires grad")
         return tuple(write for k in written for write in self._writes_to(k))
