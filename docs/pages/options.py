@@ -221,6 +221,11 @@ kept; a CUDA graph is recorded by each process. They are in the platform's cache
 `~/.cache/jitpkg`); `JITPKG_CACHE_DIR` names another one, and `JITPKG_CACHE_DIR=off` keeps none. It
 is read when the first graph is compiled.
 
+Processes that want one graph at once, as the workers of a data loader or of a server do, wait for
+the first of them to compile it: at most 20 seconds in vain, in all, after which a process
+compiles for itself. Nothing waits for a process that was killed, in a directory without locks
+(`lockf`), or while a signal's handler is to be called.
+
 ```
 python -m jitpkg cache           # where they are, how many, and what they take; --json for programs
 python -m jitpkg cache clear     # remove them, and no other file

@@ -6,18 +6,23 @@ chunks that lie in one matrix, `sigmoid_` rounds otherwise than `sigmoid` does.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
 Bias = Tensor | None
 
+_parts: Callable[..., tuple[Tensor, ...]] = torch.ops.aten.unsafe_split.Tensor
+"""Each part is written to; what they are parts of is not read again."""
+
 
 def gru_cell(
     x: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Bias = None, b_hh: Bias = None
 ) -> Tensor:
-    x_reset, x_update, x_new = linear(x, w_ih, b_ih).unsafe_split(w_hh.size(1), 1)
-    h_reset, h_update, h_new = linear(hx, w_hh, b_hh).unsafe_split(w_hh.size(1), 1)
+    x_reset, x_update, x_new = _parts(linear(x, w_ih, b_ih), w_hh.size(1), 1)
+    h_reset, h_update, h_new = _parts(linear(hx, w_hh, b_hh), w_hh.size(1), 1)
     reset = h_reset.add_(x_reset).sigmoid_()
     update = h_update.add_(x_update).sigmoid_()
     new = x_new.add(h_new.mul_(reset)).tanh_()
@@ -34,7 +39,7 @@ def lstm_cell(
 ) -> tuple[Tensor, Tensor]:
     hidden, cell = hx
     gates = linear(hidden, w_hh, b_hh).add_(linear(x, w_ih, b_ih))
-    enter, forget, candidate, leave = gates.unsafe_split(w_hh.size(1), 1)
+    enter, forget, candidate, leave = _parts(gates, w_hh.size(1), 1)
     enter, forget = enter.sigmoid_(), forget.sigmoid_()
     candidate, leave = candidate.tanh_(), leave.sigmoid_()
     cell = (forget * cell).add_(enter * candidate)
