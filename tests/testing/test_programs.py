@@ -3,6 +3,7 @@
 import ast
 import os
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,8 +14,9 @@ import jitpkg
 from jitpkg.errors import InvalidArgument
 from jitpkg.testing import Comparison, NotTheSame
 from jitpkg.testing.programs import GRAMMAR, Mode, Program, check, generate, shrunk
-from jitpkg.testing.programs.bulk import Answer, Chunk, Findings
+from jitpkg.testing.programs.bulk import Answer, Chunk, Findings, ranges
 from jitpkg.testing.programs.checking import Statistics
+from jitpkg.testing.programs.record import Record
 from jitpkg.testing.programs.worker import named, of_seed
 from jitpkg.testing.strategies import programs
 
@@ -197,3 +199,32 @@ def test_answers_are_counted() -> None:
     assert [findings.add(answer) for answer in answers] == [False, True, False, False]
     assert findings.faults == {"a": [2, 3]}
     assert "75% run to their end; 2 graphs of 3.0 ops" in findings.described()
+
+
+def test_seeds_come_in_ranges() -> None:
+    assert list(ranges([3, 4, 5, 9, 10, 1], 2)) == [
+        range(1, 2), range(3, 5), range(5, 6), range(9, 11)
+    ]  # fmt: skip
+    assert list(ranges([])) == []
+
+
+def test_a_run_goes_on_where_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "of" / "programs.jsonl"
+    answers = [
+        {"seed": 1, "verdict": "same", "kind": ""},
+        {"seed": 2, "verdict": "differs", "kind": "result: value"},
+        {"seed": 3, "verdict": "left out", "kind": "takes long"},
+        {"seed": 4, "verdict": "same", "kind": ""},
+        {"seed": 4, "verdict": "failed", "kind": "took too long"},
+    ]
+    with Record(path) as record:
+        assert list(record.read(resume=True)) == []
+        for answer in [*answers, {"statistics": {"calls": 1}}]:
+            record.write(answer)
+    with Record(path) as record:
+        assert [one["seed"] for one in record.read(resume=True)] == [1, 3]
+    with Record(path, "another:GRAMMAR") as record:
+        assert list(record.read(resume=True)) == []
+    with Record(path) as record:
+        assert list(record.read(resume=False)) == []
+    assert len(path.read_text().splitlines()) == 1

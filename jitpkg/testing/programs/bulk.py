@@ -8,15 +8,15 @@ import os
 import subprocess
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread, Timer
 from typing import Any
 
-CHUNK = 400
-"""A worker checks so many programs, and is replaced: what torch keeps grows."""
+CHUNK = 2000
+"""A worker checks so many programs, and is replaced: what torch keeps grows by 0.1 MB for each."""
 
 _START = 120
 """Seconds that a worker has to import torch."""
@@ -133,6 +133,14 @@ class Findings:
         parts.append(f"{len(self.faults)} kinds of faults")
         return ", ".join(parts)
 
+    def listed(self) -> Iterator[str]:
+        """A line for each kind of fault, and what the programs were like."""
+        for kind, found in sorted(self.faults.items(), key=lambda item: -len(item[1])):
+            yield f"{len(found)} times {kind}: seeds {', '.join(map(str, found[:6]))}"
+        yield self.described()
+        for kind, count in self.left_out.most_common(8):
+            yield f"left out {count}: {kind}"
+
     def described(self) -> str:
         """What the programs were like."""
         s = self.statistics
@@ -146,25 +154,38 @@ class Findings:
         )
 
 
+def ranges(seeds: Iterable[int], most: int = CHUNK) -> Iterator[range]:
+    """Seeds that follow each other, in ranges of at most so many."""
+    first = end = None
+    for seed in sorted(seeds):
+        if first is None or end is None or seed != end or seed - first >= most:
+            if first is not None and end is not None:
+                yield range(first, end)
+            first = seed
+        end = seed + 1
+    if first is not None and end is not None:
+        yield range(first, end)
+
+
 def run(
-    seeds: range,
+    seeds: Iterable[int],
     workers: int,
     timeout: float,
-    done: Callable[[Answer, Findings], None],
+    done: Callable[[Answer], None],
     grammar: str = "",
-) -> Findings:
+) -> None:
     """Check the programs of these seeds; tell `done`, in one thread at a time, of each answer."""
     waiting: SimpleQueue[range] = SimpleQueue()
-    for start in range(seeds.start, seeds.stop, CHUNK):
-        waiting.put(range(start, min(start + CHUNK, seeds.stop)))
-    findings, lock, failed = Findings(), Lock(), list[BaseException]()
+    for some in ranges(seeds):
+        waiting.put(some)
+    lock, failed = Lock(), list[BaseException]()
 
     def serve() -> None:
         try:
             while not failed:
                 for answer in Chunk(waiting.get_nowait(), grammar, timeout).answers():
                     with lock:
-                        done(answer, findings)
+                        done(answer)
         except Empty:
             return
         except BaseException as error:
@@ -177,7 +198,6 @@ def run(
         thread.join()
     if failed:
         raise failed[0]
-    return findings
 
 
 def write_tests(folder: Path, name: str, text: str) -> Path:

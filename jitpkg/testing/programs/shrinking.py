@@ -7,6 +7,8 @@ import json
 import os
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
@@ -88,8 +90,18 @@ def _started() -> subprocess.Popen[str]:
     )
 
 
-def shrunk(program: Program, mode: Mode, kind: str, *, timeout: float = 60) -> Program:
+class _NoTimeLeft(Exception):
+    """What has been found so far is to do."""
+
+
+def shrunk(
+    program: Program, mode: Mode, kind: str, *, timeout: float = 60, seconds: float = 60
+) -> Program:
     """A small program that shows a fault of the same kind; the same one, if it shows none alone.
+
+    Args:
+        timeout: seconds that one try may take.
+        seconds: that all of them may take, about.
 
     Raises:
         InvalidArgument: pysource-minimize is not installed.
@@ -99,18 +111,24 @@ def shrunk(program: Program, mode: Mode, kind: str, *, timeout: float = 60) -> P
             "Making programs small needs pysource-minimize: pip install jitpkg[testing]."
         )
     minimizing: Any = import_module("pysource_minimize")
+    end = time.monotonic() + seconds
+    smallest = program
     with Checker(timeout) as checker:
 
         def shows(text: str) -> bool:
+            nonlocal smallest
+            if time.monotonic() > end:
+                raise _NoTimeLeft
             found = _program(text, program)
-            return found is not None and checker.kind(found, mode) == kind
+            if found is None or checker.kind(found, mode) != kind:
+                return False
+            smallest = found
+            return True
 
         text = f"{program.source}\n{_CALLS} = [{', '.join(program.calls)}]\n"
-        try:
-            small = minimizing.minimize(text, shows)
-        except minimizing.CouldNotMinimize:
-            return program
-    return _program(small, program) or program
+        with suppress(_NoTimeLeft, minimizing.CouldNotMinimize):
+            minimizing.minimize(text, shows)
+    return smallest
 
 
 def _program(text: str, like: Program) -> Program | None:
