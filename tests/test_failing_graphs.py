@@ -1,6 +1,7 @@
 """Compiled code that fails when it runs: results are right, it is said once, and it ends;
 what the program's own code raises is the program's."""
 
+import contextlib
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +15,7 @@ import jitpkg
 from jitpkg import attempts, config, events
 from jitpkg.codegen.launch import CpuKernels
 from jitpkg.errors import BackendError, JitpkgWarning
+from jitpkg.testing import Comparison, call
 from tests.native.support import needs_llvm
 
 X = torch.tensor([1.0, 2.0])
@@ -216,6 +218,51 @@ def test_an_op_fails_where_a_graph_writes_and_draws(backend: str) -> None:
                 said.append(str(error))
         states.append((said, counter.tolist(), torch.rand(3).tolist()))
     assert states[0] == states[1]
+
+
+def _at_its_line(x: torch.Tensor) -> Any:
+    view = x.view(-1)
+    view *= 0
+    return view + 1
+
+
+def _in_a_with(x: torch.Tensor) -> Any:
+    view = x.view(-1)
+    with contextlib.suppress(RuntimeError):
+        view[view > 0] = 3
+    return view + 1, x.shape[0] * 2
+
+
+def _in_a_try(x: torch.Tensor, log: list[int]) -> Any:
+    view = x.view(-1)
+    y = view + x.shape[0]
+    log.append(1)
+    try:
+        view.mul_(2)
+    except RuntimeError as error:
+        return y, str(error)
+    return y, view
+
+
+def _with_a_number(x: torch.Tensor, n: int) -> Any:
+    x.add_(n * 2 - 1)
+    return x.reshape(n // 2, -1) + n
+
+
+@needs_llvm
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "jitpkg"])
+def test_an_op_fails_where_it_stands(backend: str, dynamic: bool | None) -> None:
+    """Where the graph writes to an input: an exception has the op's line, and its handlers."""
+    how = Comparison(
+        backend=backend, dynamic=dynamic, ignore=("grad_fn", "version", "view", "idle strides")
+    )
+    leaf = torch.ones(2, requires_grad=True)
+    for function in (_at_its_line, _in_a_with):
+        how.assert_same_calls(function, call(X), call(leaf), call(torch.ones(3)), call(leaf))
+    how.assert_same_calls(_in_a_try, call(X, []), call(leaf, []), call(leaf, []))
+    for numbers in ([2, 4, 3], [3, 2, 7]):
+        how.assert_same_calls(_with_a_number, *[call(torch.ones(4), n) for n in numbers])
 
 
 @needs_llvm

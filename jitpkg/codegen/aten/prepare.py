@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from operator import getitem
+from operator import getitem, setitem
 from types import FunctionType, MappingProxyType
 from typing import Any
 
@@ -188,6 +188,8 @@ class _Preparation:
         function, name = _function_of(node, args)
         here = elsewhere(args), elsewhere(kwargs)
         try:
+            if target in (getitem, setitem):
+                here = self._with_tensors(*here[0]), here[1]
             with self._recorder.undone_if_unanswered():
                 return self._by_ops(name, target, function, *here)
         except Unanswered:
@@ -217,6 +219,19 @@ class _Preparation:
             if name not in FUNCTIONS:
                 raise Unanswered(f"{type(error).__name__}: {error}") from error
             raise Declined(f"{name} raises {type(error).__name__}: {error}") from error
+
+    def _with_tensors(self, indexed: Any, index: Any, *value: Any) -> tuple[Any, ...]:
+        """The operands of an indexing with a tensor for each list of ints, as torch makes one where
+        nobody sees it."""
+        several = type(index) is tuple
+        items = [self._listed(item) for item in (index if several else (index,))]
+        return indexed, tuple(items) if several else items[0], *value
+
+    def _listed(self, item: Any) -> Any:
+        if type(item) is not list or not item or any(type(each) is not int for each in item):
+            return item
+        result = of_whole_function("tensor", (item,), {})
+        return self._recorder.as_a_whole(torch.tensor, (item,), {}, result, random=False)
 
     def _as_one_op(self, op: Any, function: Any, args: Any, kwargs: Any) -> Any:
         result = self._recorder.answered(lambda: function(*args, **kwargs))
