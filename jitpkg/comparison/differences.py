@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -79,6 +80,8 @@ def differences(
         left, right = a.get((where, what), MISSING), b.get((where, what), MISSING)
         if left is not MISSING and right is not MISSING and same(left, right, tolerance):
             continue
+        if what == "raised" and _without(left, ignore) == _without(right, ignore):
+            continue
         if left is MISSING or right is MISSING or what in _STRUCTURE:
             unlike.add(where)
         if what not in ignore:
@@ -88,6 +91,22 @@ def differences(
 
 _STRUCTURE = frozenset({"raised", "type", "length", "keys", "identity", "dtype", "shape", "device"})
 """Where two objects differ in this respect, their contents are not compared."""
+
+
+_IN_MESSAGES = (
+    ("grad_fn", re.compile(r",? which is output \d+ of \w+,?")),
+    ("version", re.compile(r"is at version \d+; expected version \d+")),
+)
+"""How torch's messages tell such respects."""
+
+
+def _without(raised: Any, ignore: Collection[str]) -> str:
+    """What was raised, without what a message says of respects that are ignored."""
+    text = repr(raised)
+    for what, pattern in _IN_MESSAGES:
+        if what in ignore:
+            text = pattern.sub("", text)
+    return text
 
 
 def _by_place(facts: Iterable[Fact]) -> dict[tuple[str, str], Any]:

@@ -7,7 +7,7 @@ Integers are expressions of `jitpkg.facts.sizes`. What is no polynomial, and eve
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -112,6 +112,22 @@ _SOURCES = (
 )
 
 
+def computed_with(number: Expression) -> Iterator[Formula]:
+    """The formulas that are computed where a number is."""
+    operands: Iterable[object] = ()
+    match number:
+        case Formula():
+            yield number
+            operands = number.operands
+        case Symbol():
+            operands = (number.origin,)
+        case Size():
+            operands = (symbol.origin for symbol in number.symbols())
+    for operand in operands:
+        if isinstance(operand, Formula | Symbol | Size):
+            yield from computed_with(operand)
+
+
 def read_by(number: Expression) -> Iterator[Source]:
     """The paths that a number is computed from."""
     for symbol in (number,) if isinstance(number, Symbol) else number.symbols():
@@ -140,10 +156,20 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
+class Computable:
+    """Python raises nothing when it computes a number, or a text; whether or not one is used."""
+
+    formula: Formula
+
+    def symbols(self) -> Iterator[Symbol]:
+        return self.formula.symbols()
+
+
+@dataclass(frozen=True, slots=True)
 class Holds:
     """A relation of numbers, which a trace has relied on."""
 
-    relation: Relation | Compared
+    relation: Relation | Compared | Computable
     at: Source = field(init=False)
 
     def __post_init__(self) -> None:
@@ -161,6 +187,8 @@ class Holds:
             case Compared(comparison, left, right, result):
                 text = f"({number_text(left, names)}) {comparison} ({number_text(right, names)})"
                 return text if result else f"not {text}"
+            case Computable(formula):
+                return f"{formula.text(names)} is not None"
 
     def why(self, now: object) -> str:
         test = self.test(_WORDS)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import builtins
 import dataclasses
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import repeat
 from operator import length_hint
@@ -32,7 +32,15 @@ from jitpkg.guards.kinds import (
     sources_of,
 )
 from jitpkg.guards.metadata import TensorIs
-from jitpkg.guards.numbers import Expression, Formula, number_text, read_by
+from jitpkg.guards.numbers import (
+    Computable,
+    Expression,
+    Formula,
+    Holds,
+    computed_with,
+    number_text,
+    read_by,
+)
 from jitpkg.guards.sources import Held, Item, Source, base_of
 from jitpkg.guards.state import state_guards
 from jitpkg.guards.text import Text, order, write_tests
@@ -368,6 +376,8 @@ def _write_guards(
     """
     otherwise = "break"
     inner = text.indented()
+    anyway = {formula for number in numbers for formula in computed_with(number)}
+    guards = [guard for guard in guards if not _is_computed(guard, anyway)]
     for guard in guards:
         inner.count(_paths(guard))
     inner.count(sources)
@@ -390,6 +400,15 @@ def _write_guards(
     text.line(f"    if {text.hold(from_outside, 'from_outside')}(error): raise")
     text.line(f"    {otherwise}")
     return names
+
+
+def _is_computed(guard: Guard, formulas: Collection[Formula]) -> bool:
+    """Whether a guard says nothing but that one of these can be computed."""
+    match guard:
+        case Holds(Computable(formula)):
+            return formula in formulas
+        case _:
+            return False
 
 
 MISSING = (AttributeError, LookupError, ValueError, TypeError, ArithmeticError)

@@ -8,7 +8,7 @@ from typing import cast
 
 import torch
 
-from jitpkg.guards.numbers import Expression, Formula
+from jitpkg.guards.numbers import Computable, Expression, Formula, Holds
 from jitpkg.tracer import classes, constants, protocols, reasons
 from jitpkg.tracer.values import (
     Constant,
@@ -80,7 +80,10 @@ def of_numbers(
         now = function(*(getattr(value, "value") for value in values))  # noqa: B009
     except Exception:  # Python will raise it itself
         return None
-    return String(Formula(function, tuple(operands), template), now)
+    formula = Formula(function, tuple(operands), template)
+    if function not in _TOTAL:
+        vm.guard(Holds(Computable(formula)))
+    return String(formula, now)
 
 
 _PLAIN = (int, float, str)
@@ -97,6 +100,10 @@ def joined(vm: VM, pieces: Sequence[Value]) -> Value:
 
 def _together(*pieces: str) -> str:
     return "".join(pieces)
+
+
+_TOTAL = frozenset({str, repr, _together})
+"""Functions that raise nothing, whichever numbers they are given."""
 
 
 def text(vm: VM, value: Value) -> Value:

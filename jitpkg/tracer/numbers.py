@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import math
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, cast
@@ -24,7 +24,7 @@ from jitpkg.facts.tensor import (
 )
 from jitpkg.guards.kinds import ConstantIs, TypeIs
 from jitpkg.guards.metadata import size_source, stride_source
-from jitpkg.guards.numbers import Compared, Expression, Formula, Holds
+from jitpkg.guards.numbers import Compared, Computable, Expression, Formula, Holds
 from jitpkg.guards.sources import Source
 from jitpkg.marks import Dims, Range
 from jitpkg.tracer.values import Constant, Lazy, Number, String, Value
@@ -327,12 +327,40 @@ def computed(
 ) -> Value | None:
     """What a function makes of numbers, as Python computes it."""
     formula = Formula(function, operands, template)
+    if type(value) is not int and not (type(value) is float and math.isfinite(value)):
+        return None
+    if not _is_total(function, operands):
+        vm.guard(Holds(Computable(formula)))
     if type(value) is int:
         symbol = symbol_of(vm, formula, value)
         return Number(Size((((symbol,), 1),)), value)
-    if type(value) is not float or not math.isfinite(value):
-        return None
     return Number(formula, value)
+
+
+_TOTAL: frozenset[Any] = frozenset(
+    {
+        operator.add, operator.sub, operator.mul, operator.neg, operator.and_, operator.or_,
+        operator.xor, abs, float, math.fabs, math.tanh, math.atan, math.atan2, math.erf,
+        math.copysign, math.hypot, math.gcd,
+    }
+)  # fmt: skip
+"""Functions that raise nothing, whichever numbers they are given."""
+_OF_FLOATS: frozenset[Any] = frozenset({int, math.floor, math.ceil, math.trunc, builtins.round})
+"""Functions that raise nothing if given whole numbers."""
+_BY: frozenset[Any] = frozenset(
+    {operator.truediv, operator.floordiv, operator.mod, operator.lshift, operator.rshift}
+)
+"""Functions that raise nothing if the second number is positive, if it is a constant."""
+
+
+def _is_total(function: Callable[..., Any], operands: Sequence[Expression | int | float]) -> bool:
+    """Whether Python raises nothing when it computes this, whatever the numbers are."""
+    if function in _OF_FLOATS:
+        return all(isinstance(operand, Size | int) for operand in operands)
+    if function in _BY:
+        divisor = operands[1]
+        return isinstance(divisor, int | float) and divisor > 0
+    return function in _TOTAL
 
 
 def call(vm: VM, function: Any, args: Args) -> Value | None:

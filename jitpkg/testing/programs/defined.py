@@ -77,9 +77,9 @@ class Definitions:
         form = self._one(definitions.CLASSES if base is None else definitions.SUBCLASSES)
         fields = form.fields if base is None else base.fields
         self._writer.fields = dict(fields)
-        members = [self._one(definitions.MEMBERS) for _ in some(choices, 3, 65)]
-        members = list({m.row.text: m for m in members}.values())
         text = form.row.text
+        members = [self._one(definitions.MEMBERS) for _ in some(choices, 3, 65)]
+        members = list({m.row.text: m for m in members if "<members>" in text}.values())
         if base is not None:
             text = text.replace("<Base>", base.name)
         inner = "\n".join(m.row.text for m in members)

@@ -375,14 +375,14 @@ gen:
     (<int> for <new:int> in range(3) if <bool>)
 fn:
     *2 lambda <new:vec>: <vec>
-    lambda <e=new:vec>, n=<int>: <e> * n
+    lambda <e=new:vec>, n=<int:out>: <e> * n
     functools.partial(torch.add, <vec>)
     torch.neg
     torch.Tensor.abs
     operator.neg
 ifn:
     *2 lambda <new:int>: <int>
-    lambda <e=new:int>, k=<int>: <e> + k
+    lambda <e=new:int>, k=<int:out>: <e> + k
     functools.partial(max, <int>)
     operator.neg
     abs

@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 
-from jitpkg.testing.programs import definitions, expressions, statements, tensors
-from jitpkg.testing.programs.arguments import PARAMETERS, argument, differing, sizes
+from jitpkg.testing.programs import (
+    control,
+    definitions,
+    expressions,
+    library,
+    ops,
+    signatures,
+    statements,
+    tensors,
+    writes,
+)  # fmt: skip
 from jitpkg.testing.programs.choices import Choices, Seeded, chance, one_of, some
 from jitpkg.testing.programs.defined import Definitions
 from jitpkg.testing.programs.grammar import Grammar, by_kind, joined, paragraphs
@@ -14,9 +24,16 @@ from jitpkg.testing.programs.program import NAME, Program
 from jitpkg.testing.programs.scopes import Variable
 from jitpkg.testing.programs.writer import DEEPEST, Writer
 
+_EXPRESSIONS = (
+    expressions.EXPRESSIONS, library.EXPRESSIONS, tensors.EXPRESSIONS, ops.EXPRESSIONS,
+)  # fmt: skip
+_STATEMENTS = (
+    statements.STATEMENTS, control.STATEMENTS, tensors.STATEMENTS, writes.STATEMENTS,
+)  # fmt: skip
+
 GRAMMAR = Grammar(
-    expressions=joined(by_kind(expressions.EXPRESSIONS), by_kind(tensors.EXPRESSIONS)),
-    statements=(*paragraphs(statements.STATEMENTS), *paragraphs(tensors.STATEMENTS)),
+    expressions=functools.reduce(joined, map(by_kind, _EXPRESSIONS)),
+    statements=tuple(row for table in _STATEMENTS for row in paragraphs(table)),
     unions={kind: tuple(members.split()) for kind, members in expressions.UNIONS.items()},
 )
 """What programs are written of unless told otherwise."""
@@ -25,9 +42,15 @@ _IMPORTS = {
     name: f"import {name}"
     for name in (
         "collections contextlib copy dataclasses enum functools heapq io itertools math operator"
-        " random typing torch jitpkg"
+        " random sys typing warnings torch jitpkg"
     ).split()
-} | {"F": "import torch.nn.functional as F", "nn": "from torch import nn"}
+} | {
+    "F": "import torch.nn.functional as F",
+    "nn": "from torch import nn",
+    "np": "import numpy as np",
+    "checkpoint": "import torch.utils.checkpoint",
+    "abc": "import collections.abc",
+}
 
 
 def generate(seed: int, grammar: Grammar = GRAMMAR) -> Program:
@@ -45,9 +68,10 @@ def written(choices: Choices, grammar: Grammar = GRAMMAR) -> Program:
         lines += defined.a_class()
     for _ in some(choices, 2, 60):
         lines += defined.function()
-    parameters, head = _parameters(writer)
-    lines += [head, *("    " + line for line in _main(writer, parameters))]
-    made = _calls(writer, parameters)
+    given = signatures.parameters(writer)
+    lines.append(f"def {NAME}({signatures.signature(given)}):")
+    lines += ["    " + line for line in _main(writer, [p.variable for p in given])]
+    made = signatures.calls(writer, given)
     body = ast.unparse(ast.parse("\n".join(lines)))
     called = tuple(ast.unparse(tree) for tree in ast.parse("\n".join(made)).body)
     imports = _imports(body, *called)
@@ -76,22 +100,6 @@ def by_kind_of(table: str) -> list[tuple[str, str]]:
     return [(kind, text) for kind, text in pairs]
 
 
-def _parameters(writer: Writer) -> tuple[list[Variable], str]:
-    """The parameters of the main function, and its first line."""
-    choices = writer.choices
-    found, texts = [Variable(writer.name("vec"), "vec")], []
-    texts.append(found[0].text)
-    for _ in some(choices, 4, 70):
-        kind = one_of(choices, PARAMETERS)
-        if kind == "obj" and len(writer.unions["obj"]) > 3:
-            kind = writer.unions["obj"][-1]
-        if kind not in writer.expressions and kind != "any":
-            kind = "int"
-        found.append(Variable(writer.name(kind), kind))
-        texts.append(found[-1].text)
-    return found, f"def {NAME}({', '.join(texts)}):"
-
-
 def _main(writer: Writer, parameters: list[Variable]) -> list[str]:
     choices = writer.choices
     with writer.function(list(parameters)):
@@ -116,39 +124,3 @@ def _guarded(writer: Writer, lines: list[str]) -> list[str]:
         case 1:
             return ["with contextlib.suppress(Exception):", *inner]
     return ["try:", *inner, "except Exception as caught:", "    print(type(caught), caught)"]
-
-
-def _calls(writer: Writer, parameters: list[Variable]) -> list[str]:
-    """The calls: arguments of the first, and what is different in others."""
-    choices = writer.choices
-    size, given = sizes(choices), dict[str, str]()
-    writer.without = {"rounds", "data"}
-    found = []
-    for k in (0, *(1 + k for k in some(choices, 3, 75))):
-        if k and chance(choices, 40):
-            size, again = sizes(choices), True
-        else:
-            again = False
-        texts: list[str] = []
-        known: list[str] = []
-        for p in parameters:
-            is_tensor = p.kind in ("vec", "mat", "vecs", "vdict")
-            if not k or (again and is_tensor) or chance(choices, 35):
-                kind = differing(choices, p.kind) if k else p.kind
-                given[p.text] = argument(writer, kind, size, known, vary=True)
-            text = given[p.text]
-            if p.kind == "vec":
-                known.append(p.text)
-            texts.append(text)
-        found.append(_call(parameters, texts))
-    return found
-
-
-def _call(parameters: list[Variable], texts: list[str]) -> str:
-    """A call; an argument that others name is bound where it stands."""
-    names = {name for text in texts for name in re.findall(r"\b\w+\b", text)}
-    made = [
-        f"({p.text} := {text})" if p.text in names and p.text != text else text
-        for p, text in zip(parameters, texts, strict=True)
-    ]
-    return f"call({', '.join(made)})"
