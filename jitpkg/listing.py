@@ -22,6 +22,11 @@ def file_name(name: str) -> str:
     return file
 
 
+def is_of(file: str, name: str) -> bool:
+    """Whether a file is one that `file_name` gives for a name."""
+    return file == f"<jitpkg {name}>" or file.startswith(f"<jitpkg {name} (")
+
+
 def keep(function: FunctionType, source: str) -> None:
     """Show `source` as the text of a function's file for as long as the function lives."""
     file = function.__code__.co_filename

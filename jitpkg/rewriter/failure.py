@@ -14,12 +14,13 @@ happened, and the exception goes on in that way.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from types import FrameType, FunctionType, TracebackType
+from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import Any, NoReturn
 
 import torch
 from torch import fx
 
+from jitpkg import listing
 from jitpkg.attempts import Attempts, words
 from jitpkg.errors import BackendError, Location
 from jitpkg.facts.random_streams import RandomStreams
@@ -69,6 +70,7 @@ class Failures:
         names = {node.name for node in ops}
         self._codes = {code for code in codes if code and names <= {*code.co_varnames}}
         """Of functions that compute one op after the other, by its name."""
+        self._title = type(module).__name__
         late = any(f is not None and f.effects and not f.may_restart for _, f in self._ops)
         self._replay = Replay(trace, parameters) if late else None
         self._attempts = Attempts(name)
@@ -98,7 +100,7 @@ class Failures:
         """
         frame = self._frame(error)
         computed: dict[str, Any] = {} if frame is None else frame.f_locals
-        failure = None if frame is None else self._failure(computed)
+        failure = None if frame is None else self._failure(frame.f_code, computed)
         self.put_back(nesting)
         if isinstance(error, BackendError):
             raise error
@@ -159,19 +161,33 @@ class Failures:
         if nesting is not None:
             nest_autocast(nesting)
 
-    def _failure(self, computed: Mapping[str, Any]) -> Failure | None:
+    def _failure(self, code: CodeType, computed: Mapping[str, Any]) -> Failure | None:
         """What is known of the op that failed: the first that has not been computed."""
-        return next((f for name, f in self._ops if name not in computed), None)
+        names = code.co_varnames  # without what a backend has computed already, of numbers
+        return next((f for name, f in self._ops if name in names and name not in computed), None)
 
     def _frame(self, error: BaseException) -> FrameType | None:
         """The graph's: the innermost, for a backend's code may run it as it is."""
         frame = None
         traceback = error.__traceback__
         while traceback is not None:
-            if traceback.tb_frame.f_code in self._codes:
+            if self._runs_ops(traceback.tb_frame):
                 frame = traceback.tb_frame
             traceback = traceback.tb_next
         return frame
+
+    def _runs_ops(self, frame: FrameType) -> bool:
+        """Whether it computes one op after the other: of this graph, or of a copy of it that a
+        backend has made with numbers in place of symbols."""
+        code = frame.f_code
+        if code in self._codes or listing.is_of(code.co_filename, f"{self._title}.graph"):
+            return True
+        module = type(frame.f_locals.get("self"))
+        return (
+            issubclass(module, fx.GraphModule)
+            and module.__name__ == self._title
+            and getattr(module.forward, "__code__", None) is code
+        )
 
 
 class Replay:

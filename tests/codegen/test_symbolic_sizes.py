@@ -101,6 +101,14 @@ def written(x: torch.Tensor) -> Any:
     return x + 1
 
 
+def listed(x: torch.Tensor) -> Any:
+    last = x[:, [-1]]
+    y = x * 2
+    y[:, [0, 2]] = 1
+    y[:, [3]] += last
+    return last, y, x[[0, -1], [5, 6]] + 1
+
+
 PROGRAMS = [
     chain,
     softmax,
@@ -116,6 +124,7 @@ PROGRAMS = [
     numbers,
     positions,
     written,
+    listed,
 ]
 
 
@@ -175,7 +184,7 @@ def test_both_dims_vary(f: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("f", PROGRAMS)
 def test_sizes_of_0_and_1_go_elsewhere(f: Callable[..., Any]) -> None:
     few = [3, 2, 1] if f is sliced else [1, 2]
-    none = [] if f in (folds, sliced, causal, written) else [0]
+    none = [] if f in (folds, sliced, causal, written, listed) else [0]
     compared(f, [(R(n, 64),) for n in (7, 9, *few, *none, 12)])
 
 
