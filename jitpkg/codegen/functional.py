@@ -36,6 +36,7 @@ from jitpkg.facts.decomposed import is_recurrent
 from jitpkg.facts.layout import overlaps
 from jitpkg.facts.outcome import draws, is_random
 from jitpkg.facts.random_streams import RandomStreams, can_be_set_back
+from jitpkg.facts.shared import may_be_refused
 from jitpkg.facts.thread_state import setters, snapshot
 from jitpkg.internals import Missing, aot, dispatch, fake_tensors, modes, tensors, trees
 from jitpkg.internals.ops import OpOverload, op_name
@@ -53,6 +54,8 @@ class Observed:
     """How many of its ops draw from a random stream."""
     checks: int = 0
     """How many of its ops only raise, for some data."""
+    may_be_refused: bool = False
+    """Whether an op reads what it writes to, in another order: eager code may refuse that."""
 
 
 @dataclass
@@ -139,6 +142,8 @@ def _functional(
         if from_outside(error):
             raise
         return as_it_is(backend, gm, f"{type(error).__name__}: {error}")
+    if compiled.before.may_be_refused:
+        return as_it_is(backend, gm, "a write to what it reads: eager code may refuse it")
     try:
         with _unnoticed(), aot.TRACING.get()(context), _settings():
             before = listing.texts_of_fx()
@@ -265,8 +270,7 @@ _ALSO_DRAWN = "an op that draws no random numbers in eager code: dropout with p=
 
 def _writes_to_overlap(node: fx.Node) -> bool:
     """Whether an op writes to a view that has been expanded, which an op on copies cannot tell."""
-    name = str(getattr(node.target, "__name__", node.target))
-    if not node.op.startswith("call") or not (name == "setitem" or name.strip("_") + "_" == name):
+    if not _writes(node):
         return False
     written: Any = node.args[0] if node.args else None
     while isinstance(written, fx.Node):
@@ -279,6 +283,38 @@ def _writes_to_overlap(node: fx.Node) -> bool:
     return False
 
 
+def _writes(node: fx.Node) -> bool:
+    name = str(getattr(node.target, "__name__", node.target))
+    bare = name.strip("_")
+    is_named_so = bare in ("setitem", *_AUGMENTED) or bare + "_" == name
+    return node.op.startswith("call") and (is_named_so or "out" in node.kwargs)
+
+
+_AUGMENTED = frozenset("iadd isub imul itruediv ifloordiv imod ipow iand ior ixor".split())
+
+
+def _writes_to_itself(node: fx.Node) -> bool:
+    """Whether an op may read what it writes to, by another view."""
+    if not _writes(node):
+        return False
+    written: Any = node.kwargs.get("out", node.args[0] if node.args else None)
+    made_of = Counter(map(_made_of, _nodes(written)))
+    return any((Counter(map(_made_of, node.all_input_nodes)) - made_of).keys() & made_of.keys())
+
+
+def _made_of(node: fx.Node) -> fx.Node:
+    """What the first operand of a node, of that one, and so on is."""
+    while node.args and isinstance(node.args[0], fx.Node):
+        node = node.args[0]
+    return node
+
+
+def _nodes(written: Any) -> list[fx.Node]:
+    found: list[fx.Node] = []
+    fx.map_arg(written, found.append)
+    return found
+
+
 _OVERLAPPING = frozenset(
     {"expand", "expand_as", "broadcast_to", "broadcast_tensors", "as_strided", "unfold"}
 )
@@ -289,10 +325,12 @@ class _Observer:
 
     def __init__(self) -> None:
         self.random = self.checks = 0
+        self.may_be_refused = False
 
     def see(self, func: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
         self.random += is_random(func, args, kwargs)
         self.checks += _is_check(func)
+        self.may_be_refused |= may_be_refused(func, args, kwargs)
         return func(*args, **kwargs)
 
 
@@ -302,13 +340,13 @@ def _is_check(op: object) -> bool:
 
 def _observed(gm: fx.GraphModule, inputs: Sequence[Any]) -> Observed:
     """What eager code does, whether or not anything uses the numbers."""
-    if not any(map(_may_draw_or_check, gm.graph.nodes)):
+    if not any(_may_draw_or_check(node) or _writes_to_itself(node) for node in gm.graph.nodes):
         return Observed()
     mode, given = _stand_ins(inputs)
     seen = _Observer()
     with _unnoticed(), mode, dispatch.mode(seen.see):
         gm.forward(*given)
-    return Observed(seen.random, seen.checks)
+    return Observed(seen.random, seen.checks, seen.may_be_refused)
 
 
 def _stand_ins(inputs: Sequence[Any]) -> tuple[Any, list[Any]]:

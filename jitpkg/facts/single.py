@@ -90,7 +90,7 @@ class Singles:
         Raises:
             Unanswered: nobody can say, or it writes to something, or returns a view.
         """
-        row = FUNCTION_ROWS.get(name)
+        row = FUNCTION_ROWS.get(name) or LENGTH_ROWS.get(name)
         if row is not None:
             try:
                 made, shape = row(*args, **kwargs)

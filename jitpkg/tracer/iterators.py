@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import builtins
 import collections
 from collections.abc import Iterator as PythonIterator
 from collections.abc import Sequence
 from typing import NoReturn, cast
 
-from jitpkg.code.dialect import Op
-from jitpkg.tracer import classes, constants, containers, protocols, reasons
+from jitpkg.tracer import classes, constants, containers, handlers, protocols, reasons
 from jitpkg.tracer.exceptions import raise_, raise_from
 from jitpkg.tracer.frames import Frame, Return
 from jitpkg.tracer.heap import Heap
@@ -451,40 +449,9 @@ def resume(
         vm.heap.write(generator, "frame", "finished")
         return None, finished.value
     vm.heap.write(generator, "frame", frame)
-    if _in_block(frame):
+    if handlers.handles_exit(frame):
         vm.heap.write(generator, "position", MUST_FINISH)
     return finished.value, None
-
-
-def _in_block(frame: Frame) -> bool:
-    """Whether a generator waits inside a `try` or `with` that GeneratorExit would wake up."""
-    ops, at = frame.program.ops, frame.at - 1
-    while (found := frame.program.handler(ops[at])) is not None:
-        at = found[0]
-        if ops[at].name == "CONVERT_STOP_ITERATION":
-            return False
-        while ops[at].name != "RERAISE":
-            match [op.name for op in ops[at : at + 3]]:
-                case ["LOAD_GLOBAL", "CHECK_EXC_MATCH", "JUMP_IF"] if _passes_by(frame, ops[at]):
-                    target = ops[at + 2].target
-                    assert target is not None
-                    at = target
-                case ["PUSH_EXC_INFO" | "COPY" | "POP_EXCEPT", *_]:
-                    at += 1
-                case _:
-                    return True
-    return False
-
-
-def _passes_by(frame: Frame, clause: Op) -> bool:
-    """Whether an `except` clause lets GeneratorExit pass."""
-    name = cast(str, clause.arg)
-    cls = frame.namespace.get(name, getattr(builtins, name, None))
-    return (
-        isinstance(cls, type)
-        and issubclass(cls, BaseException)
-        and not issubclass(GeneratorExit, cls)
-    )
 
 
 def _delegates(frame: Frame) -> bool:

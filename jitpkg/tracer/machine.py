@@ -19,6 +19,7 @@ from jitpkg.tracer import (
     classes,
     containers,
     exceptions,
+    handlers,
     iterators,
     look,
     numbers,
@@ -32,7 +33,6 @@ from jitpkg.tracer.values import (
     Constant,
     Known,
     Lazy,
-    Method,
     Number,
     Object,
     String,
@@ -88,7 +88,7 @@ class Machine(VM):
                 return finished
 
     def in_handler(self) -> bool:
-        return any(_handles(self, frame) for frame in self.frames)
+        return any(handlers.handles_op(self, frame) for frame in self.frames)
 
     # What exists
 
@@ -220,42 +220,6 @@ def _unwind(frame: Frame, op: Op, exception: Object) -> bool:
     frame.push(exception)
     frame.at = at
     return True
-
-
-def _handles(vm: VM, frame: Frame) -> bool:
-    """Whether the frame would handle an exception, other than by leaving torch's own contexts."""
-    op = frame.program.ops[frame.at - 1]
-    found = frame.program.handler(op)
-    while found is not None:
-        at, covered = found
-        handler = frame.program.ops[at : at + 2]
-        is_with = [o.name for o in handler] == ["PUSH_EXC_INFO", "WITH_EXCEPT_START"]
-        if not is_with or not _is_torch_exit(vm, frame.stack[covered.depth - 1]):
-            return not _only_cleans_up(frame, at)
-        found = frame.program.handler(handler[0])
-    return False
-
-
-def _is_torch_exit(vm: VM, exit_: Value) -> bool:
-    """Whether a context's `__exit__` only puts back state that a failing graph puts back anyway."""
-    if not isinstance(exit_, Method):
-        return False
-    function = vm.look(exit_.function)
-    return (
-        isinstance(function, Known)
-        and isinstance(function.obj, types.FunctionType)
-        and (function.obj.__module__ or "").startswith(("torch.autograd.grad_mode", "torch.amp"))
-    )
-
-
-def _only_cleans_up(frame: Frame, at: int) -> bool:
-    """Whether a handler is the compiler's own: it restores variables and goes on raising."""
-    names = []
-    for op in frame.program.ops[at : at + 8]:
-        names.append(op.name)
-        if op.name == "RERAISE":
-            break
-    return set(names) <= {"COPY", "POP_EXCEPT", "RERAISE", "SWAP", "STORE_LOCAL", "POP_TOP"}
 
 
 __all__ = ["Machine", "Tensor"]

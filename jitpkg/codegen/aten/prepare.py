@@ -191,7 +191,9 @@ class _Preparation:
             if target in (getitem, setitem):
                 here = self._with_tensors(*here[0]), here[1]
             with self._recorder.undone_if_unanswered():
-                return self._by_ops(name, target, function, *here)
+                made = self._by_ops(name, target, function, *here)
+                self._recorder.check_made(made)
+                return made
         except Unanswered:
             return self._as_a_whole(name, function, args, kwargs)
 

@@ -23,6 +23,7 @@ from jitpkg.facts.layout import broadcast, overlaps
 from jitpkg.facts.rows.common import Raises, Unsure
 from jitpkg.facts.rows.views import VIEWS as SYMBOLIC_VIEWS
 from jitpkg.facts.rows.views import varies
+from jitpkg.facts.shared import may_be_refused
 from jitpkg.facts.single import Singles, Unanswered, facts_of_stand_in, is_random, stand_in
 from jitpkg.facts.symbolic import Decisions, length
 from jitpkg.facts.tensor import TensorFacts, size_of
@@ -162,6 +163,14 @@ class Recorder:
             raise Declined("a tensor that comes from elsewhere")
         return found
 
+    def check_made(self, made: Any) -> None:
+        """
+        Raises:
+            Unanswered: a function has returned a tensor that no op was seen to make.
+        """
+        if isinstance(made, torch.Tensor) and id(made) not in self._traced:
+            raise Unanswered("a tensor that no op has made")
+
     @contextmanager
     def undone_if_unanswered(self) -> Iterator[None]:
         """What is recorded inside is forgotten if it ends with `Unanswered`.
@@ -281,6 +290,8 @@ class Recorder:
 
     def _in_place(self, func: Op, args: Any, kwargs: Any) -> Any:
         target = self.traced(args[0])
+        if may_be_refused(func, args, kwargs):
+            raise Declined("a write to what it reads in another order: eager code may refuse it")
         if any(overlaps(each.facts.size, each.facts.stride) for each in target.shown()):
             raise Declined("a write to what may overlap with itself, or to a part of that")
         drawing = drawn(func, target.facts, args)

@@ -55,9 +55,10 @@ def _tensor(data: Any, **given: Any) -> tuple[Made, Any]:
     sure(given.get("dtype") in (None, torch.int64, *_FLOATS))
     sure(not given.get("requires_grad"))
     numbers = data if type(data) in (tuple, list) else [data]
-    sure(len(numbers) > 0 and all(type(n) in _INTS for n in numbers))
+    sure(all(type(n) in _INTS for n in numbers))
     size = [] if numbers is not data else [len(numbers)]
-    named = {"dtype": torch.int64} | {k: v for k, v in given.items() if v is not None}
+    dtype = torch.int64 if numbers else torch.get_default_dtype()
+    named = {"dtype": dtype} | {k: v for k, v in given.items() if v is not None}
     named.pop("requires_grad", None)
     return _one(factory(None, (size,), named))
 

@@ -1,0 +1,74 @@
+"""Writes to memory that the op reads, too: eager code refuses some of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import jitpkg
+from jitpkg.testing import Comparison, call
+
+REFUSED: dict[str, Callable[[Tensor, Tensor], Any]] = {
+    "index_copy_": lambda x, at: x.index_copy_(0, at, x[:1]),
+    "index_add_": lambda x, at: x.index_add_(0, at, x[:1]),
+    "index_reduce_": lambda x, at: x.index_reduce_(0, at, x[:1], "prod"),
+    "index_put_": lambda x, at: x.index_put_((at,), x[:1]),
+    "scatter_": lambda x, at: x.scatter_(0, at, x[:1]),
+    "scatter_add_": lambda x, at: x.scatter_add_(0, at, x[:1]),
+    "scatter_reduce_": lambda x, at: x.scatter_reduce_(0, at, x[:1], "sum"),
+    "put_": lambda x, at: x.put_(at, x[:1]),
+    "itself": lambda x, at: x.scatter_(0, at, x.view(-1)),
+    "copy_": lambda x, at: x[1:].copy_(x[:-1]),
+    "setitem": lambda x, at: x.__setitem__(slice(1, None), x[:-1]),
+    "add_": lambda x, at: x[1:].add_(x[:-1]),
+    "lerp_": lambda x, at: x[1:].lerp_(x[:-1], 0.5),
+    "addcmul_": lambda x, at: x[1:].addcmul_(x[:-1], x[1:]),
+    "clamp_": lambda x, at: x[1:].clamp_(min=x[:-1]),
+    "eq_": lambda x, at: x[1:].eq_(x[:-1]),
+    "add, out": lambda x, at: torch.add(x[1:], 1, out=x[:-1]),
+    "cumsum, out": lambda x, at: torch.cumsum(x[1:], 0, out=x[:-1]),
+    "index_select, out": lambda x, at: torch.index_select(x, 0, at, out=x[:1]),
+}
+TAKEN: dict[str, Callable[[Tensor, Tensor], Any]] = {
+    "other elements": lambda x, at: x[:2].copy_(x[2:]),
+    "the same elements": lambda x, at: x[:2].add_(x[:2]),
+    "augmented": lambda x, at: x[:2].__iadd__(x.view(-1)[0:2]),
+    "with gaps": lambda x, at: x[::2].copy_(x[1::2]),
+    "what was computed": lambda x, at: x[1:].copy_(x[:-1] * 2),
+    "add, the same out": lambda x, at: torch.add(x, 1, out=x),
+}
+
+
+def of(op: Callable[[Tensor, Tensor], Any], *, own: bool) -> Callable[..., Any]:
+    """A program with an op, on an input or on what it has computed itself."""
+
+    def program(x: Tensor, at: Tensor) -> Tensor:
+        x = x + 0 if own else x
+        op(x, at)
+        return x * 2
+
+    return program
+
+
+def arguments() -> Any:
+    return call(torch.tensor([0.1, 0.2, 0.3, 0.4]), torch.tensor([1]))
+
+
+@pytest.mark.parametrize("backend", ["jitpkg", "aot_eager"])
+@pytest.mark.parametrize("name", [*REFUSED, *TAKEN])
+def test_as_eager(name: str, backend: str) -> None:
+    op = REFUSED.get(name) or TAKEN[name]
+    for own in (False, True):
+        comparison = Comparison(backend=backend, ignore=("traceback",))
+        comparison.assert_same_calls(of(op, own=own), arguments(), arguments())
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_what_eager_code_takes_is_compiled(name: str) -> None:
+    explained = jitpkg.explain(of(TAKEN[name], own=False), backend="jitpkg")
+    given = arguments()
+    assert not explained(*given.args).declined
