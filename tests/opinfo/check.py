@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import islice
 from random import Random
 from typing import Any
 
@@ -116,13 +116,14 @@ class Check:
         self._backend = backend or task.backend
         self._most = most
         self._dtype = getattr(torch, task.dtype)
+        self._places: list[tuple[int, int]] = []
 
     def all(self) -> Checked:
         """Check all samples."""
         if self._function is None:
             return self.done
         good, raising = self._chosen()
-        made = self._four()
+        made = self._four([*good, *raising])
         for k in raising:
             self._group([k], *made)
         together = 1 if self._context.alone else GROUP
@@ -136,16 +137,43 @@ class Check:
             self._chosen()
         return self.done
 
-    def _samples(self) -> list[Versions]:
-        calls = samples(self._op, self._dtype, grad=bool(self._context.grad))
+    def _changed(self, call: Call) -> list[Versions]:
+        """What the context makes of a sample of the database."""
+        with torch.random.fork_rng(devices=[]):  # the next sample is the same, whatever is done
+            return list(self._context.change(self._op, call))
+
+    def _every(self) -> list[Versions]:
+        """All samples; `self._places` says of which sample of the database each was made."""
+        every: list[Versions] = []
+        self._places = []
         with quiet():
-            return list(chain.from_iterable(self._context.change(self._op, c) for c in calls))
+            for place, call in enumerate(self._calls()):
+                made = self._changed(call)
+                self._places += [(place, k) for k in range(len(made))]
+                every += made
+        return every
+
+    def _samples(self, chosen: Sequence[int]) -> dict[int, Versions]:
+        """Some samples, by number; the others are not made."""
+        wanted = {self._places[k]: k for k in chosen}
+        places = {place for place, _ in wanted}
+        with quiet():
+            return {
+                wanted[place, k]: versions
+                for place, call in enumerate(islice(self._calls(), max(places, default=-1) + 1))
+                if place in places
+                for k, versions in enumerate(self._changed(call))
+                if (place, k) in wanted
+            }
+
+    def _calls(self) -> Iterator[Call]:
+        return samples(self._op, self._dtype, grad=bool(self._context.grad))
 
     def _chosen(self) -> tuple[list[int], list[int]]:
         """Samples that eager code takes, and some that it refuses."""
         good: list[int] = []
         raising: list[int] = []
-        every = self._samples()
+        every = self._every()
         most = len(every) if self._most is None else self._most
         seed = f"{self._task.op} {self._task.context}"
         for k in range(len(every)) if self._most is None else mixed(every, seed):
@@ -155,9 +183,9 @@ class Check:
                 break
         return sorted(good), sorted(raising[: min(RAISING, most)])
 
-    def _four(self) -> list[list[Versions]]:
+    def _four(self, chosen: Sequence[int]) -> list[dict[int, Versions]]:
         """Samples for four runs."""
-        return [self._samples() for _ in range(4)]
+        return [self._samples(chosen) for _ in range(4)]
 
     def _run(self, calls: Sequence[Call], compiled: Function | None = None) -> Outcome:
         """Run a program from a known random state."""
@@ -175,7 +203,7 @@ class Check:
             return Outcome(given=calls, error=error)
         return Outcome(results, gradients, calls)
 
-    def _group(self, chosen: Sequence[int], *made_: list[Versions]) -> None:
+    def _group(self, chosen: Sequence[int], *made_: dict[int, Versions]) -> None:
         versions = [
             [[calls[k][v] for k in chosen] for calls in made_]
             for v in range(len(made_[0][chosen[0]]))
@@ -233,7 +261,7 @@ class Check:
         why = self._differ(found, expected)
         if why is None or self._allowed.exact or expected.error is not None:
             return why
-        made_ = self._samples()
+        made_ = self._samples(chosen)
         exact = self._run(wider([made_[k][version] for k in chosen]))
         return self._differ(found, expected, exact)
 
@@ -241,12 +269,12 @@ class Check:
         if len(chosen) == 1:
             self.done.unstable += unstable
             return
-        made_ = self._four()
+        made_ = self._four(chosen)
         for k in chosen:
             self._group([k], *made_)
 
     def _wrong(self, why: str, chosen: Sequence[int]) -> None:
-        made_ = self._samples()
+        made_ = self._samples(chosen)
         self.done.wrong.append(f"sample {', '.join(map(str, chosen))}: {why}")
         alone = len(chosen) == 1
         self.done.programs.append(

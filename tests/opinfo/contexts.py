@@ -103,9 +103,14 @@ CONTEXTS: Mapping[str, Context] = MappingProxyType(
         "scalars": Context("tensors of no dims", changes.scalars),
         "empty": Context("tensors of no elements", changes.empty),
         "special_values": Context("NaN, infinities, -0.0 and tiny numbers", changes.special),
-        "after_break": Context("copies made in another graph, before a break", before=BREAK),
+        "after_break": Context(
+            "copies made in another graph, before a break", before=BREAK, alone=True
+        ),
         "after_break_grad": Context(
-            "copies made in another graph, before a break; with gradients", grad="all", before=BREAK
+            "copies made in another graph, before a break; with gradients",
+            grad="all",
+            before=BREAK,
+            alone=True,
         ),
         "in_place": Context("the in-place variant", function=attrgetter("inplace_variant")),
         "out": Context("results are written to `out=`", changes.given_out),

@@ -16,7 +16,7 @@ from tests.opinfo.samples import Task
 Done = Callable[[Task, dict[str, Any]], None]
 START = 120
 """Seconds that a worker has to import torch and its database."""
-TASKS = 400
+TASKS = 1000
 """After so many, a worker is replaced: torch's own caches grow."""
 
 
