@@ -54,6 +54,14 @@ def _functional_batch_norm(args: Sequence[Any]) -> Dtypes:
     return (*_batch_norm(args), args[3].dtype, args[4].dtype)
 
 
+def _updating_batch_norm(args: Sequence[Any]) -> Dtypes:
+    return (*_batch_norm(args), torch.uint8)
+
+
+def _functional_updating_batch_norm(args: Sequence[Any]) -> Dtypes:
+    return (*_updating_batch_norm(args), args[3].dtype, args[4].dtype)
+
+
 def _batch_norm_backward(args: Sequence[Any]) -> Dtypes:
     return _norm(args, args[2:7])
 
@@ -75,49 +83,99 @@ _DTYPES: Mapping[str, Callable[[Sequence[Any]], Dtypes]] = MappingProxyType(
         "aten::_native_batch_norm_legit.no_stats": lambda args: _norm(args, args[1:3]),
         "aten::_native_batch_norm_legit_no_training": _batch_norm,
         "aten::_native_batch_norm_legit_functional": _functional_batch_norm,
+        "aten::_batch_norm_with_update": _updating_batch_norm,
+        "aten::_batch_norm_with_update_functional": _functional_updating_batch_norm,
     }
 )
 """The dtypes of the results, for a narrow input on the CPU; compared with the ops by the tests."""
 
 
 Strides = tuple[int, ...]
+Rule = Callable[[Strides, Sequence[Operand]], Strides | None]
 
 
-def _in_order(size: Strides, stride: Strides) -> Strides:
+def _in_order(size: Strides, operands: Sequence[Operand]) -> Strides:
     return contiguous_stride(size)
 
 
-def _of_batch_norm(size: Strides, stride: Strides) -> Strides:
-    return (
-        _in_order(size, stride) if is_contiguous(size, stride) else strides_of_format(size, stride)
-    )
+def _of_format(at: int) -> Rule:
+    return lambda size, operands: strides_of_format(size, operands[at])
 
 
-_LAYOUTS: Mapping[str, Callable[[Strides, Strides], Strides]] = MappingProxyType(
+def _of_batch_norm(at: int) -> Rule:
+    def rule(size: Strides, operands: Sequence[Operand]) -> Strides:
+        x = operands[at]
+        if is_contiguous(x.size, x.stride):
+            return contiguous_stride(size)
+        return strides_of_format(size, x)
+
+    return rule
+
+
+def _preserved(at: int) -> Rule:
+    def rule(size: Strides, operands: Sequence[Operand]) -> Strides | None:
+        x = operands[at]
+        return preserved(size, x.stride) if x.size == size else None
+
+    return rule
+
+
+def _elementwise(*order: int) -> Rule:
+    """As elementwise ops do it, with tensors in this order."""
+
+    def rule(size: Strides, operands: Sequence[Operand]) -> Strides | None:
+        taken = [operands[k] for k in order]
+        return strides(size, taken) if broadcast([x.size for x in taken]) == size else None
+
+    return rule
+
+
+def _names(names: str, rule: Rule) -> dict[str, Rule]:
+    return dict.fromkeys(names.split(), rule)
+
+
+_LAYOUTS: Mapping[str, Rule] = MappingProxyType(
     {
-        **dict.fromkeys(
+        **_names(
             """
-            native_batch_norm native_batch_norm_backward _native_batch_norm_legit
-            _native_batch_norm_legit_no_training _native_batch_norm_legit_functional
-            """.split(),
-            _of_batch_norm,
+            native_batch_norm _native_batch_norm_legit _native_batch_norm_legit_no_training
+            _native_batch_norm_legit_functional _batch_norm_with_update _batch_norm_no_update
+            _batch_norm_with_update_functional
+            """,
+            _of_batch_norm(0),
         ),
-        **dict.fromkeys(
-            "channel_shuffle native_group_norm native_group_norm_backward roll".split(),
-            strides_of_format,
-        ),
-        **dict.fromkeys(
+        **_names("native_batch_norm_backward batch_norm_backward", _of_batch_norm(1)),
+        **_names("channel_shuffle max_unpool2d native_group_norm roll", _of_format(0)),
+        **_names(
             """
-            isin log_sigmoid_forward masked_fill native_layer_norm normal renorm rrelu_with_noise
-            tril triu
-            """.split(),
+            native_group_norm_backward reflection_pad2d_backward replication_pad2d_backward
+            """,
+            _of_format(1),
+        ),
+        **_names(
+            """
+            glu_backward huber_loss_backward isin _log_softmax_backward_data log_sigmoid_forward
+            masked_fill mse_loss_backward native_layer_norm native_layer_norm_backward normal
+            poisson pow.Scalar renorm rrelu_with_noise smooth_l1_loss_backward _standard_gamma tril
+            triu _weight_norm_interface
+            """,
             _in_order,
         ),
-        **dict.fromkeys("clone flip hardtanh nan_to_num sort".split(), preserved),
+        **_names("clone flip hardtanh nan_to_num sort", _preserved(0)),
+        "binary_cross_entropy_backward": _preserved(1),
+        **_names(
+            """
+            elu_backward hardsigmoid_backward hardswish_backward hardtanh_backward
+            softplus_backward
+            """,
+            _elementwise(0, 1),
+        ),
+        "threshold_backward": _elementwise(1, 0),
+        "rrelu_with_noise_backward": _elementwise(2, 0),
     }
 )
-"""How a first result of the first argument's size is laid out, on the CPU, by that one's strides;
-compared with the ops by the tests."""
+"""How a result is laid out, on the CPU, by how the tensors that are given lie; None where nothing
+is known. Compared with the ops by the tests."""
 
 _AS_THEY_ARE = frozenset("ldexp lerp mvlgamma deg2rad rad2deg".split())
 """Elementwise ops that allocate their results in other ways."""
@@ -126,25 +184,23 @@ _AS_THEY_ARE = frozenset("ldexp lerp mvlgamma deg2rad rad2deg".split())
 def _layout(func: Any, made: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Strides | None:
     """The strides of a result, where they are others than those of `made`."""
     name = op_name(func).removeprefix("aten::")
-    rule = _LAYOUTS.get(name)
+    rule = _LAYOUTS.get(name) or _LAYOUTS.get(f"{name}.{overload_name(func)}")
     if rule is None and (torch.Tag.pointwise not in func.tags or name in _AS_THEY_ARE):
         return None
     if not isinstance(made, torch.Tensor) or (schema(func).is_mutable and rule is None):
         return None
     if kwargs.get("memory_format") not in (None, torch.preserve_format):
         return None
-    operands = [x for x in (*args, *kwargs.values()) if isinstance(x, torch.Tensor)]
-    if any(type(n) is not int for x in (*operands, made) for n in (*x.shape, *x.stride())):
+    given = [x for x in (*args, *kwargs.values()) if isinstance(x, torch.Tensor)]
+    if any(type(n) is not int for x in (*given, made) for n in (*x.shape, *x.stride())):
         return None
     size = tuple(made.shape)
-    if rule is not None and made.device.type == "cpu" and operands[0].shape == made.shape:
-        found = rule(size, operands[0].stride())
-    elif rule is None and broadcast([tuple(x.shape) for x in operands]) == size:
-        numbers = [Operand((), ())] if _has_number(func, args) else []
-        shapes = [Operand(tuple(x.shape), x.stride()) for x in operands]
-        found = strides(size, [*shapes, *numbers])
-    else:
-        return None
+    operands = [Operand(tuple(x.shape), x.stride()) for x in given]
+    found: Strides | None = None
+    if rule is not None and made.device.type == "cpu":
+        found = rule(size, operands)
+    elif rule is None and broadcast([x.size for x in operands]) == size:
+        found = strides(size, [*operands, *([Operand((), ())] if _has_number(func, args) else [])])
     return None if found == made.stride() else found
 
 
@@ -172,9 +228,15 @@ def _corrected(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], made: 
     several = isinstance(made, tuple | list) and len(made) > 0
     first = made[0] if several else made
     layout = _layout(func, first, args, kwargs)
-    if layout is not None:
-        first = first.new_empty_strided(first.shape, layout)
-        made = (first, *made[1:]) if several else first
+    if layout is not None and several:
+        made = tuple(
+            t.new_empty_strided(t.shape, layout)
+            if isinstance(t, torch.Tensor) and t.shape == first.shape
+            else t
+            for t in made
+        )
+    elif layout is not None:
+        made = first.new_empty_strided(first.shape, layout)
     dtypes = _DTYPES.get(func.name())
     if dtypes is None or args[0].dtype not in _NARROW or args[0].device.type != "cpu":
         return made

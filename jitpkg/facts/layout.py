@@ -112,10 +112,10 @@ def channels_last_stride(size: Sizes) -> Sizes:
     return (height * width * channels, 1, width * channels, channels)
 
 
-def strides_of_format(size: Sizes, stride: Sizes) -> Sizes:
+def strides_of_format(size: Sizes, like: Operand) -> Sizes:
     """The strides of what is allocated in the memory format that a tensor suggests: with the
     channels innermost where it has them so."""
-    if not _is_like_channels_last(size, stride):
+    if not _is_like_channels_last(like.size, like.stride):
         return contiguous_stride(size)
     found, step = [0] * len(size), 1
     for dim in (1, *reversed(range(2, len(size))), 0):

@@ -35,7 +35,7 @@ FUNCTIONS = frozenset(
     conv_transpose1d conv_transpose2d copy_ cos cos_ cosh cross_entropy cumprod cumsum detach
     diagonal diff digamma div div_ divide dot double dropout einsum elu embedding empty empty_like
     eq erf erfc erfinv exp exp2 exp_ expand expand_as expm1 fill_ flatten flip float floor
-    floordiv fmod frac full full_like gather ge gelu getitem greater greater_equal group_norm gt
+    floordiv fmod frac full full_like gather ge gelu getitem greater greater_equal gt
     half hardsigmoid hardswish hardtanh hardtanh_ histc huber_loss iadd imul index_put index_put_
     index_select int interpolate invert isfinite isinf isnan isub itruediv l1_loss layer_norm le
     leaky_relu lerp less less_equal lgamma linear linspace log log10 log1p log2 log_ log_softmax

@@ -108,14 +108,13 @@ def division(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def power(func: Any, args: Any, kwargs: Any) -> Any:
-    """A number as the exponent is a parameter."""
+    """A number as the exponent is a parameter; with one as the base, the result lies in order."""
     base, exponent = args
     dtype = promoted(base, exponent)
     sure(dtype.is_floating_point)
-    operands = [base] if isinstance(base, torch.Tensor) else []
-    if isinstance(exponent, torch.Tensor):
-        operands.append(exponent)
-    return _written(func)(operands, dtype)
+    if not isinstance(base, torch.Tensor):
+        return empty(exponent.shape, dtype)
+    return _written(func)([base, *tensors([exponent])], dtype)
 
 
 def comparison(func: Any, args: Any, kwargs: Any) -> Any:

@@ -11,7 +11,8 @@ from typing import Any
 import torch
 
 from jitpkg.facts.layout import preserved
-from jitpkg.facts.rows.common import empty, sure
+from jitpkg.facts.rows.common import empty, is_usual, lies_in_order, sure, tensors
+from jitpkg.facts.rows.layers import windows
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,11 @@ class Made:
     tensors: tuple[torch.Tensor, ...]
     inputs: tuple[torch.Tensor, ...]
     random: bool = False
+
+
+def one(made: torch.Tensor, *inputs: torch.Tensor) -> tuple[Made, Any]:
+    """A single new tensor."""
+    return Made((made,), inputs), lambda tensors: tensors[0]
 
 
 class _Flow(torch.autograd.Function):
@@ -130,8 +136,57 @@ def _recurrent(gates: int, states: int) -> Callable[..., tuple[Made, Any]]:
     return row
 
 
+def _group_norm(
+    input: Any,  # noqa: A002
+    num_groups: Any,
+    weight: Any = None,
+    bias: Any = None,
+    eps: float = 1e-5,
+    cudnn_enabled: bool = True,
+) -> tuple[Made, Any]:
+    """On the CPU only it keeps images with the channels innermost as they are."""
+    x = input
+    sure(x.is_floating_point() and x.dim() > 1 and x.numel() > 0 and is_usual(x))
+    sure(type(num_groups) is int and num_groups > 0 and x.shape[1] % num_groups == 0)
+    parameters = tensors((weight, bias))
+    sure(all(t.dtype is x.dtype and tuple(t.shape) == (x.shape[1],) for t in parameters))
+    return one(empty(x.shape, x.dtype), x, *parameters)
+
+
+def _max_pool1d(
+    input: Any,  # noqa: A002
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> tuple[Made, Any]:
+    """Where a gradient is needed, it is `max_pool2d`, whose result may lie otherwise."""
+    x = input
+    sure(x.dtype in _FLOATS and x.dim() in (2, 3) and not ceil_mode and not return_indices)
+    needs_grad = x.requires_grad and torch.is_grad_enabled()
+    sure(lies_in_order(x) or not needs_grad)
+    sure(x.numel() > 0 and x.shape[-1] > 1)
+    kernel, padding, dilation = (_single(n) for n in (kernel_size, padding, dilation))
+    step = kernel if stride is None or stride in ((), []) else _single(stride)
+    sure(min(kernel, step, dilation) > 0 and 0 <= 2 * padding <= kernel)
+    count = windows(x.shape[-1], kernel, step, padding, dilation)
+    return one(empty((*x.shape[:-1], count), x.dtype), x)
+
+
+def _single(given: Any) -> int:
+    """A setting of one number, which may be in a sequence."""
+    if isinstance(given, tuple | list) and len(given) == 1:
+        (given,) = given
+    sure(type(given) is int)
+    return int(given)
+
+
 FUNCTION_ROWS: Mapping[str, Callable[..., tuple[Made, Any]]] = MappingProxyType(
     {
+        "group_norm": _group_norm,
+        "max_pool1d": _max_pool1d,
         "scaled_dot_product_attention": attention,
         "lstm": _recurrent(4, 2),
         "gru": _recurrent(3, 1),

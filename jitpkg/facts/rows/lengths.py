@@ -15,17 +15,12 @@ import torch
 
 from jitpkg.facts.rows.common import empty, lies_in_order, sure
 from jitpkg.facts.rows.creation import factory
-from jitpkg.facts.rows.functions import Made
-from jitpkg.facts.rows.layers import windows
+from jitpkg.facts.rows.functions import Made, one
 
 Row = Callable[..., tuple[Made, Any]]
 
 _FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 _INTS = (int, torch.SymInt)
-
-
-def _one(made: torch.Tensor, *inputs: torch.Tensor) -> tuple[Made, Any]:
-    return Made((made,), inputs), lambda tensors: tensors[0]
 
 
 def _spaced(start: Any, end: Any, steps: Any, base: Any = 10.0, **given: Any) -> tuple[Made, Any]:
@@ -46,7 +41,7 @@ def _made_of_nothing(
 ) -> tuple[Made, Any]:
     sure(given.keys() <= {"dtype", "device", "layout", "pin_memory"})
     sure(given.get("dtype") in (None, *dtypes))
-    return _one(factory(None, ([length],), given))
+    return one(factory(None, ([length],), given))
 
 
 def _tensor(data: Any, **given: Any) -> tuple[Made, Any]:
@@ -60,43 +55,13 @@ def _tensor(data: Any, **given: Any) -> tuple[Made, Any]:
     dtype = torch.int64 if numbers else torch.get_default_dtype()
     named = {"dtype": dtype} | {k: v for k, v in given.items() if v is not None}
     named.pop("requires_grad", None)
-    return _one(factory(None, (size,), named))
+    return one(factory(None, (size,), named))
 
 
 def _one_hot(tensor: Any, num_classes: Any = -1) -> tuple[Made, Any]:
     sure(tensor.dtype is torch.int64 and type(num_classes) in _INTS and num_classes > 0)
     sure(tensor.numel() > 0)
-    return _one(empty((*tensor.shape, num_classes), torch.int64))
-
-
-def _max_pool1d(
-    input: Any,  # noqa: A002
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    dilation: Any = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> tuple[Made, Any]:
-    """Where a gradient is needed, it is `max_pool2d`, whose result may lie otherwise."""
-    x = input
-    sure(x.dtype in _FLOATS and x.dim() in (2, 3) and not ceil_mode and not return_indices)
-    needs_grad = x.requires_grad and torch.is_grad_enabled()
-    sure(lies_in_order(x) or not needs_grad)
-    sure(x.numel() > 0 and x.shape[-1] > 1)
-    kernel, padding, dilation = (_single(n) for n in (kernel_size, padding, dilation))
-    step = kernel if stride is None or stride in ((), []) else _single(stride)
-    sure(min(kernel, step, dilation) > 0 and 0 <= 2 * padding <= kernel)
-    count = windows(x.shape[-1], kernel, step, padding, dilation)
-    return _one(empty((*x.shape[:-1], count), x.dtype), x)
-
-
-def _single(given: Any) -> int:
-    """A setting of one number, which may be in a sequence."""
-    if isinstance(given, tuple | list) and len(given) == 1:
-        (given,) = given
-    sure(type(given) is int)
-    return int(given)
+    return one(empty((*tensor.shape, num_classes), torch.int64))
 
 
 _RANKS = {
@@ -128,7 +93,7 @@ def _interpolate(
     if scale_factor is not None:
         given = [_scaled(n, factor) for n, factor in zip(lengths, given, strict=True)]
     sure(all(type(n) in _INTS and n > 0 for n in given))
-    return _one(empty((*x.shape[:2], *given), x.dtype), x)
+    return one(empty((*x.shape[:2], *given), x.dtype), x)
 
 
 def _scaled(length: Any, factor: Any) -> Any:
@@ -146,7 +111,6 @@ LENGTH_ROWS: Mapping[str, Row] = MappingProxyType(
         "logspace": _spaced,
         "tensor": _tensor,
         "one_hot": _one_hot,
-        "max_pool1d": _max_pool1d,
         "interpolate": _interpolate,
         **dict.fromkeys(
             ("hann_window", "hamming_window", "blackman_window", "bartlett_window"), _window
