@@ -55,11 +55,29 @@ _CAST_INSIDE = frozenset(
 )
 
 
-def is_cast_inside(function: object) -> bool:
-    """Whether a call runs under autocast, and its code in C++ multiplies matrices: autocast casts
-    there, and decompositions and FakeTensor, which stand below it, do not."""
+_JOINS_INSIDE = frozenset(
+    """
+    _chunk_cat fft_fftshift fft_ifftshift isin linalg_matrix_exp matrix_exp roll unique_consecutive
+    """.split()
+)
+
+
+def is_cast_inside(function: object, args: Sequence[Any]) -> bool:
+    """Whether a call runs under autocast, and its code in C++ multiplies matrices, or joins tensors
+    of a narrow dtype that is not autocast's: autocast casts there, or raises, and decompositions
+    and FakeTensor, which stand below it, do not."""
+    if not modes.ANY_AUTOCAST.get()():
+        return False
     name = getattr(function, "__name__", "").partition(".")[0]
-    return name in _CAST_INSIDE and modes.ANY_AUTOCAST.get()()
+    return name in _CAST_INSIDE or (name in _JOINS_INSIDE and any(map(_is_refused, args)))
+
+
+def _is_refused(value: Any) -> bool:
+    if isinstance(value, tuple | list):
+        return any(map(_is_refused, value))
+    if not isinstance(value, TensorFacts) or value.dtype not in (torch.bfloat16, torch.float16):
+        return False
+    return value.dtype is not torch.get_autocast_dtype(value.device.type)
 
 
 def is_lstm(function: object) -> bool:

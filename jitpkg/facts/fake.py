@@ -62,7 +62,7 @@ class FakeFacts:
             raise DataDependent("the lengths of a packed sequence")
         if is_wrong(call, args):
             raise NoFacts("torch's own decomposition of it is wrong")
-        if is_cast_inside(call):
+        if is_cast_inside(call, args):
             raise NoFacts("autocast casts inside of it")
         if not values:
             return _asked(self._mode, call, args, kwargs)

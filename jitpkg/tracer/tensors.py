@@ -253,6 +253,7 @@ def _method_caller(name: str) -> Callable[..., Any]:
     def call(receiver: Any, *args: Any, **kwargs: Any) -> Any:
         return getattr(receiver, name)(*args, **kwargs)
 
+    call.__name__ = name  # which rules for single functions ask for
     return call
 
 

@@ -168,9 +168,10 @@ def test_a_backward_pass_under_autocast(backend: str, forward: bool, kept: bool)
         lambda x: F.affine_grid(x[None, :2], [1, 1, 4, 4], align_corners=False),
         torch.linalg.pinv,
         torch.pinverse,
+        lambda x: x.pinverse(),
         LAYER,
     ],
-    ids="bilinear affine_grid linalg_pinv pinverse layer".split(),
+    ids="bilinear affine_grid linalg_pinv pinverse method layer".split(),
 )
 def test_ops_that_autocast_casts_inside_of(
     backend: str, inside: bool, function: Callable[..., Any]
@@ -184,3 +185,36 @@ def test_ops_that_autocast_casts_inside_of(
         found, expected = jitpkg.compile(program, backend=backend)(x), program(x)
     assert found.dtype is expected.dtype
     torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+@pytest.mark.parametrize(
+    "function",
+    [
+        torch.linalg.matrix_exp,
+        torch.matrix_exp,
+        lambda x: x.roll(1, 0),
+        lambda x: torch.fft.fftshift(x),
+        lambda x: torch.isin(x, x.flatten()),
+        torch.Tensor.unique_consecutive,
+    ],
+    ids="linalg_matrix_exp matrix_exp roll fftshift isin unique_consecutive".split(),
+)
+def test_ops_that_join_tensors_inside(
+    backend: str, dtype: torch.dtype, function: Callable[..., Any]
+) -> None:
+    def outcome(program: Callable[..., Any]) -> Any:
+        try:
+            with torch.no_grad(), autocast():
+                return program(torch.linspace(-1, 1, 9).reshape(3, 3).to(dtype))
+        except RuntimeError as error:
+            return str(error)
+
+    found, expected = outcome(jitpkg.compile(function, backend=backend)), outcome(function)
+    assert type(found) is type(expected)
+    assert (
+        found == expected
+        if isinstance(expected, str)
+        else torch.equal(found.float(), expected.float())
+    )

@@ -249,6 +249,12 @@ CASES = [
         for kwargs in ({}, {"padding": 1}, {"stride": 2, "padding": "valid"}, {"padding": "same"})
     ),
     case("conv1d", C, of(5, 3, 2), call=F.conv1d),
+    *(
+        case("max_pool1d", facts(layout, grad=grad), 2, call=torch.max_pool1d)
+        for layout in ("cube", "turned cube")
+        for grad in (False, True)
+    ),
+    case("group_norm", facts("channels last"), 3, of(3), of(3), call=F.group_norm),
     case("max_pool2d", IMAGES, 2, call=F.max_pool2d),
     case("max_pool2d", facts("channels last"), 2, call=F.max_pool2d),
     case("avg_pool2d", IMAGES, 2, call=F.avg_pool2d),

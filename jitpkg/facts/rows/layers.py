@@ -169,16 +169,6 @@ def batch_norm(func: Any, args: Any, kwargs: Any) -> Any:
     return empty(x.shape, x.dtype), empty(saved, x.dtype), empty(saved, x.dtype)
 
 
-def group_norm(func: Any, args: Any, kwargs: Any) -> Any:
-    x, weight, bias, batch, channels, _, groups, _ = args
-    sure(x.is_floating_point() and lies_in_order(x) and x.numel() > 0)
-    for t in tensors((weight, bias)):
-        sure(t.dtype is x.dtype and tuple(t.shape) == (channels,))
-    sure(channels % groups == 0)
-    saved = (batch, groups)
-    return empty(x.shape, x.dtype), empty(saved, x.dtype), empty(saved, x.dtype)
-
-
 _FULL = (torch.float32, torch.float64)
 
 
@@ -204,6 +194,5 @@ ROWS = rows(
     (adaptive_pool, "_adaptive_avg_pool2d"),
     (layer_norm, "native_layer_norm"),
     (batch_norm, "native_batch_norm"),
-    (group_norm, "native_group_norm"),
     (nll_loss, "nll_loss_forward"),
 )
