@@ -8,11 +8,24 @@ from dataclasses import dataclass
 import torch
 
 from jitpkg.codegen.ir.builder import INDEX, Builder
-from jitpkg.codegen.ir.extents import varies
+from jitpkg.codegen.ir.extents import same, varies
 from jitpkg.codegen.ir.nodes import Axis, Node
 from jitpkg.codegen.ir.nodes import Extent as Extent
 
 Number = bool | int | float
+
+
+class NotLowered(Exception):
+    """The call has no lowering: it is left to ATen."""
+
+
+def require(condition: bool, why: str) -> None:
+    """
+    Raises:
+        NotLowered: the condition does not hold.
+    """
+    if not condition:
+        raise NotLowered(why)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -58,7 +71,12 @@ class Expr:
         return Expr(self.builder, self.builder.reduce(op, self.node, axes))  # type: ignore[arg-type]
 
     def checked(self, extent: Extent) -> Expr:
-        """An index out of data; negative ones count from the end."""
+        """An index out of data; negative ones count from the end.
+
+        Raises:
+            NotLowered: there is nothing to index: whether that matters, data decides.
+        """
+        require(not same(extent, 0), "of nothing, whatever is taken is out of range")
         return Expr(self.builder, self.builder.check(self.cast(INDEX).node, extent))
 
     def checked_from_zero(self, extent: Extent) -> Expr:

@@ -18,24 +18,13 @@ from jitpkg.codegen.ir.builder import INDEX, Builder
 from jitpkg.codegen.ir.extents import same, varies
 from jitpkg.codegen.ir.nodes import Axis, Buffer, Const, Definition, Load, Node, Store
 from jitpkg.codegen.lowering.expression import Expr, Number
+from jitpkg.codegen.lowering.expression import NotLowered as NotLowered
+from jitpkg.codegen.lowering.expression import require as require
 from jitpkg.codegen.lowering.promotion import computed_in, promoted
 from jitpkg.facts import layout
 from jitpkg.facts.tensor import contiguous_stride
 
 CPU = torch.device("cpu")
-
-
-class NotLowered(Exception):
-    """The call has no lowering: it is left to ATen."""
-
-
-def require(condition: bool, why: str) -> None:
-    """
-    Raises:
-        NotLowered: the condition does not hold.
-    """
-    if not condition:
-        raise NotLowered(why)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -1,0 +1,40 @@
+"""Indices that are known, into tensors without elements, of which nothing is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from jitpkg.testing import Comparison, call
+from tests.native.support import needs_llvm
+
+
+def _first(x: torch.Tensor) -> torch.Tensor:
+    return torch.zeros_like(x, dtype=torch.long)
+
+
+FUNCTIONS: dict[str, Callable[[torch.Tensor], Any]] = {
+    "getitem": lambda x: x[_first(x)],
+    "gather": lambda x: x.gather(0, _first(x)),
+    "index_select": lambda x: x.index_select(0, _first(x)),
+    "take_along_dim": lambda x: torch.take_along_dim(x, _first(x), 0),
+    "embedding": lambda x: F.embedding(_first(x), x[:, None] * 1),
+    "scatter": lambda x: x.scatter(0, _first(x), 1.0),
+    "scatter_add": lambda x: x.scatter_add(0, _first(x), x),
+    "index_add": lambda x: x.index_add(0, _first(x), x),
+    "index_fill": lambda x: x.index_fill(0, _first(x), 1.0),
+    "index_put": lambda x: x.index_put((_first(x),), x),
+    "index_copy": lambda x: x.index_copy(0, _first(x), x),
+}
+
+
+@needs_llvm
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_nothing_is_taken_of_nothing(name: str, dynamic: bool | None) -> None:
+    calls = [call(torch.arange(float(n))) for n in (0, 2, 3, 0)]
+    Comparison(backend="jitpkg", dynamic=dynamic).assert_same_calls(FUNCTIONS[name], *calls)
