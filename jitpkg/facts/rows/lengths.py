@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from jitpkg.facts.rows.common import empty, lies_in_order, sure
+from jitpkg.facts.rows.composites import COMPOSITE_ROWS
 from jitpkg.facts.rows.creation import factory
 from jitpkg.facts.rows.functions import Made, one
 
@@ -25,7 +26,8 @@ _INTS = (int, torch.SymInt)
 
 def _spaced(start: Any, end: Any, steps: Any, base: Any = 10.0, **given: Any) -> tuple[Made, Any]:
     """`linspace` and `logspace`."""
-    sure(all(type(n) in (int, float) for n in (start, end, base)) and type(steps) in _INTS)
+    sure(all(type(n) in (float, *_INTS) for n in (start, end)))
+    sure(type(base) in (int, float) and type(steps) in _INTS)
     sure(steps > 0)
     return _made_of_nothing(steps, given, _FLOATS)
 
@@ -107,6 +109,7 @@ def _scaled(length: Any, factor: Any) -> Any:
 
 LENGTH_ROWS: Mapping[str, Row] = MappingProxyType(
     {
+        **COMPOSITE_ROWS,
         "linspace": _spaced,
         "logspace": _spaced,
         "tensor": _tensor,

@@ -225,6 +225,37 @@ def unbind(func: Any, args: Any, kwargs: Any) -> Any:
     return [select(func, (x, dim, k), {}) for k in range(whole)]
 
 
+def unfold(func: Any, args: Any, kwargs: Any) -> Any:
+    """Windows along a dim, which become a dim of their own."""
+    x, dim, window, step = args
+    sure(x.dim() > 0 and type(step) is int and step > 0 and window > 0)
+    dim = _dim(x, dim)
+    size, stride = list(x.shape), list(x.stride())
+    sure(window <= size[dim])
+    size[dim] = (size[dim] - window) // step + 1
+    step_of_element = stride[dim]
+    stride[dim] = step_of_element * step
+    return _laid_out(x, [*size, window], [*stride, step_of_element])
+
+
+def diagonal(func: Any, args: Any, kwargs: Any) -> Any:
+    x, start, *dims = _filled(args, 1, 0, 0, 1)
+    first, second = (_dim(x, dim) for dim in dims)
+    sure(type(start) is int and first != second)
+    size, stride = list(x.shape), list(x.stride())
+    rows, columns = size[first] + min(start, 0), size[second] - max(start, 0)
+    length = rows if rows <= columns else columns
+    sure(length > 0)
+    at = x.storage_offset() + max(start, 0) * stride[second] + max(-start, 0) * stride[first]
+    others = [k for k in range(x.dim()) if k not in (first, second)]
+    return _laid_out(
+        x,
+        [*(size[k] for k in others), length],
+        [*(stride[k] for k in others), stride[first] + stride[second]],
+        at,
+    )
+
+
 def whole(func: Any, args: Any, kwargs: Any) -> Any:
     """`detach` and `alias`."""
     return func(*args, **kwargs)
@@ -254,6 +285,8 @@ _OF_NAME: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "split": split,
         "unsafe_split": split,
         "unbind": unbind,
+        "unfold": unfold,
+        "diagonal": diagonal,
         "detach": whole,
         "alias": whole,
         "copy_": copied_into,
