@@ -161,7 +161,7 @@ _LAYOUTS: Mapping[str, Rule] = MappingProxyType(
             """,
             _in_order,
         ),
-        **_names("clone flip hardtanh nan_to_num sort", _preserved(0)),
+        **_names("clone flip hardtanh nan_to_num sort uniform", _preserved(0)),
         "binary_cross_entropy_backward": _preserved(1),
         **_names(
             """

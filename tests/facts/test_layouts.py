@@ -63,6 +63,7 @@ OTHERS: dict[str, Callable[[torch.Tensor, torch.Tensor], Any]] = {
     "roll": lambda x, y: x.roll(1, 0),
     "tril": lambda x, y: x.tril(),
     "standard_gamma": lambda x, y: torch._standard_gamma(x.abs() + 1),
+    "uniform": lambda x, y: aten.uniform(x),
     "number to a power": lambda x, y: 2.5**x,
     "softmax": lambda x, y: x.softmax(0),
     "cumsum": lambda x, y: x.cumsum(0),
@@ -196,6 +197,7 @@ def orders(*size: int) -> Iterator[torch.Tensor]:
     for order in permutations(range(len(size))):
         made = torch.randn([size[dim] for dim in order])
         yield made.permute([order.index(dim) for dim in range(len(size))])
+    yield torch.randn(*size[:-1], 2 * size[-1])[..., ::2]
 
 
 @pytest.mark.parametrize("name", [*BINARY, *OTHERS])
