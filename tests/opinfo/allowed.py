@@ -20,6 +20,8 @@ class Row:
     contexts: str = ""
     backends: str = ""
     dtypes: str = ""
+    exact: bool = True
+    """Whether the backend `eager` must give the same bits."""
 
     def fits(self, task: Task) -> bool:
         return all(
@@ -62,13 +64,33 @@ ROWS: Sequence[Row] = (
         ops="minimum|maximum|clamp.*|amin|amax|nn_functional_softshrink|max.*|min.*|aminmax",
         contexts="special_values",
     ),
+    Row(
+        "A norm with an infinite weight is infinite where eager code subtracts infinities: NaN.",
+        Allowed(infinite=True),
+        ops=".*(batch|group|instance)_norm.*",
+        contexts="special_values",
+        backends="jitpkg",
+    ),
+    Row(
+        "The last digits of `lstsq` change from call to call, in eager code as well.",
+        Allowed(),
+        ops="linalg_lstsq.*",
+        exact=False,
+    ),
+    Row(
+        "`median` of an expanded tensor changes from call to call, in eager code as well.",
+        Allowed(values=True),
+        ops="median|nanmedian",
+        contexts="expanded",
+    ),
 )
 
 
 def allowed(task: Task) -> Allowed:
     """What may differ in a task."""
-    may = Allowed(exact=task.backend == "eager", zeros=task.context != "special_values")
-    for row in ROWS:
-        if row.fits(task):
-            may = may.joined(row.may)
+    rows = [row for row in ROWS if row.fits(task)]
+    exact = task.backend == "eager" and all(row.exact for row in rows)
+    may = Allowed(exact=exact, zeros=task.context != "special_values")
+    for row in rows:
+        may = may.joined(row.may)
     return may

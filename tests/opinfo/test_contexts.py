@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from functools import cache
+from math import inf, nan
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +136,15 @@ def test_zeros_and_rounding() -> None:
     assert difference(finer, rounded, Outcome(exact)) is None
     strict = Allowed(rounds_alike=True)
     assert "close" in (difference(finer, rounded, Outcome(exact), strict) or "")
+
+
+def test_infinities_in_place_of_nan() -> None:
+    eager, other = Outcome(torch.tensor([nan, 1.0])), Outcome(torch.tensor([inf, 1.0]))
+    may = Allowed(infinite=True)
+    assert difference(other, eager) is not None
+    assert difference(other, eager, allowed=may) is None
+    assert difference(eager, other, allowed=may) is not None
+    assert difference(Outcome(torch.tensor([inf, 2.0])), eager, allowed=may) is not None
 
 
 def test_one_tensor_stays_one() -> None:
