@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.nn.utils.rnn import pad_sequence
 
 import jitpkg
 from tests.codegen.examples import examples
@@ -29,6 +30,15 @@ FUNCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "kron": lambda x: torch.kron(x, x) + 1,
     "take_along_dim": lambda x: torch.take_along_dim(x, x.argsort(0), 0) + 1,
     "linspace to a size": lambda x: torch.linspace(0, len(x) - 1, len(x))[:, None] * x,
+    "kaiser_window": lambda x: torch.kaiser_window(x.size(0), False, 3.0)[:, None] * x,
+    "block_diag": lambda x: torch.block_diag(x, x.t(), x[:2]) + 1,
+    "complex": lambda x: torch.complex(x, x * 2).abs() + 1,
+    "polar": lambda x: torch.polar(x.abs(), x).abs() + 1,
+    "pad_sequence": lambda x: pad_sequence([x, x[:-1], x[:3]], padding_value=2.0) + 1,
+    "batches of a pad_sequence": lambda x: pad_sequence([x[:3], x], batch_first=True) + 1,
+    "affine_grid": lambda x: F.affine_grid(
+        x[:2][None].contiguous(), [1, 1, x.size(0), 4], align_corners=False
+    ),
     "windows": lambda x: x.unfold(0, 3, 2) + 1,
     "diagonal": lambda x: (x @ x.t()).diagonal(1) + 1,
 }
@@ -52,7 +62,7 @@ def outcome(f: Callable[..., torch.Tensor], x: torch.Tensor) -> torch.Tensor | s
     """What it returns, or the exception in words."""
     try:
         return f(x)
-    except (RuntimeError, IndexError) as error:
+    except (RuntimeError, IndexError, ValueError) as error:
         return f"{type(error).__name__}: {error}"
 
 

@@ -1,4 +1,5 @@
-"""Functions that compute sizes in C++: Fourier transforms, patches of images, parts of matrices.
+"""Functions that compute sizes in C++: Fourier transforms, patches of images, parts of
+matrices, and a few more.
 
 See `jitpkg.facts.rows.lengths`.
 """
@@ -205,6 +206,55 @@ def _take_along_dim(input: Any, indices: Any, dim: Any = None) -> tuple[Made, An
     return one(empty(indices.shape, x.dtype), x)
 
 
+def _block_diag(*tensors: Any) -> tuple[Made, Any]:
+    dtype = tensors[0].dtype
+    sure(dtype in _FLOATS and all(t.dtype is dtype and t.dim() == 2 for t in tensors))
+    rows, columns = (sum(t.shape[k] for t in tensors) for k in (0, 1))
+    return one(empty((rows, columns), dtype), *tensors)
+
+
+# Others
+
+
+def _complex(real: Any, imag: Any) -> tuple[Made, Any]:
+    """`complex` and `polar`, of tensors of one layout."""
+    sure(real.dtype in _FLOATS and real.dtype is imag.dtype and real.dim() == imag.dim())
+    sure(all(a == b for a, b in zip(real.shape, imag.shape, strict=True)))
+    sure(_is_contiguous(real) and _is_contiguous(imag))
+    return one(empty(real.shape, _COMPLEX_OF[real.dtype]), real, imag)
+
+
+def _pad_sequence(
+    sequences: Any,
+    batch_first: Any = False,
+    padding_value: Any = 0.0,
+    padding_side: str = "right",
+) -> tuple[Made, Any]:
+    """Each order of the lengths goes a way of its own."""
+    sure(type(sequences) in (list, tuple) and len(sequences) > 0)
+    sure(type(batch_first) is bool and type(padding_value) in (int, float))
+    sure(padding_side in ("left", "right"))
+    first = sequences[0]
+    sure(first.dtype in _FLOATS and first.dim() > 0)
+    longest = first.shape[0]
+    for each in sequences:
+        sure(each.dtype is first.dtype and each.dim() == first.dim())
+        sure(all(a == b for a, b in zip(each.shape[1:], first.shape[1:], strict=True)))
+        longest = longest if each.shape[0] <= longest else each.shape[0]
+    lead = (len(sequences), longest) if batch_first else (longest, len(sequences))
+    return one(empty((*lead, *first.shape[1:]), first.dtype), *sequences)
+
+
+def _affine_grid(theta: Any, size: Any, align_corners: Any = None) -> tuple[Made, Any]:
+    """Where it does not warn."""
+    sure(theta.dtype in _FLOATS and theta.dim() == 3 and type(align_corners) is bool)
+    sure(len(size) == 4 and all(type(n) in _INTS and n > 0 for n in size))
+    batch, _, *lengths = size
+    sure(theta.shape[0] == batch and tuple(theta.shape[1:]) == (2, 3))
+    sure(all(n > 1 for n in lengths))
+    return one(empty((batch, *lengths, 2), theta.dtype), theta)
+
+
 COMPOSITE_ROWS: Mapping[str, Callable[..., tuple[Made, Any]]] = MappingProxyType(
     {
         **_TRANSFORMS,
@@ -214,6 +264,11 @@ COMPOSITE_ROWS: Mapping[str, Callable[..., tuple[Made, Any]]] = MappingProxyType
         "tril_indices": _lower_indices,
         "triu_indices": _upper_indices,
         "kron": _kron,
+        "block_diag": _block_diag,
+        "complex": _complex,
+        "polar": _complex,
+        "pad_sequence": _pad_sequence,
+        "affine_grid": _affine_grid,
         "take_along_dim": _take_along_dim,
     }
 )

@@ -38,6 +38,11 @@ def _window(length: Any, periodic: bool = True, **given: Any) -> tuple[Made, Any
     return _made_of_nothing(length, given, _FLOATS[:2])
 
 
+def _kaiser(length: Any, periodic: bool = True, beta: Any = 12.0, **given: Any) -> tuple[Made, Any]:
+    sure(type(beta) in (int, float))
+    return _window(length, periodic, **given)
+
+
 def _made_of_nothing(
     length: Any, given: Mapping[str, Any], dtypes: tuple[torch.dtype, ...]
 ) -> tuple[Made, Any]:
@@ -115,6 +120,7 @@ LENGTH_ROWS: Mapping[str, Row] = MappingProxyType(
         "tensor": _tensor,
         "one_hot": _one_hot,
         "interpolate": _interpolate,
+        "kaiser_window": _kaiser,
         **dict.fromkeys(
             ("hann_window", "hamming_window", "blackman_window", "bartlett_window"), _window
         ),
