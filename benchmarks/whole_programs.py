@@ -250,7 +250,7 @@ class Row:
     compiled: Contestant
     steps: int
     begins: int
-    """The step behind which both are in their steady state."""
+    """The step after which both are in their steady state."""
 
     @property
     def ahead(self) -> float:
@@ -282,7 +282,7 @@ class Row:
 
 
 def begins(contestants: Sequence[Contestant], seconds: float, steps: int) -> int:
-    """The first step behind both limits, in every one of them."""
+    """The first step after both limits, in every one of them."""
     late = max(sum(mark < seconds for mark in c.marks) for c in contestants)
     return max(late, steps)
 
@@ -317,7 +317,7 @@ def main(given: Sequence[str]) -> None:
     arguments = parser.parse_args(given)
     if arguments.quick:
         arguments.seconds, arguments.steps = 0.0, 1
-    print("CPU seconds of whole programs, with empty caches; steady: time per step behind the")
+    print("CPU seconds of whole programs, with empty caches; steady: time per step after the")
     print(f"first {arguments.seconds:g} s or {arguments.steps} steps, whichever is later,")
     print(f"compiled / eager. * is over {STEADY}, or more than {AHEAD:g} s behind eager code.\n")
     print(f"{'':24}{'steps':>7}{'eager':>9}{'compiled':>9}{'more':>9}{'begins':>9}{'steady':>9}")

@@ -1,7 +1,7 @@
 """What a graph break is, how `explain` and `fullgraph=True` report it, and how to mend it.
 
 A graph break is no error: Python runs the one instruction that cannot be in a graph, and what lies
-before and behind it is compiled. It costs some microseconds, and the graphs are smaller.
+before and after it is compiled. It costs some microseconds, and the graphs are smaller.
 
     python examples/breaks_explained.py
 """

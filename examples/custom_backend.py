@@ -40,7 +40,7 @@ def computing_once(gm: fx.GraphModule, example_inputs: list) -> Callable:
             node.replace_all_uses_with(first)
             gm.graph.erase_node(node)
     gm.recompile()
-    print(f"{before} nodes before, {len(gm.graph.nodes)} behind")
+    print(f"{before} nodes before, {len(gm.graph.nodes)} after")
     return gm.forward
 
 

@@ -40,7 +40,7 @@ LossAndLogits = Callable[[nn.Module, Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
 class Block(nn.Module):
-    """Attention, then a perceptron, each behind a normalisation and added to what came in."""
+    """Attention, then a perceptron, each after a normalisation and added to what came in."""
 
     def __init__(self, width: int, heads: int, dropout: float) -> None:
         super().__init__()
@@ -265,13 +265,13 @@ def same_state(model: nn.Module, other: nn.Module) -> bool:
 
 
 def print_times(eager: list[float], compiled: list[float]) -> None:
-    """Of the first training step, and of those behind the tenth, where everything is warm."""
+    """Of the first training step, and of those after the tenth, where everything is warm."""
     warm = slice(min(10, len(eager) // 2), None)
     steady_1, steady_2 = statistics.median(eager[warm]), statistics.median(compiled[warm])
     print("\n                             eager      compiled   compiled / eager")
     for title, a, b in [
         ("first training step", eager[0], compiled[0]),
-        ("median of those behind", steady_1, steady_2),
+        ("median of those after", steady_1, steady_2),
     ]:
         print(f"{title:25}{1000 * a:6.2f} ms  {1000 * b:8.2f} ms   {b / a:8.2f}")
 

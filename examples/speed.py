@@ -54,7 +54,7 @@ def loss(x: Tensor) -> Tensor:
 
 
 class Block(nn.Module):
-    """Attention, then a perceptron, each behind a normalisation and added to what came in."""
+    """Attention, then a perceptron, each after a normalisation and added to what came in."""
 
     def __init__(self, heads: int = 8) -> None:
         super().__init__()

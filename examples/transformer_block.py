@@ -1,4 +1,4 @@
-"""A transformer block, eagerly and compiled in each mode: the first call, and those behind it.
+"""A transformer block, eagerly and compiled in each mode: the first call, and those after it.
 
 python examples/transformer_block.py
 """
@@ -17,7 +17,7 @@ MODES = ["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagrap
 
 
 class Block(nn.Module):
-    """Attention and a feed-forward network, each behind a layer norm and beside a short cut."""
+    """Attention and a feed-forward network, each after a layer norm and beside a short cut."""
 
     def __init__(self, d_model: int, heads: int) -> None:
         super().__init__()

@@ -103,9 +103,9 @@ INTRO = """\
 # Graph breaks
 
 A graph break is a point in a function at which tracing stops. It is no error: Python runs the one
-instruction that cannot be in a graph, in the function's own frame, and what lies before and behind
+instruction that cannot be in a graph, in the function's own frame, and what lies before and after
 it is compiled. The program means the same with and without breaks. What a break costs is some
-microseconds at each call, and that an op before it cannot be fused with one behind it.
+microseconds at each call, and that an op before it cannot be fused with one after it.
 
 `jitpkg.explain(f)(*args)` lists the breaks of a function, the log topic `breaks` reports each as it
 is found, and `fullgraph=True` turns the first into an exception:

@@ -136,7 +136,7 @@ def _listing(code: CodeType) -> list[str]:
 
 
 def _end_of_original(lines: list[str]) -> int:
-    """The line behind the last original instruction: what is emitted begins with the first hook."""
+    """The line after the last original instruction: what is emitted begins with the first hook."""
     first_hook = next(k for k, line in enumerate(lines) if "'Region'" in line)
     return first_hook - 1
 
@@ -197,7 +197,7 @@ def _dialect(code: CodeType) -> str:
 
 @contextmanager
 def _steps() -> Iterator[list[str]]:
-    """Each operation that is traced, with the stack behind it; an empty line after each trace."""
+    """Each operation that is traced, with the stack after it; an empty line after each trace."""
     lines: list[str] = []
 
     class Recording(dict[str, Any]):

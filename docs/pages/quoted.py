@@ -1,6 +1,6 @@
 """Pages with pieces of the package's own source in them: CONTRIBUTING.md.
 
-A block behind `<!-- jitpkg/file.py: name -->` is the definition of that name.
+A block after `<!-- jitpkg/file.py: name -->` is the definition of that name.
 """
 
 from __future__ import annotations

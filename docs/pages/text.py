@@ -30,7 +30,7 @@ def scrubbed(text: str) -> str:
 
 
 def attribute_docstrings(cls: type) -> dict[str, str]:
-    """The string behind each field of a class."""
+    """The string after each field of a class."""
     (tree,) = ast.parse(inspect.getsource(cls)).body
     assert isinstance(tree, ast.ClassDef)
     found = {}

@@ -158,7 +158,7 @@ class Points:
             return "unreachable"
         ins, before = self.instructions[i], self.instructions[i - 1]
         if ins.opname == "RESUME":
-            return "RESUME behind a yield"
+            return "RESUME after a yield"
         if ins.line is None:
             return "no line: made by the compiler"
         if ins.opname == "PUSH_EXC_INFO":
@@ -168,7 +168,7 @@ class Points:
         if FOR_ITER_SKIPS_END and ins.opname == "END_FOR":
             return "END_FOR, which FOR_ITER skips"
         if END_FOR_POPS_ONE and before.opname == "END_FOR":
-            return "POP_TOP behind END_FOR, which FOR_ITER skips"
+            return "POP_TOP after END_FOR, which FOR_ITER skips"
         if ins.opname in _DELEGATING or before.opname == "SEND":
             return "inside yield from or await, where no signal is handled"
         stack = self.analysis.stack(i)

@@ -122,7 +122,7 @@ NOT_REBUILT = Reason(
     "B119",
     "a value that cannot be handed back to Python is alive at a break",
     "Something that exists only inside the trace, as a started generator does, would have to exist "
-    "for the code behind the break. The break moves to before it was made.",
+    "for the code after the break. The break moves to before it was made.",
     "Move the break out of the block or loop that uses the value.",
 )
 HANDLED_FAILURE = Reason(
@@ -130,7 +130,7 @@ HANDLED_FAILURE = Reason(
     "an op that may fail, after a tensor was changed in place, and a handler for that",
     "If the op fails, the change must have happened, and the except or with block of the program "
     "must run. So a new graph begins between the two.",
-    "Change tensors in place behind try and with blocks, not in them or before them.",
+    "Change tensors in place after try and with blocks, not in them or before them.",
 )
 IDENTITY = Reason(
     "B121",
