@@ -21,7 +21,7 @@ SAID = {
     ],
     "custom_backend.py": [
         "A graph with 2 inputs:",
-        "9 nodes before, 7 behind",
+        "9 nodes before, 7 after",
         "3 calls of one graph",
     ],
     "decorator.py": [
@@ -35,7 +35,7 @@ SAID = {
         "Convolutional network",
         "agree",
         "0 breaks",
-        "median of those behind",
+        "median of those after",
     ],
     "fuzzing.py": [
         "clip_all: compiled as eagerly, for 40 random batches",
