@@ -75,6 +75,12 @@ def schema(op: OpOverload) -> Any:
     return SCHEMA.get()(op)
 
 
+def is_of_another_library(call: object) -> bool:
+    """Whether it is an op that is not ATen's; it may have the name of one of torch's functions."""
+    module = getattr(call, "__module__", None) or ""
+    return module.startswith("torch._ops.") and module != "torch._ops.aten"
+
+
 def op_name(op: Any) -> str:
     """As in `aten::add`; all overloads have the same."""
     name: str = op.name()

@@ -33,6 +33,7 @@ from jitpkg.guards.kinds import ABSENT, Has, TypeIs
 from jitpkg.guards.metadata import SizesAre, TensorIs
 from jitpkg.guards.sources import Attr, Item, Source
 from jitpkg.internals import trees
+from jitpkg.internals.ops import is_of_another_library
 from jitpkg.marks import DYNAMIC_DIMS, SCALAR
 from jitpkg.tracer import classes, containers, numbers, operands, reasons, resizing, warnings
 from jitpkg.tracer.torch_calls import is_graph_function, tensor_methods
@@ -265,7 +266,8 @@ def _outcome(
     kwargs: dict[str, Any],
     proxied: _Proxied,
 ) -> Outcome:
-    asked = args[1] if call is getattr else "" if proxied.opaque else name
+    unknown = proxied.opaque or is_of_another_library(call)
+    asked = args[1] if call is getattr else "" if unknown else name
     try:
         if not proxied.varies:
             return vm.answers.of_call(asked, call, args, kwargs)

@@ -14,7 +14,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 import jitpkg
 from tests.codegen.examples import examples
-from tests.varying.test_lengths import counts, image, rows_of
+from tests.varying.test_lengths import SIZES, counts, image, rows_of
 from tests.varying.test_varying import same
 
 FUNCTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
@@ -168,3 +168,28 @@ def test_any_windows(backend: str, data: st.DataObject) -> None:
     counts_parts(lambda x: x.unfold(dim, size, step) * 2, calls, backend)
     counts_parts(lambda x: x.diagonal(start, first, second), calls, backend)
     counts_parts(lambda x: x.diagonal(start, first, second).clone() * 2, calls, backend)
+
+
+@torch.library.custom_op("jitpkg_same_name::kron", mutates_args=())
+def kron(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return a + b
+
+
+@kron.register_fake
+def _(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(a)
+
+
+@pytest.mark.parametrize("backend", ["eager", "jitpkg"])
+def test_an_op_of_another_library_with_the_name_of_a_function(
+    backend: str, recwarn: pytest.WarningsRecorder
+) -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        made = torch.ops.jitpkg_same_name.kron(x, x)
+        return made * made.shape[0]
+
+    compiled = jitpkg.compile(f, backend=backend)
+    for n in SIZES:
+        x = torch.randn(n, 3)
+        assert same(compiled(x), f(x))
+    assert not recwarn.list

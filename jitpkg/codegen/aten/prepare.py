@@ -46,6 +46,7 @@ from jitpkg.facts.single import (
 from jitpkg.facts.symbolic import length
 from jitpkg.facts.tensor import facts_of, why_not_plain
 from jitpkg.internals import Missing, modes, tensors
+from jitpkg.internals.ops import is_of_another_library
 from jitpkg.internals.tensors import memory
 from jitpkg.marks import WARNS, varies
 
@@ -323,5 +324,5 @@ def _function_of(node: fx.Node, args: Sequence[Any]) -> tuple[Callable[..., Any]
     if target is getattr:
         return target, args[1]
     module = getattr(target, "__module__", None) or "torch"
-    known = module.split(".")[0] in ("torch", "_operator")
+    known = module.split(".")[0] in ("torch", "_operator") and not is_of_another_library(target)
     return target, getattr(target, "__name__", "") if known else ""
