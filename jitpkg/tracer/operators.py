@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType, MappingProxyType, WrapperDescriptorType
 from typing import Any
 
@@ -326,14 +326,22 @@ def _compare_structures(vm: VM, name: str, a: Value, b: Value) -> Value | None:
         return None
     pair = _items(vm, a), _items(vm, b)
     if pair[0] is not None and pair[1] is not None and _same_kind(a, b):
-        equal = len(pair[0]) == len(pair[1]) and all(
-            vm.equal(x, y) for x, y in zip(pair[0], pair[1], strict=True)
-        )
+        equal = equal_items(vm, *pair, of_tuples=isinstance(a, Tuple))
         return TRUE if equal == (name == "==") else FALSE
     if isinstance(a, Slice) and isinstance(b, Slice):
         parts = zip((a.start, a.stop, a.step), (b.start, b.stop, b.step), strict=True)
         return Constant(all(vm.equal(x, y) for x, y in parts) is (name == "=="))
     return None
+
+
+def equal_items(vm: VM, left: Sequence[Value], right: Sequence[Value], *, of_tuples: bool) -> bool:
+    """Whether sequences are equal. Tuples of different lengths are compared as far as they go:
+    an item may raise, or be heard; lists and deques are not."""
+    if len(left) != len(right):
+        plain = all(isinstance(vm.peek(item), Constant | Number) for item in (*left, *right))
+        if plain or not of_tuples:
+            return False
+    return all(map(vm.equal, left, right)) and len(left) == len(right)
 
 
 def _items(vm: VM, value: Value) -> tuple[Value, ...] | None:

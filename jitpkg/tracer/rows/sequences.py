@@ -8,6 +8,7 @@ from typing import NoReturn
 
 from jitpkg.tracer import classes, constants, containers, formatting, reasons, subscripts
 from jitpkg.tracer.iterators import backwards, each, walk_of
+from jitpkg.tracer.operators import equal_items
 from jitpkg.tracer.rows.functions import sorted_items
 from jitpkg.tracer.rows.table import CallTable
 from jitpkg.tracer.values import NONE, Constant, Iterator, Object, Tuple, Value
@@ -347,7 +348,7 @@ def imul(vm: VM, target: Value, times: Value, /) -> Value:
     return target
 
 
-def _compare_row(name: str) -> Callable[..., Value]:
+def _compare_row(cls: type, name: str) -> Callable[..., Value]:
     """Sequences are compared by their first items that differ, then by length."""
 
     def row(vm: VM, a: Value, b: Value, /) -> Value:
@@ -355,7 +356,7 @@ def _compare_row(name: str) -> Callable[..., Value]:
             return Constant(NotImplemented)
         left, right = _items(vm, a), _items(vm, b)
         if name in ("==", "!="):
-            equal = len(left) == len(right) and all(map(vm.equal, left, right))
+            equal = equal_items(vm, left, right, of_tuples=cls is tuple)
             return Constant(equal == (name == "=="))
         for x, y in zip(left, right, strict=False):
             if not vm.equal(x, y):
@@ -374,7 +375,7 @@ for _cls in (list, tuple, collections.deque):
         (">", "__gt__"),
         (">=", "__ge__"),
     ):
-        TABLE.add(getattr(_cls, _method), _compare_row(_name))
+        TABLE.add(getattr(_cls, _method), _compare_row(_cls, _name))
 
 
 # str
