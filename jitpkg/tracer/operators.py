@@ -326,7 +326,7 @@ def _compare_structures(vm: VM, name: str, a: Value, b: Value) -> Value | None:
         return None
     pair = _items(vm, a), _items(vm, b)
     if pair[0] is not None and pair[1] is not None and _same_kind(a, b):
-        equal = equal_items(vm, *pair, of_tuples=isinstance(a, Tuple))
+        equal = equal_items(vm, pair[0], pair[1], of_tuples=isinstance(a, Tuple))
         return TRUE if equal == (name == "==") else FALSE
     if isinstance(a, Slice) and isinstance(b, Slice):
         parts = zip((a.start, a.stop, a.step), (b.start, b.stop, b.step), strict=True)

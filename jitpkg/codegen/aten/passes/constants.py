@@ -16,6 +16,7 @@ from torch import fx
 from jitpkg.codegen.aten.purity import is_pure, is_view, name_of
 from jitpkg.codegen.ir.extents import varies
 from jitpkg.facts.tensor import TensorFacts, contiguous_stride
+from jitpkg.interrupts import from_outside
 
 aten = torch.ops.aten
 
@@ -93,8 +94,13 @@ def _value(node: fx.Node, known: Mapping[fx.Node, torch.Tensor]) -> torch.Tensor
         return None
     target: Any = node.target
     args, kwargs = fx.map_arg((node.args, node.kwargs), known.__getitem__)
-    with torch.inference_mode(False):
-        made = target(*args, **kwargs)
+    try:
+        with torch.inference_mode(False):
+            made = target(*args, **kwargs)
+    except RuntimeError as error:  # what it is to be raised for is seen where it runs
+        if from_outside(error):
+            raise
+        return None
     if tuple(made.shape) != facts.size or made.stride() != facts.stride:
         return None
     return made if made.dtype is facts.dtype else None
