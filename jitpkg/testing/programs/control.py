@@ -242,7 +242,7 @@ for <k=fixed:str>, <v=fixed:int> in [*<d=dict:var>.items()]:
 <new:int> = next(<it:var>, 0)
 <l>.clear()
 
-<new:any> = [k for k in <l=ints:var> if not <l>.append(k) or len(<l>) < 9][:3]
+<new:any> = [k for k in <l=ints:var> if len(<l>) < 9 and not <l>.append(k)]
 
 setattr(<obj>, "extra", <any>)
 
