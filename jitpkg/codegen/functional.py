@@ -22,7 +22,7 @@ from torch import fx
 
 from jitpkg import config, forks, listing
 from jitpkg.attempts import Attempts, words
-from jitpkg.codegen import autocast, scalars
+from jitpkg.codegen import autocast, scalars, several_views, writing
 from jitpkg.codegen.aten.grad_modes import is_switch
 from jitpkg.codegen.autocast import cast_once, casts, enter_and_leave, is_kept
 from jitpkg.codegen.copies import copied
@@ -178,20 +178,24 @@ def _functional(
         why = "a complex decomposition: its gradient is defined for some values only"
     if why is not None:
         return as_it_is(backend, gm, why)
+    several = _several_views(gm, inputs)
+    keep = None if several or changes_state(gm) else compiled.keep
     aot.keep_saved(metadata.raw)
     function = compiled.halves.watched(function, metadata)
     plan = plan_of(gm, inputs, compiled.halves, metadata)
     if plan is not None:
         function = direct(plan, compiled.halves, function)
-        if compiled.keep is not None and not changes_state(gm):
-            compiled.keep(plan, compiled.streams)
+        if keep is not None:
+            keep(plan, compiled.streams)
     alone = inference_of(gm, inputs, compiled.halves, metadata)
     if alone is not None:
         function = alone
-        if compiled.keep is not None and not changes_state(gm):
-            compiled.keep(None, compiled.streams)
+        if keep is not None:
+            keep(None, compiled.streams)
     conditions = Conditions.of(metadata, inputs, casts=casts(gm.graph))
     guarded = _Guarded(backend, gm, function, compiled, conditions).function()
+    if several:
+        guarded = several_views.made_so(guarded, several)
     for file in listing.texts_of_fx() - before:
         listing.drop_with(guarded, file)
     return guarded
@@ -225,7 +229,7 @@ def _set(config: object, settings: Mapping[str, Any]) -> None:
 
 
 def _obstacle(gm: fx.GraphModule, inputs: Sequence[Any]) -> str | None:
-    if any(map(_writes_to_overlap, gm.graph.nodes)):
+    if any(map(writing.of_expanded, gm.graph.nodes)):
         return "a write to what may overlap with itself: eager code may refuse it"
     if any(hasattr(node.target, WARNS) for node in gm.graph.nodes):
         return "an op that warns: it would warn while it is compiled, and not when it runs"
@@ -268,58 +272,6 @@ _NOT_DRAWN = "random numbers that nothing uses: they would not be drawn"
 _ALSO_DRAWN = "an op that draws no random numbers in eager code: dropout with p=1"
 
 
-def _writes_to_overlap(node: fx.Node) -> bool:
-    """Whether an op writes to a view that has been expanded, which an op on copies cannot tell."""
-    if not _writes(node):
-        return False
-    written: Any = node.args[0] if node.args else None
-    while isinstance(written, fx.Node):
-        name = str(getattr(written.target, "__name__", written.target))
-        if name in _OVERLAPPING:
-            return True
-        if name in ("clone", "contiguous"):
-            return False
-        written = written.args[0] if written.args else None
-    return False
-
-
-def _writes(node: fx.Node) -> bool:
-    name = str(getattr(node.target, "__name__", node.target))
-    bare = name.strip("_")
-    is_named_so = bare in ("setitem", *_AUGMENTED) or bare + "_" == name
-    return node.op.startswith("call") and (is_named_so or "out" in node.kwargs)
-
-
-_AUGMENTED = frozenset("iadd isub imul itruediv ifloordiv imod ipow iand ior ixor".split())
-
-
-def _writes_to_itself(node: fx.Node) -> bool:
-    """Whether an op may read what it writes to, by another view."""
-    if not _writes(node):
-        return False
-    written: Any = node.kwargs.get("out", node.args[0] if node.args else None)
-    made_of = Counter(map(_made_of, _nodes(written)))
-    return any((Counter(map(_made_of, node.all_input_nodes)) - made_of).keys() & made_of.keys())
-
-
-def _made_of(node: fx.Node) -> fx.Node:
-    """What the first operand of a node, of that one, and so on is."""
-    while node.args and isinstance(node.args[0], fx.Node):
-        node = node.args[0]
-    return node
-
-
-def _nodes(written: Any) -> list[fx.Node]:
-    found: list[fx.Node] = []
-    fx.map_arg(written, found.append)
-    return found
-
-
-_OVERLAPPING = frozenset(
-    {"expand", "expand_as", "broadcast_to", "broadcast_tensors", "as_strided", "unfold"}
-)
-
-
 class _Observer:
     """Counts the ops that draw from a random stream, and those that raise for some data."""
 
@@ -340,7 +292,7 @@ def _is_check(op: object) -> bool:
 
 def _observed(gm: fx.GraphModule, inputs: Sequence[Any]) -> Observed:
     """What eager code does, whether or not anything uses the numbers."""
-    if not any(_may_draw_or_check(node) or _writes_to_itself(node) for node in gm.graph.nodes):
+    if not any(_may_draw_or_check(node) or writing.of_itself(node) for node in gm.graph.nodes):
         return Observed()
     mode, given = _stand_ins(inputs)
     seen = _Observer()
@@ -354,6 +306,14 @@ def _stand_ins(inputs: Sequence[Any]) -> tuple[Any, list[Any]]:
     fakes = fake.fakes(_tensors(inputs))
     tensors = iter(fakes.values)
     return fakes.mode, [next(tensors) if isinstance(x, torch.Tensor) else x for x in inputs]
+
+
+def _several_views(gm: fx.GraphModule, inputs: Sequence[Any]) -> tuple[int, ...]:
+    if not several_views.may_be_made(gm):
+        return ()
+    mode, given = _stand_ins(inputs)
+    with _unnoticed(), mode:
+        return several_views.places(gm.forward(*given))
 
 
 def _may_draw_or_check(node: fx.Node) -> bool:

@@ -1,0 +1,60 @@
+"""Nodes of a graph of torch functions that write to tensors, by their names."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from torch import fx
+
+
+def of_expanded(node: fx.Node) -> bool:
+    """Whether an op writes to a view that has been expanded, which an op on copies cannot tell."""
+    if not _writes(node):
+        return False
+    written: Any = node.args[0] if node.args else None
+    while isinstance(written, fx.Node):
+        name = str(getattr(written.target, "__name__", written.target))
+        if name in _OVERLAPPING:
+            return True
+        if name in ("clone", "contiguous"):
+            return False
+        written = written.args[0] if written.args else None
+    return False
+
+
+def _writes(node: fx.Node) -> bool:
+    name = str(getattr(node.target, "__name__", node.target))
+    bare = name.strip("_")
+    is_named_so = bare in ("setitem", *_AUGMENTED) or bare + "_" == name
+    return node.op.startswith("call") and (is_named_so or "out" in node.kwargs)
+
+
+_AUGMENTED = frozenset("iadd isub imul itruediv ifloordiv imod ipow iand ior ixor".split())
+
+
+def of_itself(node: fx.Node) -> bool:
+    """Whether an op may read what it writes to, by another view."""
+    if not _writes(node):
+        return False
+    written: Any = node.kwargs.get("out", node.args[0] if node.args else None)
+    made_of = Counter(map(_made_of, _nodes(written)))
+    return any((Counter(map(_made_of, node.all_input_nodes)) - made_of).keys() & made_of.keys())
+
+
+def _made_of(node: fx.Node) -> fx.Node:
+    """What the first operand of a node, of that one, and so on is."""
+    while node.args and isinstance(node.args[0], fx.Node):
+        node = node.args[0]
+    return node
+
+
+def _nodes(written: Any) -> list[fx.Node]:
+    found: list[fx.Node] = []
+    fx.map_arg(written, found.append)
+    return found
+
+
+_OVERLAPPING = frozenset(
+    {"expand", "expand_as", "broadcast_to", "broadcast_tensors", "as_strided", "unfold"}
+)

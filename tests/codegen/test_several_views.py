@@ -1,0 +1,59 @@
+"""Results that are one of several views: eager code lets nobody write to them, nor do we."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import jitpkg
+from jitpkg.testing import Comparison, call
+
+MAKE: dict[str, Callable[[Tensor], Any]] = {
+    "unbind": lambda y: y.unbind(0)[0],
+    "unpacked": lambda y: [*y][1],
+    "split": lambda y: y.split(2)[0],
+    "chunk": lambda y: torch.chunk(y, 2, 1)[1],
+    "tensor_split": lambda y: y.tensor_split(2)[0],
+    "hsplit": lambda y: torch.hsplit(y, 2)[0],
+    "a view of one": lambda y: y.split(2)[0].view(-1)[1:],
+    "computed of one": lambda y: y.split(2)[0] * 2,
+    "a single view": lambda y: y[0],
+    "both": lambda y: (lambda part: part[:1])(y.unbind(0)[0]),
+}
+
+
+def after_a_break(make: Callable[[Tensor], Any]) -> Callable[[Tensor], Any]:
+    def program(x: Tensor) -> Any:
+        y = x.exp() * 2
+        part = make(y)
+        jitpkg.graph_break()
+        try:
+            part.mul_(3)
+        except RuntimeError:
+            refused = True
+        else:
+            refused = False
+        return part, y, refused
+
+    return program
+
+
+@pytest.mark.parametrize("backend", ["jitpkg", "aot_eager"])
+@pytest.mark.parametrize("grad", [True, False])
+@pytest.mark.parametrize("name", MAKE)
+def test_as_eager(name: str, grad: bool, backend: str) -> None:
+    given = [call(torch.randn(4, 4, requires_grad=grad)) for _ in range(3)]
+    comparison = Comparison(backend=backend, ignore=("grad_fn", "view", "version"), relative=1e-5)
+    comparison.assert_same_calls(after_a_break(MAKE[name]), *given)
+
+
+@pytest.mark.parametrize("backend", ["jitpkg", "aot_eager"])
+def test_who_calls_may_not_write_to_them_either(backend: str) -> None:
+    compiled = jitpkg.compile(lambda x: (x * 2).chunk(2), backend=backend)
+    first, _ = compiled(torch.ones(4, requires_grad=True))
+    with pytest.raises(RuntimeError, match="multiple views"):
+        first.mul_(2)
