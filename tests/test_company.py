@@ -128,9 +128,8 @@ def test_under_coverage(C: Any) -> None:
 def test_under_a_debugger(C: Any) -> None:
     bdb.Breakpoint.clearBreakpoints()
     text = io.StringIO()
-    debugger = pdb.Pdb(
-        stdin=io.StringIO("break inner\ncontinue\np y.shape\ncontinue\n"), stdout=text
-    )
+    commands = io.StringIO("break inner\ncontinue\np y.shape\ncontinue\n")
+    debugger = pdb.Pdb(stdin=commands, stdout=text, nosigint=True)  # it would stay after the test
     f = C(fresh(nested))
     f(X, "")
     result = debugger.runcall(f, X, "")

@@ -87,7 +87,7 @@ def test_hypothesis_makes_programs_small() -> None:
             suppress_health_check=list(HealthCheck), phases=[Phase.generate, Phase.shrink],
         ),
     )  # fmt: skip
-    assert len(smallest.source.splitlines()) < 18
+    assert len(smallest.source.splitlines()) < 36  # half of them have more than 50
 
 
 def test_a_program_is_a_test() -> None:
