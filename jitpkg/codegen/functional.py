@@ -30,6 +30,7 @@ from jitpkg.codegen.declined import as_it_is
 from jitpkg.codegen.direct import direct, inference_of, plan_of
 from jitpkg.codegen.partial_backward import Halves
 from jitpkg.codegen.varying import Varying
+from jitpkg.codegen.writing import name_of
 from jitpkg.errors import BackendError, JitpkgWarning
 from jitpkg.facts import fake
 from jitpkg.facts.decomposed import is_recurrent
@@ -56,6 +57,8 @@ class Observed:
     """How many of its ops only raise, for some data."""
     may_be_refused: bool = False
     """Whether an op reads what it writes to, in another order: eager code may refuse that."""
+    several_views: tuple[int, ...] = ()
+    """Which of its results are one of several views: eager code lets nobody write to them."""
 
 
 @dataclass
@@ -178,7 +181,7 @@ def _functional(
         why = "a complex decomposition: its gradient is defined for some values only"
     if why is not None:
         return as_it_is(backend, gm, why)
-    several = _several_views(gm, inputs)
+    several = compiled.before.several_views
     keep = None if several or changes_state(gm) else compiled.keep
     aot.keep_saved(metadata.raw)
     function = compiled.halves.watched(function, metadata)
@@ -292,13 +295,17 @@ def _is_check(op: object) -> bool:
 
 def _observed(gm: fx.GraphModule, inputs: Sequence[Any]) -> Observed:
     """What eager code does, whether or not anything uses the numbers."""
-    if not any(_may_draw_or_check(node) or writing.of_itself(node) for node in gm.graph.nodes):
+    nodes = gm.graph.nodes
+    runs = any(_may_draw_or_check(node) or writing.of_itself(node) for node in nodes)
+    if not runs and not several_views.may_be_made(gm):
         return Observed()
     mode, given = _stand_ins(inputs)
     seen = _Observer()
-    with _unnoticed(), mode, dispatch.mode(seen.see):
-        gm.forward(*given)
-    return Observed(seen.random, seen.checks, seen.may_be_refused)
+    with _unnoticed(), mode:
+        with dispatch.mode(seen.see):
+            results = gm.forward(*given)
+        several = several_views.places(results)
+    return Observed(seen.random, seen.checks, seen.may_be_refused, several)
 
 
 def _stand_ins(inputs: Sequence[Any]) -> tuple[Any, list[Any]]:
@@ -308,17 +315,8 @@ def _stand_ins(inputs: Sequence[Any]) -> tuple[Any, list[Any]]:
     return fakes.mode, [next(tensors) if isinstance(x, torch.Tensor) else x for x in inputs]
 
 
-def _several_views(gm: fx.GraphModule, inputs: Sequence[Any]) -> tuple[int, ...]:
-    if not several_views.may_be_made(gm):
-        return ()
-    mode, given = _stand_ins(inputs)
-    with _unnoticed(), mode:
-        return several_views.places(gm.forward(*given))
-
-
 def _may_draw_or_check(node: fx.Node) -> bool:
-    name = str(getattr(node.target, "__name__", node.target))
-    return any(part in name for part in _NAMES)
+    return any(part in name_of(node) for part in _NAMES)
 
 
 _NAMES = """

@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch import fx
 
+from jitpkg.codegen.writing import name_of
+
 _NAMES = ("split", "chunk", "unbind", "iter")
 """What is in the names of functions that make several views."""
 
@@ -19,7 +21,7 @@ _NAMES = ("split", "chunk", "unbind", "iter")
 def may_be_made(gm: fx.GraphModule) -> bool:
     """Whether something in a graph may make several views."""
     return any(
-        part in str(getattr(node.target, "__name__", node.target))
+        part in name_of(node)
         for node in gm.graph.nodes
         if node.op.startswith("call")
         for part in _NAMES

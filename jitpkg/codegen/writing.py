@@ -8,13 +8,18 @@ from typing import Any
 from torch import fx
 
 
+def name_of(node: fx.Node) -> str:
+    """The name of the function or method that a node calls."""
+    return str(getattr(node.target, "__name__", node.target))
+
+
 def of_expanded(node: fx.Node) -> bool:
     """Whether an op writes to a view that has been expanded, which an op on copies cannot tell."""
     if not _writes(node):
         return False
     written: Any = node.args[0] if node.args else None
     while isinstance(written, fx.Node):
-        name = str(getattr(written.target, "__name__", written.target))
+        name = name_of(written)
         if name in _OVERLAPPING:
             return True
         if name in ("clone", "contiguous"):
@@ -24,7 +29,7 @@ def of_expanded(node: fx.Node) -> bool:
 
 
 def _writes(node: fx.Node) -> bool:
-    name = str(getattr(node.target, "__name__", node.target))
+    name = name_of(node)
     bare = name.strip("_")
     is_named_so = bare in ("setitem", *_AUGMENTED) or bare + "_" == name
     return node.op.startswith("call") and (is_named_so or "out" in node.kwargs)

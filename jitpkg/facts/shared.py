@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from jitpkg.facts.layout import is_dense
 from jitpkg.internals import trees
 from jitpkg.internals.ops import OpOverload, op_name, schema
 from jitpkg.internals.tensors import memory
@@ -59,21 +60,14 @@ def _meet(one: torch.Tensor, other: torch.Tensor) -> bool:
     if memory(one) != memory(other) or not one.numel() or not other.numel():
         return False
     (begin, end), (other_begin, other_end) = _bytes(one), _bytes(other)
-    return begin < other_end and other_begin < end and _is_dense(one) and _is_dense(other)
+    if end <= other_begin or other_end <= begin:
+        return False
+    return all(is_dense(tuple(x.shape), x.stride()) for x in (one, other))
 
 
 def _bytes(x: torch.Tensor) -> tuple[Any, Any]:
     begin = x.storage_offset() * x.element_size()
     return begin, begin + x.numel() * x.element_size()
-
-
-def _is_dense(x: torch.Tensor) -> bool:
-    reach: Any = 1
-    for step, extent in sorted(zip(x.stride(), x.shape, strict=True)):
-        if extent != 1 and step != reach:
-            return False
-        reach = reach * extent
-    return True
 
 
 def _alike(one: torch.Tensor, other: torch.Tensor) -> bool:
