@@ -38,23 +38,37 @@ class Mode:
         return f"Comparison({', '.join(f'{k}={v!r}' for k, v in self.options.items())})"
 
 
-_OWN = {"backend": "jitpkg", "ignore": HOW_COMPUTED, **ROUNDED}
+_TIMELESS = {"never_worse": False}
+"""The clock decides nothing, so that a seed does the same in any process: what it would postpone
+is postponed by `_SOME`."""
+
+_SOME = {"postpone": 0x5555}
+
+_OWN = {"backend": "jitpkg", "ignore": HOW_COMPUTED, "settings": _TIMELESS, **ROUNDED}
 
 MODES = (
-    Mode("eager", {}, 25),
+    Mode("eager", {}, 18),
+    Mode("eager, some postponed", {"settings": _SOME}, 7),
     Mode("eager, dynamic", {"dynamic": True}, 15),
     Mode("eager, breaks anywhere", {"settings": {"break_anywhere": True}}, 14),
     Mode("eager, one break", {"settings": {"break_before": 0}}, 14),
-    Mode("jitpkg", _OWN, 18),
+    Mode("jitpkg", _OWN, 14),
+    Mode("jitpkg, some postponed", {**_OWN, "settings": {**_TIMELESS, **_SOME}}, 4),
     Mode("jitpkg, dynamic", {**_OWN, "dynamic": True}, 8),
-    Mode("jitpkg, one break", {**_OWN, "settings": {"break_before": 0}}, 6),
+    Mode("jitpkg, one break", {**_OWN, "settings": {**_TIMELESS, "break_before": 0}}, 6),
 )
 
 
+_DRAWN = {"break_before": (0, 24), "postpone": (1, 0xFFFF)}
+"""Settings of modes for which any number from one to another is taken."""
+
+
 def mode(choices: Choices, modes: tuple[Mode, ...] = MODES) -> Mode:
-    """One of the modes; where there is to be one break, it is before any of some points."""
+    """One of the modes; where there is to be one break, it is before any of some points, and what
+    is postponed are any compilations."""
     found = weighted(choices, modes, [one.share for one in modes])
-    if "break_before" not in found.options.get("settings", {}):
+    given = found.options.get("settings", {})
+    drawn = {name: between(choices, *_DRAWN[name]) for name in given if name in _DRAWN}
+    if not drawn:
         return found
-    settings = {"break_before": between(choices, 0, 24)}
-    return Mode(found.name, {**found.options, "settings": settings})
+    return Mode(found.name, {**found.options, "settings": {**given, **drawn}})
