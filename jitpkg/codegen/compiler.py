@@ -359,10 +359,11 @@ class _Lowered:
         buffer = self._buffer(node.name if k is None else f"{node.name}_{k}", facts)
         self.values[node, k] = buffer
         self.nodes[buffer] = node
-        if isinstance(made, Tensor):
-            self.items.append(Definition(buffer, made.axes, made.value))
+        start = made if isinstance(made, Tensor) else made.base
+        start = Definition(buffer, start.axes, start.value)
+        if isinstance(made, Tensor) or any(same(axis.extent, 0) for axis in made.over):
+            self.items.append(start)  # over an axis that no place or value names there is no loop
         else:
-            start = Definition(buffer, made.base.axes, made.base.value)
             store = Store(buffer, made.index, made.update, made.combine)
             self.items.append(Scattered(buffer, start, store, made.over))
         if not _is_view(node):

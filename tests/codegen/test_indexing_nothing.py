@@ -38,3 +38,27 @@ FUNCTIONS: dict[str, Callable[[torch.Tensor], Any]] = {
 def test_nothing_is_taken_of_nothing(name: str, dynamic: bool | None) -> None:
     calls = [call(torch.arange(float(n))) for n in (0, 2, 3, 0)]
     Comparison(backend="jitpkg", dynamic=dynamic).assert_same_calls(FUNCTIONS[name], *calls)
+
+
+WRITES: dict[str, Callable[[torch.Tensor, torch.Tensor], Any]] = {
+    "setitem": lambda x, i: x.__setitem__(i, 1),
+    "index_put": lambda x, i: x.index_put((i,), torch.tensor(1.0)),
+    "accumulate": lambda x, i: x.index_put((i,), torch.tensor(0.0), accumulate=True),
+    "index_fill": lambda x, i: x.index_fill(0, i, 1.0),
+    "index_copy": lambda x, i: x.index_copy(0, i, torch.ones(i.shape)),
+    "index_add": lambda x, i: x.index_add(0, i, torch.zeros(i.shape)),
+    "scatter": lambda x, i: x.scatter(0, i, 1.0),
+    "scatter_add": lambda x, i: x.scatter_add(0, i, torch.zeros(i.shape)),
+    "scatter_reduce": lambda x, i: x.scatter_reduce(0, i, torch.ones(i.shape), "prod"),
+}
+
+
+@needs_llvm
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("name", WRITES)
+def test_nothing_is_written_at_a_known_place(name: str, dynamic: bool | None) -> None:
+    def write(x: torch.Tensor, i: torch.Tensor) -> Any:
+        return WRITES[name](x, i % 1)
+
+    calls = [call(torch.tensor([-0.0]), torch.arange(n)) for n in (0, 2, 0)]
+    Comparison(backend="jitpkg", dynamic=dynamic).assert_same_calls(write, *calls)
