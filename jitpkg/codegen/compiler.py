@@ -359,8 +359,8 @@ class _Lowered:
         buffer = self._buffer(node.name if k is None else f"{node.name}_{k}", facts)
         self.values[node, k] = buffer
         self.nodes[buffer] = node
-        start = made if isinstance(made, Tensor) else made.base
-        start = Definition(buffer, start.axes, start.value)
+        base = made if isinstance(made, Tensor) else made.base
+        start = Definition(buffer, base.axes, base.value)
         if isinstance(made, Tensor) or any(same(axis.extent, 0) for axis in made.over):
             self.items.append(start)  # over an axis that no place or value names there is no loop
         else:

@@ -100,7 +100,7 @@ def from_arguments(vm: VM, cls: type, args: Args, kwargs: Kwargs) -> Object:
         vm.stop(reasons.RAISES, f"{cls.__qualname__}() without arguments")
     first, others = vm.look(args[0]), args[1:]
     if cls is functools.partial and isinstance(first, Object) and first.cls is functools.partial:
-        if first.source is not None and vars(first.obj):
+        if first.source is not None and _has_attributes(first.obj):
             vm.stop(reasons.UNSUPPORTED, "a partial of a partial with attributes")
         first, inner, inner_named = arguments_of(vm, first)
         others = (*vm.unpack(inner), *others)
@@ -109,6 +109,13 @@ def from_arguments(vm: VM, cls: type, args: Args, kwargs: Kwargs) -> Object:
     made = Object(cls)
     vm.heap.write(made, "content", Tuple((first, Tuple(others), named)))
     return made
+
+
+def _has_attributes(real: Any) -> bool:
+    """Whether a partial has attributes of its own. Its `__dict__` must not be read: that makes one,
+    and a partial with a dictionary is no longer joined with the partial of it."""
+    _, _, (*_, own) = real.__reduce__()
+    return bool(own)
 
 
 def arguments_of(vm: VM, value: Object) -> tuple[Value, Value, Value]:

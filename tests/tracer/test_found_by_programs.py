@@ -1,11 +1,13 @@
 """What random programs have found, one test each."""
 
 import functools
+import operator
 from typing import Any, NamedTuple
 
 import torch
 
-from jitpkg.testing import Comparison, assert_same
+import jitpkg
+from jitpkg.testing import Comparison, assert_same, call
 
 
 def test_a_wrapper_of_a_method_in_c() -> None:
@@ -69,3 +71,16 @@ def test_the_text_of_a_container_that_holds_itself() -> None:
         return x + 1, str(items), f"{table}", sorted([items, 1], key=str)[0]
 
     assert_same(shown, torch.ones(1), [1, "a"])
+
+
+def test_a_partial_of_a_partial_that_was_looked_at() -> None:
+    """A partial that has a `__dict__` is not joined with that of it."""
+
+    def program(x: torch.Tensor, obj: Any) -> Any:
+        return functools.partial(functools.partial(operator.add, 1), obj.pop, x)
+
+    calls = [call(torch.ones(1), 0), call(torch.ones(1), list), call(torch.ones(1), dict)]
+    Comparison().assert_same_calls(program, *calls)
+    given = functools.partial(operator.add)
+    assert jitpkg.compile(lambda p: functools.partial(p, 1))(given).func is operator.add
+    assert functools.partial(given, 1).func is operator.add
