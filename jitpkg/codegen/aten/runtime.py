@@ -74,8 +74,7 @@ class _Source:
         call = f"{self._hold('run', self._run)}({inputs})"
         self._run_line(f"{values}= {call}" if values else call)
         returned = [self._result(k, result) for k, result in enumerate(prepared.results)]
-        for write in prepared.writes:
-            self._write(write)
+        self._write_all()
         if prepared.grad_mode is not None:
             self._lines.append(f"{self._switch()}({prepared.grad_mode})")
         self._lines.append(f"return ({''.join(f'{name}, ' for name in returned)})")
@@ -163,6 +162,16 @@ class _Source:
         if isinstance(value, int | list | tuple | Symbolic | None):
             return repr(value)
         return self._hold(str(value).replace(".", "_"), value)
+
+    def _write_all(self) -> None:
+        before, self._lines = self._lines, []
+        for write in self._prepared.writes:
+            self._write(write)
+        written, self._lines = self._lines, before
+        if written and self._prepared.without_grad:  # what is written may be an input
+            switch = self._switch()
+            written = [f"{switch}(False)", f"try: {'; '.join(written)}", f"finally: {switch}(True)"]
+        self._lines += written
 
     def _write(self, write: Write) -> None:
         name, value = self._inputs[write.input], f"v{write.value}"

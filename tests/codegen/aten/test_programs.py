@@ -478,6 +478,25 @@ def a_leaf(x: Tensor) -> Any:
     return x * 2
 
 
+def parameter() -> Tensor:
+    return torch.randn(3, requires_grad=True)
+
+
+@program(of(2, 3), of(3), of(3), parameter)
+def an_input_written_without_grad(x: Tensor, y: Tensor, z: Tensor, p: Tensor) -> Any:
+    with torch.no_grad():
+        x[0] = p
+        y.copy_(p)
+        z[:2] = p[1:]
+        return y * 2
+
+
+@program(of(2, 3), of(3), parameter)
+def a_detached_input_written(x: Tensor, y: Tensor, p: Tensor) -> Any:
+    x[0] = p.detach()
+    y[1:].copy_(p.detach()[:2])
+
+
 @declined("overlap", lambda: torch.randn(1, 3).expand(2, 3))
 def expanded_and_written(x: Tensor) -> Any:
     x.zero_()
