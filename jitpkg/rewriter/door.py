@@ -17,6 +17,8 @@ _DYNAMO = f"{COMPILER}."
 
 RETURN = -1
 """The exit of a region that left the function."""
+LEAVE = -2
+"""An exit that no code knows: it calls `leave`."""
 
 
 class Region(Protocol):

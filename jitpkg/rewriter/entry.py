@@ -46,8 +46,8 @@ from jitpkg.guards.state import state_guards
 from jitpkg.guards.text import Text, order, write_tests
 from jitpkg.interrupts import from_outside
 from jitpkg.rewriter.compiler import Compiler, Middle
-from jitpkg.rewriter.door import RETURN
-from jitpkg.rewriter.failure import Failures
+from jitpkg.rewriter.door import LEAVE, RETURN
+from jitpkg.rewriter.failure import Failures, Past
 from jitpkg.rewriter.gains import Meter
 from jitpkg.rewriter.ledger import Loan
 from jitpkg.rewriter.rebuild import Rebuilder, needed
@@ -469,6 +469,9 @@ def _write_graph(
     text.line(f"    {again} = {text.hold(failures.decide, 'on_failure')}(error, {handed})")
     original = f"return {interface.here}, None, {_unchanged(interface)}"
     text.line(f"    if {again} is None: {original}")
+    if failures.passes:
+        past = text.hold(Past, "past")
+        text.line(f"    if type({again}) is {past}: return {LEAVE}, {again}, None")
     if names:
         text.line(f"    {result}{again}")
     put_back = text.hold(failures.put_back, "put_back") if failures.leaves_state else None

@@ -4,8 +4,9 @@ If nothing that anyone can see has happened before the op that failed, the ops r
 one of them is to blame, the original code runs and raises the exception itself; else it is the
 compiled code's failure, which is said. So it is where numbers were drawn, once the random streams
 are set back. Otherwise the effects that come before the op are replayed, and the exception goes on
-as if raised at the op's own line; the tracer has seen to it that no handler of the program comes
-into question then.
+as if raised at the op's own line. The tracer has seen to it that the program's handlers on its way
+let it pass: what they do is replayed, too. A handler inside of which the region began, but not the
+op, must not get it: see `Past`.
 
 An exception from outside (a signal handler's, say) is nobody's failure: what has happened has
 happened, and the exception goes on in that way.
@@ -14,6 +15,7 @@ happened, and the exception goes on in that way.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import Any, NoReturn
 
@@ -32,6 +34,7 @@ from jitpkg.living import Living
 from jitpkg.rewriter.gains import Meter
 from jitpkg.rewriter.rebuild import Rebuilder, needed
 from jitpkg.tracer.effects import effect_operands
+from jitpkg.tracer.heap import values_of
 from jitpkg.tracer.region import Left
 from jitpkg.tracer.trace import Trace
 from jitpkg.tracer.values import Lazy, Object
@@ -61,6 +64,8 @@ class Failures:
         self._ops = tuple((node.name, trace.failures.get(node.name)) for node in ops)
         self._restore = snapshot(nested=False)
         targets = {node.target for node in ops}
+        self.passes = any(f is not None and f.escape.past for _, f in self._ops)
+        """Whether `decide` may return a `Past`."""
         self.nests = not targets.isdisjoint(_NESTING)
         """Whether the graph enters or leaves autocast contexts."""
         self.leaves_state = isinstance(trace.exit, Left) and not targets.isdisjoint(setters())
@@ -71,7 +76,10 @@ class Failures:
         self._codes = {code for code in codes if code and names <= {*code.co_varnames}}
         """Of functions that compute one op after the other, by its name."""
         self._title = type(module).__name__
-        late = any(f is not None and f.effects and not f.may_restart for _, f in self._ops)
+        late = any(
+            f is not None and (f.effects or f.escape.effects) and not f.may_restart
+            for _, f in self._ops
+        )
         self._replay = Replay(trace, parameters) if late else None
         self._attempts = Attempts(name)
         self._forward = module.forward
@@ -87,8 +95,8 @@ class Failures:
         drawn: Sequence[torch.Tensor] = (),
         nesting: int | None = None,
     ) -> Any:
-        """The graph's results after all; None to run the original code; or raises `error`, as the
-        program would.
+        """The graph's results after all; None to run the original code; what the entry returns to
+        raise `error` past the handlers around it; or raises `error`, as the program would.
 
         Args:
             arguments: the hook's.
@@ -114,6 +122,8 @@ class Failures:
             raise error
         if self._replay is not None:
             self._replay.run(failure, arguments, computed)
+        if failure.escape.past:
+            return Past(error, failure.where.where, of_handler(error))
         raise_at(error, failure.where.where, of_handler(error))
 
     def _may_restart(self, failure: Failure | None) -> bool:
@@ -197,8 +207,11 @@ class Replay:
         self._heap = trace.heap
         self._effects = trace.effects
         self._parameters = parameters
-        operands = {operand for effect in self._effects for operand in effect_operands(effect)}
-        for value in (*self._heap.values(), *operands):
+        escapes = [failure.escape for failure in trace.failures.values()]
+        effects = [*self._effects, *(effect for escape in escapes for effect in escape.effects)]
+        operands = {operand for effect in effects for operand in effect_operands(effect)}
+        states = [state for escape in escapes for state in escape.states.items()]
+        for value in (*self._heap.values(), *values_of(states), *operands):
             if isinstance(value, Object | Lazy):
                 value.obj = None  # its path is enough, and the user's objects must not live on
 
@@ -211,8 +224,8 @@ class Replay:
             arguments: the hook's.
             computed: what the graph has computed, by node name.
         """
-        heap = self._heap.as_of(failure.heap)
-        effects = self._effects[: failure.effects]
+        heap = self._heap.as_of(failure.heap).with_states(failure.escape.states)
+        effects = (*self._effects[: failure.effects], *failure.escape.effects)
         operands = [operand for effect in effects for operand in effect_operands(effect)]
         text = Text(self._parameters, reserved=["computed"])
         rebuilder = Rebuilder(text, heap, None)
@@ -229,6 +242,19 @@ class Replay:
         namespace: dict[str, Any] = {}
         exec(compile(f"def replay({signature}):\n{body}\n", "<jitpkg replay>", "exec"), namespace)
         namespace["replay"](*arguments, computed, *text.held.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What an entry returns as `leave` (see `door.Region`) where an exception must not come to the
+    handlers that cover the hook: nothing covers the code that leaves a frame."""
+
+    error: BaseException
+    where: Location
+    traceback: TracebackType | None
+
+    def __call__(self, exit_: int, globals_: object, cells: object) -> Callable[..., NoReturn]:
+        return lambda *frame: raise_at(self.error, self.where, self.traceback)
 
 
 def raise_at(

@@ -13,6 +13,7 @@ import torch
 from torch import fx
 
 from jitpkg import collector, events, forks, listing
+from jitpkg.code.analysis import is_generator
 from jitpkg.config import Options
 from jitpkg.errors import BackendError, SizeSpecialized
 from jitpkg.facts.answers import Facts
@@ -148,6 +149,7 @@ def _traced(
             enter=lambda code, p: _can_enter(compiler, code, p),
             rebuild=can_rebuild,
             reachable=reachable,
+            passes=not is_generator(points.code),
             whole=compiler.fullgraph,
         ),
         history=history,

@@ -25,6 +25,7 @@ from jitpkg.tracer.values import (
     Method,
     Number,
     Object,
+    OfOp,
     Opaque,
     Slice,
     String,
@@ -165,6 +166,8 @@ def class_of(vm: VM, value: Value) -> type:
         case Known() | Opaque():
             return type(value.obj)
         case Object() | Tuple():
+            if value.cls is OfOp:
+                vm.stop(reasons.RAISES, "a look at what an op may raise")
             return value.cls
         case Tensor():
             return vm.facts(value).cls

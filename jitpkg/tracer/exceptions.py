@@ -8,6 +8,7 @@ import types
 from typing import NoReturn
 
 from jitpkg.guards.kinds import StateIs
+from jitpkg.guards.sources import Held
 from jitpkg.tracer import classes, reasons
 from jitpkg.tracer.values import (
     FALSE,
@@ -18,6 +19,8 @@ from jitpkg.tracer.values import (
     Kept,
     Known,
     Object,
+    OfOp,
+    Opaque,
     Tuple,
     Value,
     class_in,
@@ -53,6 +56,34 @@ SIMPLE = (
     - OTHERS
 )
 """Builtin exception classes whose state is their arguments, notes, cause and context."""
+
+
+BY_TYPES = (
+    AttributeError,
+    ImportError,
+    KeyError,
+    NameError,
+    NotImplementedError,
+    StopIteration,
+    UnicodeError,
+)
+"""What an op of torch may raise for the types of its arguments, but not for their values: that is
+seen when it is traced, and guarded."""
+
+
+def of_op(vm: VM) -> Object:
+    """An exception of which no more is known than that an op raises it where the trace stands."""
+    made = Object(OfOp)
+    _set_context(vm, made, _current(vm))
+    _write(vm, made, "__traceback__", Object(types.TracebackType))
+    return made
+
+
+def class_for_exit(vm: VM, exception: Value) -> Value:
+    """The class that an `__exit__` is given."""
+    if isinstance(exception, Object) and exception.cls is OfOp:
+        return Opaque(Held(OfOp), OfOp, "the class of what an op raises")
+    return vm.trusted(vm.class_of(exception))
 
 
 def new(vm: VM, cls: type, args: Args) -> Object:
@@ -177,10 +208,14 @@ def matches(vm: VM, exception: Value, handled: Value) -> bool:
     handled = vm.look(handled)
     if isinstance(exception, Kept):
         vm.stop(reasons.RAISES, "an exception from before the hook")
-    cls = vm.class_of(exception)
     if isinstance(handled, Tuple):
         return any(matches(vm, exception, item) for item in handled.items)
     cls_handled = class_in(handled)
+    if isinstance(exception, Object) and exception.cls is OfOp:
+        if cls_handled not in (BaseException, *BY_TYPES):
+            vm.stop(reasons.RAISES, "except of what an op may raise")
+        return cls_handled is BaseException
+    cls = vm.class_of(exception)
     if cls_handled is not None and issubclass(cls_handled, BaseException):
         return classes.derives(vm, cls, cls_handled)
     vm.stop(reasons.RAISES, "except of something that is no exception class")
@@ -193,6 +228,11 @@ def traceback_of(vm: VM, exception: Value) -> Value:
     vm.stop(reasons.RAISES, "the traceback of an exception from before the hook")
 
 
+def _check_known(vm: VM, value: Object) -> None:
+    if value.cls is OfOp:
+        vm.stop(reasons.RAISES, "a look at what an op may raise")
+
+
 _DEFAULTS = {
     "__cause__": NONE,
     "__context__": NONE,
@@ -203,6 +243,7 @@ _DEFAULTS = {
 
 def attribute(vm: VM, value: Object, name: str) -> Value:
     """An attribute of an exception that is kept in C."""
+    _check_known(vm, value)
     if value.source is not None:
         vm.stop(reasons.ATTRIBUTE, f"{name} of an exception that exists already")
     if name == "args":
@@ -218,6 +259,7 @@ def attribute(vm: VM, value: Object, name: str) -> Value:
 
 def set_attribute(vm: VM, value: Object, name: str, new: Value) -> None:
     """Set an attribute of an exception that is kept in C."""
+    _check_known(vm, value)
     if name == "args":
         vm.heap.write(value, "content", Tuple(tuple(vm.unpack(new))))
     elif name in _DEFAULTS:

@@ -88,6 +88,10 @@ class GraphWriter:
         """The nodes added since `mark`, inputs not counted."""
         return [node.name for node in self._ops[mark[1] :]]
 
+    def targets_since(self, mark: tuple[int, int]) -> set[object]:
+        """What these nodes call."""
+        return {node.target for node in self._ops[mark[1] :]}
+
     def _added(self, node: fx.Node) -> fx.Node:
         self._ops.append(node)
         return node

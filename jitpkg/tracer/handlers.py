@@ -9,21 +9,10 @@ from typing import cast
 
 from jitpkg.code.dialect import Op
 from jitpkg.tracer import namespaces
+from jitpkg.tracer.exceptions import BY_TYPES
 from jitpkg.tracer.frames import Frame
 from jitpkg.tracer.values import Known, Method, Value
 from jitpkg.tracer.vm import VM
-
-_BY_TYPES = (
-    AttributeError,
-    ImportError,
-    KeyError,
-    NameError,
-    NotImplementedError,
-    StopIteration,
-    UnicodeError,
-)
-"""What an op of torch may raise for the types of its arguments, but not for their values: that is
-seen when it is traced, and guarded."""
 
 
 def handles_op(vm: VM, frame: Frame) -> bool:
@@ -32,7 +21,7 @@ def handles_op(vm: VM, frame: Frame) -> bool:
 
     def passes(name: str) -> bool:
         cls = vm.look(namespaces.load_global(vm, frame, name))
-        return isinstance(cls, Known) and cls.obj in _BY_TYPES
+        return isinstance(cls, Known) and cls.obj in BY_TYPES
 
     return _handles(vm, frame, passes)
 

@@ -73,6 +73,7 @@ Attributes = Mapping[str, Value]
 
 Slot = Literal["items", "entries", "attributes", "facts", "node", "content", "position", "frame"]
 State = object
+States = Mapping[tuple[Value, Slot], State]
 
 
 def _held(state: State) -> Iterable[Value]:
@@ -88,6 +89,13 @@ def _held(state: State) -> Iterable[Value]:
             return (state,)
         case _:
             return ()
+
+
+def values_of(states: Iterable[tuple[tuple[Value, Slot], State]]) -> Iterator[Value]:
+    """Every value that one of the states is of or holds itself."""
+    for (value, _), state in states:
+        yield value
+        yield from _held(state)
 
 
 class Heap:
@@ -133,11 +141,19 @@ class Heap:
         past.rollback(mark)
         return past
 
+    def since(self, mark: int) -> States:
+        """What was written since `mark`, as it is now."""
+        return {key: self._states[key] for key, _ in self._journal[mark:]}
+
+    def with_states(self, states: States) -> Heap:
+        """The same, with other states for some."""
+        other = Heap()
+        other._states = {**self._states, **states}
+        return other
+
     def values(self) -> Iterator[Value]:
         """Every value that any state, also a past one, is of or holds itself."""
-        for (value, _), state in (*self._states.items(), *self._journal):
-            yield value
-            yield from _held(state)
+        yield from values_of((*self._states.items(), *self._journal))
 
     def rollback(self, mark: int) -> None:
         """Undo every write since `mark`."""

@@ -18,8 +18,8 @@ from jitpkg.tracer import (
     calls,
     classes,
     containers,
+    escapes,
     exceptions,
-    handlers,
     iterators,
     look,
     numbers,
@@ -40,7 +40,7 @@ from jitpkg.tracer.values import (
     Tuple,
     Value,
 )
-from jitpkg.tracer.vm import VM, Args, Kwargs, Raised
+from jitpkg.tracer.vm import VM, Args, Escape, Kwargs, Raised
 
 _MAX_STEPS = 400_000
 """Operations after which a trace is given up: some seconds of tracing."""
@@ -87,8 +87,12 @@ class Machine(VM):
             if finished is not None:
                 return finished
 
-    def in_handler(self) -> bool:
-        return any(handlers.handles_op(self, frame) for frame in self.frames)
+    def escape(self, name: str, *, is_last: bool) -> Escape:
+        watch, self.checkpoint = self.checkpoint, None  # nobody can stand in such a handler
+        try:
+            return escapes.of_op(self, name, is_last=is_last)
+        finally:
+            self.checkpoint = watch
 
     # What exists
 

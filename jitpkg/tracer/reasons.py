@@ -129,7 +129,8 @@ HANDLED_FAILURE = Reason(
     "B120",
     "an op that may fail, after a tensor was changed in place, and a handler for that",
     "If the op fails, the change must have happened, and the except or with block of the program "
-    "must run. So a new graph begins between the two.",
+    "must run. So a new graph begins between the two. A finally or with block that only puts "
+    "something back and lets the exception pass is no break.",
     "Change tensors in place after try and with blocks, not in them or before them.",
 )
 IDENTITY = Reason(

@@ -51,6 +51,9 @@ class Limits:
     rebuild: CanRebuild
     reachable: Callable[[Heap, Sequence[Value]], Collection[Value]]
     """These values, and all that they refer to."""
+    passes: bool = True
+    """Whether what the graph raises can pass by the handlers that cover the point where the region
+    begins."""
     whole: bool = False
     """Whether a break is an error: then nothing is left out of the graph for speed only."""
 

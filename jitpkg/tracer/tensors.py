@@ -48,7 +48,7 @@ from jitpkg.tracer.values import (
     Tuple,
     Value,
 )
-from jitpkg.tracer.vm import VM, Args, Failure, Kwargs
+from jitpkg.tracer.vm import VM, Args, Escape, Failure, Kwargs
 
 __all__ = ["ATTRIBUTES", "attribute", "existing", "is_graph_function", "op"]
 
@@ -196,10 +196,10 @@ def op(
     tensors = list(proxied.tensors)
 
     rewindable = all(changed is _RANDOM_STREAM for changed in vm.mutations)
-    if vm.mutations and vm.in_handler():
-        if not rewindable or not all(map(can_be_set_back, vm.drawn)):
-            vm.stop(reasons.HANDLED_FAILURE, f"{name} behind a mutation")
-        vm.rewinds = True
+    escape = Escape()
+    if vm.mutations:
+        may_rewind = rewindable and all(map(can_be_set_back, vm.drawn))
+        escape = vm.escape(name, is_last=not may_rewind)
     if isinstance(target, types.BuiltinFunctionType) and target.__module__ == "_operator":
         _check_operator(vm, target.__name__.strip("_"), args)
     call = _method_caller(target) if isinstance(target, str) else target
@@ -220,7 +220,7 @@ def op(
         shown = fact_args[1] if call is getattr else name
         target = warnings.in_its_place(vm, target, shown)
     where = vm.break_here(reasons.RAISES)
-    failure = Failure(len(vm.effects), vm.heap.mark(), not vm.mutations, rewindable, where)
+    failure = Failure(len(vm.effects), vm.heap.mark(), not vm.mutations, rewindable, where, escape)
     if isinstance(target, str):
         node = vm.graph.call_method(target, node_args, node_kwargs)
     else:

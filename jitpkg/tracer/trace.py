@@ -16,7 +16,7 @@ from jitpkg.errors import Break, Location
 from jitpkg.facts.answers import Facts
 from jitpkg.guards.kinds import Guard, Same, sources_of
 from jitpkg.guards.sources import Attr, Globals, Source, base_of
-from jitpkg.tracer import namespaces, reasons, state, tensors
+from jitpkg.tracer import escapes, namespaces, reasons, state, tensors
 from jitpkg.tracer.effects import DeleteAttribute, Effect, SetAttribute, SetCell
 from jitpkg.tracer.frames import Frame
 from jitpkg.tracer.graph import GraphInput
@@ -116,7 +116,8 @@ def trace(
         stack=list(start.stack),
         at=program.first[start.point],
     )
-    vm = Machine(options, facts, originals, history, whole=limits.whole)
+    vm = Machine(options, facts, originals, history, whole=limits.whole, passes=limits.passes)
+    vm.covering = escapes.covering(program, program.ops[frame.at])
     vm.guards.extend(start.guards)
     for cell, real in start.cells:
         assert isinstance(real, CellType)

@@ -213,6 +213,10 @@ class Opaque:
     why: str
 
 
+class OfOp(BaseException):
+    """The class of a traced exception of which no more is known than that an op raised it."""
+
+
 @dataclass(eq=False, slots=True)
 class Kept:
     """A stack value below what the hook hands over; it can only stay where it is."""

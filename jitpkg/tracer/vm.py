@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import CodeType
 from typing import NoReturn, Protocol
 
@@ -23,7 +23,7 @@ from jitpkg.tracer import reasons
 from jitpkg.tracer.effects import Effect
 from jitpkg.tracer.frames import Finished, Frame
 from jitpkg.tracer.graph import GraphWriter
-from jitpkg.tracer.heap import Heap
+from jitpkg.tracer.heap import Heap, States
 from jitpkg.tracer.history import History
 from jitpkg.tracer.values import Generator, Object, Opaque, Tensor, Value
 
@@ -71,6 +71,19 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
+class Escape:
+    """How an exception that an op raises leaves the traced function."""
+
+    past: bool = False
+    """Whether the op stands outside of what the handlers cover inside of which the region began:
+    they must not get what the entry raises."""
+    states: States = field(default_factory=dict)
+    """What the heap is once the handlers are through that only let it pass."""
+    effects: tuple[Effect, ...] = ()
+    """Those of these handlers."""
+
+
+@dataclass(frozen=True, slots=True)
 class Failure:
     """What to do when a node of a graph that has written to its inputs fails: see `Trace`."""
 
@@ -83,6 +96,7 @@ class Failure:
     may_rewind: bool
     """Nothing before the node was written to an input."""
     where: Break
+    escape: Escape
 
 
 class VM(ABC):
@@ -100,10 +114,15 @@ class VM(ABC):
         history: History,
         *,
         whole: bool = False,
+        passes: bool = True,
     ) -> None:
         self.options = options
         self.whole = whole
         """Whether the function is to be one graph."""
+        self.passes = passes
+        """See `Limits.passes`."""
+        self.covering: tuple[int, ...] = ()
+        """The outermost frame's handlers that cover the point where the region begins."""
         self.answers = facts
         self.originals = originals
         self.graph = GraphWriter()
@@ -210,8 +229,14 @@ class VM(ABC):
         return facts
 
     @abstractmethod
-    def in_handler(self) -> bool:
-        """Whether the traced program would handle an exception that an op raises now."""
+    def escape(self, name: str, *, is_last: bool) -> Escape:
+        """How an exception that an op raises now leaves the traced program.
+
+        Args:
+            name: of the op.
+            is_last: whether nothing is left to try then; the trace stops before the op where the
+                program's handlers would do more than to let the exception pass.
+        """
 
     # What exists
 

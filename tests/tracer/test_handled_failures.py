@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -117,7 +117,195 @@ def in_a_context(k: torch.Tensor, at: torch.Tensor, seen: list[int]) -> Any:
     return y
 
 
+def after_a_break_in_a_try(k: torch.Tensor, at: torch.Tensor, seen: list[int]) -> Any:
+    try:
+        print(end="")
+        y = k + 1
+    except IndexError:
+        seen.append(1)
+        return y
+    k.add_(1)
+    return y, k[at]
+
+
+def after_a_break_in_one_try_and_in_another(
+    k: torch.Tensor, at: torch.Tensor, seen: list[int]
+) -> Any:
+    try:
+        print(end="")
+        y = k + 1
+    finally:
+        seen.append(1)
+    k.add_(1)
+    try:
+        return y, k[at]
+    finally:
+        seen.append(2)
+
+
+def after_a_break_in_a_with(k: torch.Tensor, at: torch.Tensor, seen: list[int]) -> Any:
+    with Notes(seen):
+        print(end="")
+        y = k + 1
+    seen.append(2)
+    k.add_(1)
+    return y, k[at]
+
+
+def after_a_break_in_a_handler(k: torch.Tensor, at: torch.Tensor, seen: list[int]) -> Any:
+    try:
+        try:
+            raise ValueError
+        except ValueError:
+            print(end="")
+            y = k + 1
+        finally:
+            seen.append(1)
+    except IndexError:
+        seen.append(2)
+    k.add_(1)
+    return y, k[at]
+
+
+def after_a_break_in_a_try_of_a_generator(
+    k: torch.Tensor, at: torch.Tensor, seen: list[int]
+) -> Any:
+    def generator() -> Iterator[torch.Tensor]:
+        try:
+            print(end="")
+            y = k + 1
+        except IndexError:
+            seen.append(1)
+        k.add_(1)
+        yield k[at]
+        yield y
+
+    return list(generator())
+
+
+class Notes:
+    """A context that writes down how it was left."""
+
+    def __init__(self, seen: list[int]) -> None:
+        self.seen = seen
+        self.depth = 0
+
+    def __enter__(self) -> Notes:
+        self.depth += 1
+        return self
+
+    def __exit__(self, cls: type | None, *rest: object) -> None:
+        self.depth -= 1
+        self.seen.append(3 if cls is None else 4)
+
+
+def in_a_context_of_the_programs(k: torch.Tensor, at: torch.Tensor, seen: list[int]) -> Any:
+    notes = Notes(seen)
+    k.add_(1)
+    with notes:
+        return k[at]
+
+
+def in_a_context_that_asks_what_it_is(k: torch.Tensor, at: torch.Tensor, seen: list[int]) -> Any:
+    class Swallows(Notes):
+        def __exit__(self, cls: type | None, *rest: object) -> Any:
+            super().__exit__(cls, *rest)
+            return cls is not None and issubclass(cls, LookupError)
+
+    k.add_(1)
+    with Swallows(seen):
+        return k[at]
+    return k
+
+
+def at_last_in_what_is_called(k: torch.Tensor, at: torch.Tensor, seen: list[int]) -> Any:
+    def callee() -> torch.Tensor:
+        seen.append(1)
+        try:
+            k.add_(1)
+            seen.append(2)
+            return k[at]
+        finally:
+            seen.append(3)
+
+    try:
+        y = callee() + 1
+    finally:
+        seen.append(4)
+    return y
+
+
+def with_a_look_at_it(k: torch.Tensor, at: torch.Tensor, seen: list[Any]) -> Any:
+    k.add_(1)
+    try:
+        return k[at]
+    except BaseException as error:
+        seen.append(str(error))
+        raise
+
+
+def raised_again(k: torch.Tensor, at: torch.Tensor, seen: list[int]) -> Any:
+    k.add_(1)
+    try:
+        return k[at]
+    except BaseException:
+        seen.append(k.dim())
+        raise
+
+
+def another_raised_at_last(k: torch.Tensor, at: torch.Tensor, seen: list[int]) -> Any:
+    k.add_(1)
+    try:
+        return k[at]
+    finally:
+        seen.append(1)
+        if len(seen) > 1:
+            raise ValueError
+
+
+def returned_at_last(k: torch.Tensor, at: torch.Tensor, seen: list[int]) -> Any:
+    k.add_(1)
+    for _ in range(2):
+        try:
+            seen.append(int(k[at]))
+        finally:
+            seen.append(1)
+            continue  # noqa: B012
+    return k
+
+
+def computed_at_last(k: torch.Tensor, at: torch.Tensor, seen: list[int]) -> Any:
+    k.add_(1)
+    try:
+        return k[at]
+    finally:
+        k.mul_(2)
+
+
+def what_was_computed_at_last(k: torch.Tensor, at: torch.Tensor, seen: list[Any]) -> Any:
+    k.add_(1)
+    y = k * 3
+    try:
+        return k[at]
+    finally:
+        seen.append(y)
+
+
 PROGRAMS = [
+    after_a_break_in_a_try,
+    after_a_break_in_one_try_and_in_another,
+    after_a_break_in_a_with,
+    after_a_break_in_a_handler,
+    after_a_break_in_a_try_of_a_generator,
+    in_a_context_of_the_programs,
+    in_a_context_that_asks_what_it_is,
+    at_last_in_what_is_called,
+    with_a_look_at_it,
+    raised_again,
+    another_raised_at_last,
+    returned_at_last,
+    computed_at_last,
+    what_was_computed_at_last,
     without_handler,
     for_what_types_raise,
     around_a_comprehension,
@@ -148,4 +336,12 @@ def test_what_a_clause_is_for_may_change(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_handler_for_what_types_raise_is_no_break() -> None:
     explained = jitpkg.explain(for_what_types_raise, backend="eager")
+    assert explained(torch.zeros(3), torch.tensor([1]), []).graph_break_count == 0
+
+
+@pytest.mark.parametrize(
+    "f", [at_last, in_a_context_of_the_programs, at_last_in_what_is_called, raised_again]
+)
+def test_a_handler_that_lets_pass_is_no_break(f: Callable[..., Any]) -> None:
+    explained = jitpkg.explain(f, backend="eager")
     assert explained(torch.zeros(3), torch.tensor([1]), []).graph_break_count == 0

@@ -131,7 +131,7 @@ def before_with(vm: VM, frame: Frame, op: Op) -> None:
 def with_except_start(vm: VM, frame: Frame, op: Op) -> None:
     """exit lasti saved exception -- exit lasti saved exception result"""
     exit_, exception = frame.stack[-4], frame.stack[-1]
-    cls = vm.trusted(vm.class_of(exception))
+    cls = exceptions.class_for_exit(vm, exception)
     traceback = exceptions.traceback_of(vm, exception)
     frame.push(vm.call(exit_, (cls, exception, traceback)))
 

@@ -1,0 +1,106 @@
+"""How an exception that an op raises at run time leaves the traced program.
+
+Where something has been written by then, the original code cannot begin again. If all handlers on
+the exception's way only let it pass (a `finally` or an `__exit__` that puts something back), they
+are traced here, and what they do is replayed when the op has failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NoReturn
+
+from jitpkg.code.dialect import Op, Program
+from jitpkg.facts.thread_state import setters
+from jitpkg.tracer import exceptions, handlers, reasons
+from jitpkg.tracer.frames import Frame
+from jitpkg.tracer.values import Object
+from jitpkg.tracer.vm import VM, Escape, Raised, Stopped
+
+
+def of_op(vm: VM, name: str, *, is_last: bool) -> Escape:
+    """See `VM.escape`."""
+    outermost = vm.frames[0]
+    own = covering(outermost.program, outermost.program.ops[outermost.at - 1])
+    past = not _ends_with(own, vm.covering)
+    is_caught = past and not vm.passes
+    handled = [handlers.handles_op(vm, frame) for frame in vm.frames]
+    if not is_caught and not any(handled):
+        return Escape(past)
+    if not is_last:
+        vm.rewinds = True
+        return Escape(past)
+    # A handler that covers the region's begin is Python's business, with the locals of then.
+    by_python = bool(vm.covering) and not past
+    if is_caught or (by_python and handled[0]):
+        _stop(vm, name)
+    return replace(_traced(vm, name, vm.frames[by_python:]), past=past)
+
+
+def covering(program: Program, op: Op) -> tuple[int, ...]:
+    """The operations at which the handlers begin that an exception of `op` comes to, one after
+    the other."""
+    found: list[int] = []
+    while (handler := program.handler(op)) is not None and handler[0] not in found:
+        found.append(handler[0])
+        op = program.ops[handler[0]]
+    return tuple(found)
+
+
+def _ends_with(handlers_: tuple[int, ...], last: tuple[int, ...]) -> bool:
+    return not last or handlers_[-len(last) :] == last
+
+
+def _stop(vm: VM, name: str) -> NoReturn:
+    vm.stop(reasons.HANDLED_FAILURE, f"{name} behind a mutation")
+
+
+def _traced(vm: VM, name: str, frames: Sequence[Frame]) -> Escape:
+    """What the handlers of these frames do to an exception of which nothing is known."""
+    before, steps, own_steps = vm.mark(), vm.steps, vm.own_steps
+    seen, owners, numbers = vm.seen.copy(), vm.owners.copy(), vm.number_nodes.copy()
+    standing = vm.frames
+    passes = False
+    escape = Escape()
+    try:
+        passes = _pass(vm, frames)
+        escape = Escape(
+            states=vm.heap.since(before.heap), effects=tuple(vm.effects[before.effects :])
+        )
+    except Stopped:
+        pass
+    finally:  # what was read there is read again; that it was so is still assumed
+        guards = vm.guards[before.guards :]
+        vm.rollback(before)
+        vm.guards.extend(guards)
+        vm.seen, vm.owners, vm.number_nodes = seen, owners, numbers
+        vm.frames, vm.steps, vm.own_steps = standing, steps, own_steps
+    if not passes:
+        _stop(vm, name)
+    return escape
+
+
+def _pass(vm: VM, frames: Sequence[Frame]) -> bool:
+    """Let an exception through the frames, from the innermost on."""
+    error = exceptions.of_op(vm)
+    standing, began = vm.frames, vm.graph.mark()
+    for frame in reversed(frames):
+        vm.frames = standing[: standing.index(frame)]
+        if not _raises(vm, _copy(frame), error):
+            return False
+    inputs, _ = vm.graph.mark()
+    return inputs == began[0] and vm.graph.targets_since(began) <= setters()
+
+
+def _raises(vm: VM, frame: Frame, error: Object) -> bool:
+    try:
+        vm.resume_frame(frame, raising=error)
+    except Raised as raised:
+        return raised.value is error
+    return False
+
+
+def _copy(frame: Frame) -> Frame:
+    locals_, stack, handled = frame.locals.copy(), frame.stack.copy(), frame.handled.copy()
+    return replace(frame, locals=locals_, stack=stack, handled=handled, direct=False)
