@@ -40,6 +40,9 @@ from tests.opinfo.report import Report
 from tests.opinfo.samples import DTYPES, Task, database, differentiable, tasks
 
 BACKENDS = ("jitpkg", "eager", "aot_eager")
+ONCE = ("aot_eager",)
+"""Backends whose kernels are torch's own: what is ours there (how arguments are wrapped, writes,
+aliases) does not depend on the dtype, so in contexts one dtype of the two is enough."""
 FEW = 3
 """Samples of an op in a context where several contexts are asked for."""
 
@@ -53,7 +56,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--ops", default="", help="a regular expression for the ops' names")
     parser.add_argument(
         "--dtypes",
-        help=f"{names}, all of which are the default; in contexts\nit is float32 and another one",
+        help=f"{names}, all of which are the default; in contexts\n"
+        "it is float32 and another one, of which aot_eager gets one",
     )
     parser.add_argument("--contexts", help='names, or "all"')
     parser.add_argument("--backends", help=f"{','.join(BACKENDS)}; without contexts only the first")
@@ -90,7 +94,8 @@ def asked_of(options: argparse.Namespace) -> list[Task]:
     else:
         dtypes = float32_and_another if options.contexts else _these(DTYPES)
     which, parts = map(int, options.part.split("/"))
-    every = tasks(database(), options.ops, dtypes, contexts, backends)
+    once = ONCE if options.contexts and not options.dtypes else ()
+    every = tasks(database(), options.ops, dtypes, contexts, backends, once)
     return [task for task in every if zlib.crc32(str(task).encode()) % parts == which]
 
 

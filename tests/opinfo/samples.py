@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from types import FunctionType
 from typing import Any
@@ -89,6 +89,7 @@ def tasks(
     dtypes: Callable[[Any, str], Iterable[torch.dtype]],
     contexts: Mapping[str, bool],
     backends: Iterable[str],
+    once: Collection[str] = (),
 ) -> Iterator[Task]:
     """All tasks, those of an op after each other.
 
@@ -96,16 +97,22 @@ def tasks(
         pattern: a regular expression for the ops' names.
         dtypes: those of an op in a context; what it does not support is left out.
         contexts: names, and whether gradients are compared.
+        once: backends that are asked only in the first dtype that an op supports.
     """
     for op in ops:
         if not re.search(pattern, op.formatted_name):
             continue
         supported = op.supported_dtypes("cpu")
         for context, grad in contexts.items():
-            for dtype in dtypes(op, context):
-                if differentiable(op, dtype) if grad else dtype in supported:
-                    name = str(dtype).removeprefix("torch.")
-                    yield from (Task(op.formatted_name, name, context, each) for each in backends)
+            fit = [
+                str(dtype).removeprefix("torch.")
+                for dtype in dtypes(op, context)
+                if (differentiable(op, dtype) if grad else dtype in supported)
+            ]
+            for k, name in enumerate(fit):
+                for backend in backends:
+                    if not k or backend not in once:
+                        yield Task(op.formatted_name, name, context, backend)
 
 
 def differentiable(op: Any, dtype: torch.dtype) -> bool:

@@ -17,7 +17,7 @@ from tests.opinfo.changes import mapped
 from tests.opinfo.check import Check, quiet
 from tests.opinfo.compare import Allowed, Outcome, difference
 from tests.opinfo.contexts import CONTEXTS
-from tests.opinfo.run import BACKENDS, float32_and_another
+from tests.opinfo.run import BACKENDS, ONCE, float32_and_another
 from tests.opinfo.samples import Task, database, tasks
 
 ROOT = Path(__file__).parents[2]
@@ -87,6 +87,21 @@ def test_a_program_that_fails_is_printed(tmp_path: Path) -> None:
     names: dict[str, Any] = {}
     exec(compile(done.programs[0], "<program>", "exec"), names)  # right, with the real backend
     assert names["difference"](*[names["run"](names["program"], names["calls"](0))] * 2) is None
+
+
+@pytest.mark.parametrize(("op", "dtype"), [("sin", "float32"), ("bitwise_not", None)])
+def test_a_backend_of_torchs_own_kernels_gets_one_dtype_that_the_op_supports(
+    op: str, dtype: str | None
+) -> None:
+    contexts = {"plain": False, "sliced": False}
+    every = list(tasks([ops()[op]], "", float32_and_another, contexts, BACKENDS, ONCE))
+    for context in contexts:
+        got = {
+            name: [task.dtype for task in every if (task.backend, task.context) == (name, context)]
+            for name in BACKENDS
+        }
+        assert got["aot_eager"] == got["jitpkg"][:1] and got["eager"] == got["jitpkg"]
+        assert dtype in (None, *got["aot_eager"])
 
 
 def tensor(*, like: torch.Tensor | None = None) -> Outcome:
