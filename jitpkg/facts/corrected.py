@@ -192,8 +192,6 @@ def _layout(func: Any, made: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
     if kwargs.get("memory_format") not in (None, torch.preserve_format):
         return None
     given = [x for x in (*args, *kwargs.values()) if isinstance(x, torch.Tensor)]
-    if any(type(n) is not int for x in (*given, made) for n in (*x.shape, *x.stride())):
-        return None
     size = tuple(made.shape)
     operands = [Operand(tuple(x.shape), x.stride()) for x in given]
     found: Strides | None = None

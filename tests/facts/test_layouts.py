@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from torch.nn import functional as F
 
 from jitpkg.facts.answers import Facts
-from jitpkg.facts.outcome import NoFacts
+from jitpkg.facts.outcome import NeedsNumbers, NoFacts, WouldRaise
 from jitpkg.facts.tensor import facts_of
 from jitpkg.testing.strategies import shapes, tensors
+from tests.facts import varying
 
 aten = torch.ops.aten
 SHAPES = shapes(max_dims=5, max_size=3)
@@ -150,20 +151,35 @@ def inner(x: torch.Tensor) -> torch.Tensor:
     return x[:, :, 1:-1, 1:-1].clone()
 
 
-def agrees(name: str, call: Callable[..., Any], *given: torch.Tensor, idle: bool = True) -> None:
+def agrees(
+    name: str,
+    call: Callable[..., Any],
+    *given: torch.Tensor,
+    idle: bool = True,
+    varies: bool = False,
+) -> None:
     try:
         real = call(*given)
     except (RuntimeError, IndexError):
         return
+    facts = tuple(map(facts_of, given))
+    values: dict[str, int] = {}
+    if varies:
+        values = {varying.name_of(n): n for each in given for n in each.shape}
+        facts = tuple(map(varying.in_symbols, facts))
     try:
-        made = Facts().of_call(name, call, tuple(map(facts_of, given)), {}).result
+        made = Facts().of_call(name, call, facts, {}, values).result
     except NoFacts:
+        return
+    except (NeedsNumbers, WouldRaise):  # FakeTensor can less where sizes vary
+        assert varies
         return
     every = [real] if isinstance(real, torch.Tensor) else list(real)
     known = [made] if isinstance(real, torch.Tensor) else list(made)
     for one, other in zip(known, every, strict=True):
         if other is None:
             continue
+        one = varying.with_values(one, values)
         assert (one.dtype, one.size) == (other.dtype, other.shape)
         seen = [k for k, n in enumerate(other.shape) if idle or n > 1]
         assert not other.numel() or all(one.stride[k] == other.stride(k) for k in seen)
@@ -230,3 +246,21 @@ def test_of_gradients_of_images(name: str) -> None:
     for g in some[:1] if name == "group_norm" else some:
         for x in some:
             agrees(f"{name}_backward", BACKWARD_OF_IMAGES[name], g, x, idle=False)
+
+
+@pytest.mark.parametrize("name", [*OTHERS, *BACKWARD])
+def test_of_sizes_that_vary(name: str) -> None:
+    call = OTHERS.get(name) or BACKWARD[name]
+    x = torch.randn(3, 5, 2).transpose(1, 2)
+    for pair in ((x, x), (x, x.contiguous()), (x.contiguous(), x)):
+        agrees(f"{name} varies", call, *pair, idle=False, varies=True)
+
+
+@pytest.mark.parametrize("name", [*WINDOWS, *BACKWARD_OF_IMAGES])
+def test_of_images_that_vary(name: str) -> None:
+    x = torch.randn(2, 4, 6, 4)
+    last = x.to(memory_format=torch.channels_last)
+    if name in WINDOWS:
+        agrees(name, WINDOWS[name], last, idle=False, varies=True)
+    if name in BACKWARD_OF_IMAGES:
+        agrees(f"{name}_backward", BACKWARD_OF_IMAGES[name], x, last, idle=False, varies=True)

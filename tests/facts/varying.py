@@ -15,17 +15,17 @@ from jitpkg.facts.sizes import Size, of, symbol
 from jitpkg.facts.tensor import TensorFacts, strides_in_terms_of
 
 
-def _name(length: int) -> str:
+def name_of(length: int) -> str:
     return f"s{length}"
 
 
-def _varying(facts: TensorFacts) -> TensorFacts:
+def in_symbols(facts: TensorFacts) -> TensorFacts:
     """The same with a symbol for each size from 2 on; sizes that are equal share one."""
-    size = tuple(n if n < 2 else symbol(_name(n), 2) for n in facts.size)  # type: ignore[operator, arg-type]
+    size = tuple(n if n < 2 else symbol(name_of(n), 2) for n in facts.size)  # type: ignore[operator, arg-type]
     return replace(facts, size=size, stride=strides_in_terms_of(facts, size))
 
 
-def _with_values(facts: TensorFacts, values: Mapping[str, int]) -> TensorFacts:
+def with_values(facts: TensorFacts, values: Mapping[str, int]) -> TensorFacts:
     size = tuple(of(n).value(values) for n in facts.size)
     return replace(facts, size=size, stride=tuple(of(n).value(values) for n in facts.stride))
 
@@ -63,10 +63,10 @@ def agree(
         for n in leaf.size
         if isinstance(n, int) and n > 1
     }
-    now = {_name(n): n for n in lengths}
+    now = {name_of(n): n for n in lengths}
     if not now:
         return
-    varying_args, varying_kwargs = _mapped(_varying, (args, kwargs))
+    varying_args, varying_kwargs = _mapped(in_symbols, (args, kwargs))
     try:
         answer = meta.of_call(name, call, varying_args, varying_kwargs, now)
     except (Unsure, WouldRaise):
@@ -87,14 +87,14 @@ def _compare(
     values: Mapping[str, int],
     really: Callable[[Callable[..., Any], Any, Any], Outcome],
 ) -> None:
-    args, kwargs = _mapped(lambda facts: _with_values(facts, values), arguments)
+    args, kwargs = _mapped(lambda facts: with_values(facts, values), arguments)
     try:
         real = really(call, args, kwargs)
     except Exception:
         return  # then the graph fails, and the original code runs
-    found = _mapped(lambda facts: _with_values(facts, values), answer.result)
+    found = _mapped(lambda facts: with_values(facts, values), answer.result)
     found = pytree.tree_map(lambda leaf: _number(leaf, values), found)
     shown = f"{name}{args}, {kwargs} of {arguments}: {answer}"
     assert found == real.result, shown
     assert answer.shares == real.shares, shown
-    assert tuple(_with_values(f, values) for f in answer.arguments) == real.arguments, shown
+    assert tuple(with_values(f, values) for f in answer.arguments) == real.arguments, shown
