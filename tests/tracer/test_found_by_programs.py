@@ -84,3 +84,24 @@ def test_a_partial_of_a_partial_that_was_looked_at() -> None:
     given = functools.partial(operator.add)
     assert jitpkg.compile(lambda p: functools.partial(p, 1))(given).func is operator.add
     assert functools.partial(given, 1).func is operator.add
+
+
+def test_a_value_that_waits_to_be_returned() -> None:
+    """To a hook in a loop in a `finally` block it is no value that it hands over."""
+
+    def waiting(x: torch.Tensor) -> Any:
+        try:
+            return x
+        finally:
+            turns = 3
+            while turns and x.max().item() > 1.0 / x.shape[0]:
+                turns -= 1
+                try:
+                    x[-1:] = 0
+                    torch.ones(1) + 1
+                except ArithmeticError:
+                    pass
+
+    for backend in ("eager", "jitpkg"):
+        x = torch.tensor([0, 0.5, 0])
+        Comparison(backend=backend).assert_same_calls(waiting, *[call(x)] * 3)

@@ -68,6 +68,8 @@ def for_iter(vm: VM, frame: Frame, op: Op) -> None:
 @OPS.op("RETURN_VALUE")
 def return_value(vm: VM, frame: Frame, op: Op) -> Return:
     """value --"""
+    if isinstance(frame.stack[-1], Kept):
+        vm.stop(reasons.UNSUPPORTED, "returning a value from before a finally block")
     return Return(frame.pop())
 
 
