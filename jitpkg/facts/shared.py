@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 
-from jitpkg.facts.layout import is_dense
 from jitpkg.internals import trees
 from jitpkg.internals.ops import OpOverload, op_name, schema
 from jitpkg.internals.tensors import memory
@@ -20,7 +19,7 @@ def may_be_refused(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any
     """Whether an op writes to a tensor and reads another that lies there, too.
 
     Eager code refuses that where both are without gaps and are not the same elements in the same
-    order: with gaps it cannot tell, and does what it does.
+    order. With gaps it cannot tell, and may read what it has just written.
 
     Args:
         args: of the op, with tensors that need no data.
@@ -56,18 +55,39 @@ def _tensors(given: Any) -> Iterator[torch.Tensor]:
 
 
 def _meet(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether both are without gaps, and lie in part in the same memory."""
+    """Whether both may have an element in the same memory."""
     if memory(one) != memory(other) or not one.numel() or not other.numel():
         return False
-    (begin, end), (other_begin, other_end) = _bytes(one), _bytes(other)
-    if end <= other_begin or other_end <= begin:
+    begin, other_begin = (x.storage_offset() * x.element_size() for x in (one, other))
+    if begin + _span(one) <= other_begin or other_begin + _span(other) <= begin:
         return False
-    return all(is_dense(tuple(x.shape), x.stride()) for x in (one, other))
+    return not any(_apart(one, other, period) for period in {*_steps(one), *_steps(other)})
 
 
-def _bytes(x: torch.Tensor) -> tuple[Any, Any]:
-    begin = x.storage_offset() * x.element_size()
-    return begin, begin + x.numel() * x.element_size()
+def _steps(x: torch.Tensor) -> Iterator[Any]:
+    """How many bytes it is from one element to the next, in each dim that has more than one."""
+    steps = zip(x.shape, x.stride(), strict=True)
+    return (step * x.element_size() for size, step in steps if size > 1 and step > 0)
+
+
+def _span(x: torch.Tensor, period: Any = None) -> Any:
+    """The bytes from its first element to the end of its last; of those within a period."""
+    lengths = zip(x.shape, x.stride(), strict=True)
+    within = (
+        (size - 1) * step * x.element_size()
+        for size, step in lengths
+        if period is None or step * x.element_size() % period
+    )
+    return sum(within) + x.element_size()
+
+
+def _apart(one: torch.Tensor, other: torch.Tensor, period: Any) -> bool:
+    """Whether they lie in different parts of each period, as columns of a matrix do."""
+    begin, other_begin = (x.storage_offset() * x.element_size() % period for x in (one, other))
+    span, other_span = _span(one, period), _span(other, period)
+    if other_begin < begin:
+        begin, span, other_begin, other_span = other_begin, other_span, begin, span
+    return bool(begin + span <= other_begin and other_begin + other_span <= begin + period)
 
 
 def _alike(one: torch.Tensor, other: torch.Tensor) -> bool:

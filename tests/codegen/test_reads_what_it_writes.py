@@ -38,6 +38,7 @@ TAKEN: dict[str, Callable[[Tensor, Tensor], Any]] = {
     "the same elements": lambda x, at: x[:2].add_(x[:2]),
     "augmented": lambda x, at: x[:2].__iadd__(x.view(-1)[0:2]),
     "with gaps": lambda x, at: x[::2].copy_(x[1::2]),
+    "halves of rows": lambda x, at: x.view(2, 2)[:, :1].add_(x.view(2, 2)[:, 1:]),
     "what was computed": lambda x, at: x[1:].copy_(x[:-1] * 2),
     "add, the same out": lambda x, at: torch.add(x, 1, out=x),
 }
@@ -72,3 +73,18 @@ def test_what_eager_code_takes_is_compiled(name: str) -> None:
     explained = jitpkg.explain(of(TAKEN[name], own=False), backend="jitpkg")
     given = arguments()
     assert not explained(*given.args).declined
+
+
+WITH_GAPS: dict[str, Callable[[Tensor], Any]] = {
+    "augmented": lambda x: x[::2].mul_(x[0]),
+    "column": lambda x: x.view(4, 3)[:, 0].add_(x.view(4, 3)[1, 0]),
+    "row": lambda x: x.view(3, 4)[:, :3].mul_(x.view(3, 4)[1, :3]),
+    "dense": lambda x: x.view(3, 4)[:, 1].sub_(x[5:8]),
+    "wider": lambda x: x.view(3, 4)[:, ::2].add_(x.view(3, 4)[:, 1:3]),
+}
+
+
+@pytest.mark.parametrize("name", WITH_GAPS)
+@pytest.mark.parametrize("backend", ["jitpkg", "aot_eager"])
+def test_eager_code_reads_what_it_has_just_written(backend: str, name: str) -> None:
+    Comparison(backend=backend).assert_same(WITH_GAPS[name], torch.arange(2.0, 14.0))
