@@ -23,6 +23,7 @@ from jitpkg.codegen.ir.nodes import (
     Reduce,
     Scan,
     below,
+    checks,
     operands,
 )
 from jitpkg.codegen.ir.ranges import Linear, range_of
@@ -102,7 +103,7 @@ class Builder:
                 return self.const(0, buffer.dtype)
             mask = None
         index = tuple(
-            self.index(0) if same(size, 1) and mask is None else at
+            self.index(0) if same(size, 1) and mask is None and not checks(at) else at
             for at, size in zip(index, buffer.sizes, strict=True)
         )
         parts = index if mask is None else (*index, mask)

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 import torch
 
+from jitpkg.codegen.ir.extents import same
+
 Extent = int
 """How often an axis runs; how long a dim is. May vary: see `extents`."""
 
@@ -173,6 +175,24 @@ def below(*roots: Node) -> list[Node]:
 
 def loads(*roots: Node) -> list[Load]:
     return [node for node in below(*roots) if isinstance(node, Load)]
+
+
+def checks(*roots: Node) -> set[Checked]:
+    """The tests of indices that computing these does: a dim of stride 0 is not looked at."""
+    found: set[Node] = set()
+    stack = list(roots)
+    while stack:
+        node = stack.pop()
+        if node in found:
+            continue
+        found.add(node)
+        if isinstance(node, Load):
+            places = zip(node.index, node.buffer.strides, strict=True)
+            stack.extend(at for at, step in places if not same(step, 0))
+            stack.extend([] if node.mask is None else [node.mask])
+        else:
+            stack.extend(operands(node))
+    return {node for node in found if isinstance(node, Checked)}
 
 
 def written(stores: Iterable[Store]) -> list[Node]:

@@ -136,8 +136,10 @@ def _pad_backward(place: Callable[[Expr, int], Expr], dims: int) -> Row:
 
 
 def _select_scatter(k: Lowering, x: Tensor, source: Tensor, dim: int, place: int) -> Tensor:
+    require(x.rank > 0, "no dims")
     dim = dim_of(dim, x.rank)
     require(source.sizes == tuple(without(x.sizes, dim)), "sizes differ")
+    require(-x.sizes[dim] <= place < x.sizes[dim], "there is no such place")
     place %= x.sizes[dim]
 
     def element(*at: Expr) -> Expr:
@@ -155,6 +157,7 @@ def _slice_scatter(
     end: int | None = None,
     step: int = 1,
 ) -> Tensor:
+    require(x.rank > 0, "no dims")
     dim = dim_of(dim, x.rank)
     first, last = bounds(x.sizes[dim], start, end)
     count = -(-(last - first) // step)
@@ -183,6 +186,9 @@ def _diagonal_scatter(
 ) -> Tensor:
     dim1, dim2 = dim_of(dim1, x.rank), dim_of(dim2, x.rank)
     kept = [d for d in range(x.rank) if d not in (dim1, dim2)]
+    rows, columns = x.sizes[dim1] + min(offset, 0), x.sizes[dim2] - max(offset, 0)
+    length = max(min(rows, columns), 0)
+    require(source.sizes == (*(x.sizes[d] for d in kept), length), "sizes differ")
 
     def element(*at: Expr) -> Expr:
         on = (at[dim2] - at[dim1]).eq(offset)

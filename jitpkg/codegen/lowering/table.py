@@ -16,7 +16,7 @@ import torch
 from jitpkg.codegen.ir import ops
 from jitpkg.codegen.ir.builder import INDEX, Builder
 from jitpkg.codegen.ir.extents import same, varies
-from jitpkg.codegen.ir.nodes import Axis, Buffer, Const, Definition, Load, Node, Store
+from jitpkg.codegen.ir.nodes import Axis, Buffer, Const, Definition, Load, Node, Store, checks
 from jitpkg.codegen.lowering.expression import Expr, Number
 from jitpkg.codegen.lowering.expression import NotLowered as NotLowered
 from jitpkg.codegen.lowering.expression import require as require
@@ -159,8 +159,20 @@ class Lowering:
     def viewed(
         self, x: Tensor, sizes: Sequence[int], where: Callable[..., Sequence[Any]]
     ) -> Tensor:
-        """A tensor whose element at `i, j, ...` is that of `x` at `where(i, j, ...)`."""
-        return self.define(sizes, x.dtype, lambda *at: x.get(*where(*at)))
+        """A tensor whose element at `i, j, ...` is that of `x` at `where(i, j, ...)`.
+
+        Raises:
+            NotLowered: a place would not be checked, as it does not matter for the element.
+        """
+
+        def element(*at: Expr) -> Expr:
+            places = where(*at)
+            found = x.get(*places)
+            asked = checks(*(place.node for place in places if isinstance(place, Expr)))
+            require(asked <= checks(found.node), "an index that does not matter")
+            return found
+
+        return self.define(sizes, x.dtype, element)
 
     # Values
 
