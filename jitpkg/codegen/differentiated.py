@@ -155,6 +155,9 @@ def _autograd_function(
             ctx.layouts = plan.layouts or [Layout.of(returned[k]) for k in differentiable]
             for k in views:
                 returned[k] = unsafe_view(returned[k], returned[k].shape)
+            for k in constant:  # a view would require grad as soon as what it shows does
+                if is_view(returned[k]):
+                    returned[k] = returned[k].detach()
             if constant:
                 ctx.mark_non_differentiable(*(returned[k] for k in constant))
             return tuple(returned)

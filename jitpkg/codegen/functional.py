@@ -169,6 +169,8 @@ def _functional(
         why = "a write to a part of what overlaps with itself, or of a leaf that requires grad"
     if _views_without_history(gm, metadata):
         why = "a view that is returned, and that may have been taken while grad mode was off"
+    if _detached_views(gm, metadata):
+        why = "a detached view is returned beside a view of the same"
     if compiled.random < compiled.before.random:
         why = _NOT_DRAWN
     elif compiled.random > compiled.before.random:
@@ -369,6 +371,18 @@ def _views_without_history(gm: fx.GraphModule, metadata: aot.Metadata) -> bool:
     return switches and any(
         info.requires_grad and info.kind not in ("non_alias", "unsafe_view_alias")
         for info in metadata.outputs
+    )
+
+
+def _detached_views(gm: fx.GraphModule, metadata: aot.Metadata) -> bool:
+    """Whether a result may be cut off from its history, and a view of what others are views of.
+
+    It would be made again from another view, or require grad as soon as they do.
+    """
+    return (
+        any(info.kind.startswith("alias_of_intermediate") for info in metadata.outputs)
+        and not all(info.requires_grad for info in metadata.outputs)
+        and any("detach" in name_of(node) for node in gm.graph.nodes)
     )
 
 
