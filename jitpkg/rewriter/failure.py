@@ -32,12 +32,12 @@ from jitpkg.guards.text import Text
 from jitpkg.interrupts import from_outside, of_handler
 from jitpkg.living import Living
 from jitpkg.rewriter.gains import Meter
-from jitpkg.rewriter.rebuild import Rebuilder, needed
+from jitpkg.rewriter.rebuild import Rebuilder, can_rebuild, needed, reachable
 from jitpkg.tracer.effects import effect_operands
-from jitpkg.tracer.heap import values_of
+from jitpkg.tracer.heap import Heap, values_of
 from jitpkg.tracer.region import Left
 from jitpkg.tracer.trace import Trace
-from jitpkg.tracer.values import Lazy, Object
+from jitpkg.tracer.values import Lazy, Object, Tensor, Value
 from jitpkg.tracer.vm import Failure
 
 _NESTING = (torch.autocast_increment_nesting, torch.autocast_decrement_nesting)
@@ -198,6 +198,12 @@ class Failures:
             and module.__name__ == self._title
             and getattr(module.forward, "__code__", None) is code
         )
+
+
+def can_replay(heap: Heap, values: Sequence[Value]) -> bool:
+    """Whether values can be made real where a graph has failed: what it computed may be gone."""
+    computed = (isinstance(v, Tensor) and v.source is None for v in reachable(heap, values))
+    return can_rebuild(heap, values) and not any(computed)
 
 
 class Replay:

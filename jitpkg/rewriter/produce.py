@@ -36,6 +36,7 @@ from jitpkg.rewriter.entry import (
     write_entry,
     write_idle_entry,
 )
+from jitpkg.rewriter.failure import can_replay
 from jitpkg.rewriter.handover import Handover, called_depth
 from jitpkg.rewriter.originals import ORIGINALS
 from jitpkg.rewriter.points import Points
@@ -148,6 +149,7 @@ def _traced(
             leave=lambda p: points.exit_refusal(h, p) is None,
             enter=lambda code, p: _can_enter(compiler, code, p),
             rebuild=can_rebuild,
+            replay=can_replay,
             reachable=reachable,
             passes=not is_generator(points.code),
             whole=compiler.fullgraph,

@@ -14,6 +14,7 @@ from typing import NoReturn
 from jitpkg.code.dialect import Op, Program
 from jitpkg.facts.thread_state import setters
 from jitpkg.tracer import exceptions, handlers, reasons
+from jitpkg.tracer.effects import effect_operands
 from jitpkg.tracer.frames import Frame
 from jitpkg.tracer.values import Object
 from jitpkg.tracer.vm import VM, Escape, Raised, Stopped
@@ -23,8 +24,8 @@ def of_op(vm: VM, name: str, *, is_last: bool) -> Escape:
     """See `VM.escape`."""
     outermost = vm.frames[0]
     own = covering(outermost.program, outermost.program.ops[outermost.at - 1])
-    past = not _ends_with(own, vm.covering)
-    is_caught = past and not vm.passes
+    past = not _ends_with(own, vm.around.covering)
+    is_caught = past and not vm.around.passes
     handled = [handlers.handles_op(vm, frame) for frame in vm.frames]
     if not is_caught and not any(handled):
         return Escape(past)
@@ -32,7 +33,7 @@ def of_op(vm: VM, name: str, *, is_last: bool) -> Escape:
         vm.rewinds = True
         return Escape(past)
     # A handler that covers the region's begin is Python's business, with the locals of then.
-    by_python = bool(vm.covering) and not past
+    by_python = bool(vm.around.covering) and not past
     if is_caught or (by_python and handled[0]):
         _stop(vm, name)
     return replace(_traced(vm, name, vm.frames[by_python:]), past=past)
@@ -65,9 +66,10 @@ def _traced(vm: VM, name: str, frames: Sequence[Frame]) -> Escape:
     escape = Escape()
     try:
         passes = _pass(vm, frames)
-        escape = Escape(
-            states=vm.heap.since(before.heap), effects=tuple(vm.effects[before.effects :])
-        )
+        effects = tuple(vm.effects[before.effects :])
+        operands = [operand for effect in effects for operand in effect_operands(effect)]
+        passes = passes and vm.around.replay(vm.heap, operands)
+        escape = Escape(states=vm.heap.since(before.heap), effects=effects)
     except Stopped:
         pass
     finally:  # what was read there is read again; that it was so is still assumed

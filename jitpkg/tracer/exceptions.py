@@ -208,17 +208,19 @@ def matches(vm: VM, exception: Value, handled: Value) -> bool:
     handled = vm.look(handled)
     if isinstance(exception, Kept):
         vm.stop(reasons.RAISES, "an exception from before the hook")
-    if isinstance(handled, Tuple):
-        return any(matches(vm, exception, item) for item in handled.items)
-    cls_handled = class_in(handled)
+    items = handled.items if isinstance(handled, Tuple) else (handled,)
+    handled_classes = [class_in(vm.look(item)) for item in items]
+    if any(cls is None or not issubclass(cls, BaseException) for cls in handled_classes):
+        vm.stop(reasons.RAISES, "except of something that is no exception class")
+    return any(_is_a(vm, exception, cls) for cls in handled_classes if cls is not None)
+
+
+def _is_a(vm: VM, exception: Value, cls: type) -> bool:
     if isinstance(exception, Object) and exception.cls is OfOp:
-        if cls_handled not in (BaseException, *BY_TYPES):
+        if cls not in (BaseException, *BY_TYPES):
             vm.stop(reasons.RAISES, "except of what an op may raise")
-        return cls_handled is BaseException
-    cls = vm.class_of(exception)
-    if cls_handled is not None and issubclass(cls_handled, BaseException):
-        return classes.derives(vm, cls, cls_handled)
-    vm.stop(reasons.RAISES, "except of something that is no exception class")
+        return cls is BaseException
+    return classes.derives(vm, vm.class_of(exception), cls)
 
 
 def traceback_of(vm: VM, exception: Value) -> Value:

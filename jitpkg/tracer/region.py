@@ -49,6 +49,8 @@ class Limits:
     enter: Callable[[CodeType, int], bool]
     """Whether a function that was inlined can be entered before an instruction."""
     rebuild: CanRebuild
+    replay: CanRebuild
+    """The same for what handlers have done that let the exception of an op pass."""
     reachable: Callable[[Heap, Sequence[Value]], Collection[Value]]
     """These values, and all that they refer to."""
     passes: bool = True

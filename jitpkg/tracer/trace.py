@@ -27,7 +27,7 @@ from jitpkg.tracer.look import source_of
 from jitpkg.tracer.machine import Machine
 from jitpkg.tracer.region import Left, Limits, Region, alive
 from jitpkg.tracer.values import NONE, Cell, Kept, Object, Tensor, Value
-from jitpkg.tracer.vm import VM, Failure, Originals, Raised, Stopped
+from jitpkg.tracer.vm import VM, Around, Failure, Originals, Raised, Stopped
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +116,9 @@ def trace(
         stack=list(start.stack),
         at=program.first[start.point],
     )
-    vm = Machine(options, facts, originals, history, whole=limits.whole, passes=limits.passes)
-    vm.covering = escapes.covering(program, program.ops[frame.at])
+    vm = Machine(options, facts, originals, history, whole=limits.whole)
+    covering = escapes.covering(program, program.ops[frame.at])
+    vm.around = Around(limits.replay, limits.passes, covering)
     vm.guards.extend(start.guards)
     for cell, real in start.cells:
         assert isinstance(real, CellType)

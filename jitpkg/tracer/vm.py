@@ -71,6 +71,16 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
+class Around:
+    """What an exception meets that the compiled graph raises; see `Limits`."""
+
+    replay: Callable[[Heap, Sequence[Value]], bool] = lambda heap, values: True
+    passes: bool = True
+    covering: tuple[int, ...] = ()
+    """The outermost frame's handlers that cover the point where the region begins."""
+
+
+@dataclass(frozen=True, slots=True)
 class Escape:
     """How an exception that an op raises leaves the traced function."""
 
@@ -114,21 +124,17 @@ class VM(ABC):
         history: History,
         *,
         whole: bool = False,
-        passes: bool = True,
     ) -> None:
         self.options = options
         self.whole = whole
         """Whether the function is to be one graph."""
-        self.passes = passes
-        """See `Limits.passes`."""
-        self.covering: tuple[int, ...] = ()
-        """The outermost frame's handlers that cover the point where the region begins."""
         self.answers = facts
         self.originals = originals
         self.graph = GraphWriter()
         self.heap = Heap()
         self.guards: list[Guard] = []
         self.effects: list[Effect] = []
+        self.around = Around()
         self.mutations: list[Tensor] = []
         """Existing tensors that the graph has written to, and random draws, in order."""
         self.drawn: set[torch.device] = set()

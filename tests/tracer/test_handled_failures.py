@@ -291,7 +291,18 @@ def what_was_computed_at_last(k: torch.Tensor, at: torch.Tensor, seen: list[Any]
         seen.append(y)
 
 
+def what_nobody_else_asks_for(k: torch.Tensor, at: torch.Tensor, seen: list[Any]) -> Any:
+    k.add_(1)
+    y, parts = k * 3, [k * 4]
+    try:
+        return k[at]
+    except BaseException:
+        seen += [y, parts]
+        raise
+
+
 PROGRAMS = [
+    what_nobody_else_asks_for,
     after_a_break_in_a_try,
     after_a_break_in_one_try_and_in_another,
     after_a_break_in_a_with,
@@ -345,3 +356,17 @@ def test_a_handler_for_what_types_raise_is_no_break() -> None:
 def test_a_handler_that_lets_pass_is_no_break(f: Callable[..., Any]) -> None:
     explained = jitpkg.explain(f, backend="eager")
     assert explained(torch.zeros(3), torch.tensor([1]), []).graph_break_count == 0
+
+
+NO_CLASSES = (((ValueError,),), (ValueError, 3), (KeyError, (ValueError,)), "ValueError", int)
+
+
+@pytest.mark.parametrize("handled", NO_CLASSES, ids=repr)
+def test_a_clause_for_what_is_no_exception_class(handled: Any) -> None:
+    def program(x: torch.Tensor) -> Any:
+        try:
+            raise ValueError
+        except handled:
+            return x + 1
+
+    Comparison(ignore=("traceback",)).assert_same(program, torch.ones(2))
