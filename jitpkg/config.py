@@ -64,7 +64,7 @@ class Options:
     break_before: int | None = None
     """Break the graph at the k-th possible point of each trace only, counted from 0."""
 
-    postpone: int = 0
+    postpone: int | None = None
     """A number of 16 bits: the k-th compilation of a function, but for the first at each hook, is
     postponed if bit k modulo 16 is set, as one that has not paid back: a test of the mechanism."""
 
@@ -224,7 +224,7 @@ automatic_dynamic_shapes: bool
 pool_megabytes: int
 break_anywhere: bool
 break_before: int | None
-postpone: int
+postpone: int | None
 logs: str
 include: str
 exclude: str
