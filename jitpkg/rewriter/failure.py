@@ -27,6 +27,7 @@ from jitpkg.attempts import Attempts, words
 from jitpkg.errors import BackendError, Location
 from jitpkg.facts.random_streams import RandomStreams
 from jitpkg.facts.thread_state import nest_autocast, setters, snapshot
+from jitpkg.guards.numbers import number_text
 from jitpkg.guards.sources import Source
 from jitpkg.guards.text import Text
 from jitpkg.interrupts import from_outside, of_handler
@@ -235,7 +236,13 @@ class Replay:
         operands = [operand for effect in effects for operand in effect_operands(effect)]
         text = Text(self._parameters, reserved=["computed"])
         rebuilder = Rebuilder(text, heap, None)
-        for tensor in needed(heap, operands)[1]:
+        sources, tensors, numbers = needed(heap, operands)
+        for source in sources:  # before an effect writes there
+            text.read(source)
+        for number in numbers:
+            rebuilder.numbers[number] = text.variable("number")
+            text.line(f"{rebuilder.numbers[number]} = {number_text(number, text)}")
+        for tensor in tensors:
             node = heap.read(tensor, "node") or tensor.node
             if computed.get(node.name) is None:
                 return  # freed: nothing refers to it at the trace's end

@@ -358,6 +358,22 @@ def test_a_handler_that_lets_pass_is_no_break(f: Callable[..., Any]) -> None:
     assert explained(torch.zeros(3), torch.tensor([1]), []).graph_break_count == 0
 
 
+SHIFTED = 1
+
+
+def test_what_was_read_before_it_was_written() -> None:
+    def program(k: torch.Tensor, at: torch.Tensor, n: list[int]) -> Any:
+        global SHIFTED
+        for _ in range(2):
+            SHIFTED <<= 1
+            n[0] += n[0]
+        k.add_(1)
+        return k[at] + SHIFTED
+
+    calls = [call(torch.zeros(3), torch.tensor([at]), [n]) for n, at in enumerate((1, 0, 9, 9), 3)]
+    Comparison(dynamic=True, ignore=("traceback",)).assert_same_calls(program, *calls)
+
+
 NO_CLASSES = (((ValueError,),), (ValueError, 3), (KeyError, (ValueError,)), "ValueError", int)
 
 
