@@ -286,15 +286,17 @@ def _embedding_backward(
 def _unfold_backward(
     k: Lowering, grad: Tensor, sizes: Sequence[int], dim: int, size: int, step: int
 ) -> Scattered:
-    """Each element of a window is added where it was read."""
+    """Each element of a window is added where it was read; dims of length 1 are expanded."""
     dim = dim_of(dim, len(sizes))
+    windows = (*replaced(sizes, dim, grad.sizes[dim]), grad.sizes[-1])
+    require(layout.broadcast([grad.sizes, windows]) == windows, "sizes differ")
     zeros = k.define(sizes, grad.dtype, lambda *_: k.number(0, grad.dtype))
     return scattered(
         k,
         zeros,
-        grad.sizes,
+        windows,
         lambda at: replaced(at[:-1], dim, at[dim] * step + at[-1]),
-        lambda at: grad.get(*at),
+        lambda at: k.expr(k.broadcast(grad, [place.node for place in at])),
         "sum",
     )
 

@@ -344,7 +344,10 @@ INDEXING: dict[str, Maker] = {
     "_unsafe_masked_index": each(
         lambda t: (t(4, 5), t(3, dtype=torch.bool), [t.index(4, 3) * 3 - 6, t.index(5, 3)], 1),
     ),
-    "unfold_backward": each(lambda t: (t(3, 2, 3), [8, 2], 0, 3, 2)),
+    "unfold_backward": each(
+        lambda t: (t(3, 2, 3), [8, 2], 0, 3, 2),
+        lambda t: (t(1, 9, 10), [3, 50], 1, 10, 5),  # as `torch.istft` calls it
+    ),
     "take": each(lambda t: (t(4, 5), t.index(20, 2, 3))),
     "index_put": each(
         lambda t: (t(6, 5), [t.distinct(6, 3)], t(3, 5)),
