@@ -22,9 +22,7 @@ from jitpkg.tracer.vm import VM, Escape, Raised, Stopped
 
 def of_op(vm: VM, name: str, *, is_last: bool) -> Escape:
     """See `VM.escape`."""
-    outermost = vm.frames[0]
-    own = covering(outermost.program, outermost.program.ops[outermost.at - 1])
-    past = not _ends_with(own, vm.around.covering)
+    past = _is_past(vm)
     is_caught = past and not vm.around.passes
     handled = [handlers.handles_op(vm, frame) for frame in vm.frames]
     if not is_caught and not any(handled):
@@ -49,8 +47,14 @@ def covering(program: Program, op: Op) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _ends_with(handlers_: tuple[int, ...], last: tuple[int, ...]) -> bool:
-    return not last or handlers_[-len(last) :] == last
+def _is_past(vm: VM) -> bool:
+    """See `Escape.past`."""
+    last = vm.around.covering
+    if not last:
+        return False
+    outermost = vm.frames[0]
+    own = covering(outermost.program, outermost.program.ops[outermost.at - 1])
+    return own[-len(last) :] != last
 
 
 def _stop(vm: VM, name: str) -> NoReturn:

@@ -230,11 +230,6 @@ def traceback_of(vm: VM, exception: Value) -> Value:
     vm.stop(reasons.RAISES, "the traceback of an exception from before the hook")
 
 
-def _check_known(vm: VM, value: Object) -> None:
-    if value.cls is OfOp:
-        vm.stop(reasons.RAISES, "a look at what an op may raise")
-
-
 _DEFAULTS = {
     "__cause__": NONE,
     "__context__": NONE,
@@ -245,7 +240,7 @@ _DEFAULTS = {
 
 def attribute(vm: VM, value: Object, name: str) -> Value:
     """An attribute of an exception that is kept in C."""
-    _check_known(vm, value)
+    vm.class_of(value)  # stops where it is not known
     if value.source is not None:
         vm.stop(reasons.ATTRIBUTE, f"{name} of an exception that exists already")
     if name == "args":
@@ -261,7 +256,7 @@ def attribute(vm: VM, value: Object, name: str) -> Value:
 
 def set_attribute(vm: VM, value: Object, name: str, new: Value) -> None:
     """Set an attribute of an exception that is kept in C."""
-    _check_known(vm, value)
+    vm.class_of(value)  # stops where it is not known
     if name == "args":
         vm.heap.write(value, "content", Tuple(tuple(vm.unpack(new))))
     elif name in _DEFAULTS:
