@@ -160,17 +160,43 @@ def test_a_grammar_that_is_none(name: str) -> None:
 
 # Processes
 
-KILLING = GRAMMAR.with_rows(prelude="import os", statements="*2000 os._exit(3)")
+KILLING = GRAMMAR.with_rows(
+    prelude="import os", statements="*2000 torch.compiler.is_compiling() and os._exit(3)"
+)
+EXITING = GRAMMAR.with_rows(prelude="import os", statements="*2000 os._exit(3)")
+ENDLESS = GRAMMAR.with_rows(prelude="import itertools", statements="*2000 all(itertools.count(1))")
+GREEDY = GRAMMAR.with_rows(prelude="import itertools", statements="*2000 list(itertools.repeat(0))")
 
 
-def test_another_process_goes_on_after_one_that_died() -> None:
-    found = list(Chunk(range(4), "tests.testing.test_programs:KILLING", 60).answers())
+def checked(grammar: str, count: int, timeout: float = 60) -> Findings:
+    found = list(Chunk(range(count), f"tests.testing.test_programs:{grammar}", timeout).answers())
+    assert [answer["seed"] for answer in found if "seed" in answer] == list(range(count))
     findings = Findings()
     for answer in found:
         findings.add(answer)
-    assert [answer["seed"] for answer in found if "seed" in answer] == [0, 1, 2, 3]
+    return findings
+
+
+def test_another_process_goes_on_after_one_that_died() -> None:
+    findings = checked("KILLING", 4)
     assert "the process died (3)" in findings.faults
     assert "4 programs" in findings.summary(1)
+
+
+@pytest.mark.parametrize(
+    ("grammar", "timeout", "kind"),
+    [
+        ("EXITING", 60, "the process died (3) eagerly"),
+        ("ENDLESS", 3, "took too long eagerly"),
+        ("GREEDY", 60, "takes long"),
+    ],
+)
+def test_what_eager_code_does_not_survive_is_left_out(
+    grammar: str, timeout: float, kind: str
+) -> None:
+    findings = checked(grammar, 1, timeout)
+    assert not findings.faults
+    assert findings.left_out[kind], findings.left_out
 
 
 def test_a_program_with_a_fault_is_made_small() -> None:

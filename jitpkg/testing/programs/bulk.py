@@ -62,21 +62,21 @@ class Chunk:
             heard: list[str] = []
             listener = Thread(target=_listen, args=(process.stderr, heard))
             listener.start()
-            begun = None
+            begun: Answer = {}
             for line in self._lines(process):
                 answer = json.loads(line)
                 if "verdict" not in answer and "statistics" not in answer:
-                    begun = answer["seed"]
+                    begun |= answer
                     continue
-                begun = None
+                begun = {}
                 yield answer
             process.kill()
             code = process.wait()
             listener.join()
-            if begun is not None:
+            if begun:
+                verdict, kind = died(code, "ended" in begun)
                 said = "".join(heard[-60:])
-                kind = "took too long" if code == -9 else f"the process died ({code})"
-                yield {"seed": begun, "verdict": "failed", "kind": kind, "said": said}
+                yield {"seed": begun["seed"], "verdict": verdict, "kind": kind, "said": said}
 
     def _lines(self, process: subprocess.Popen[str]) -> Iterator[str]:
         assert process.stdout is not None
@@ -90,6 +90,16 @@ class Chunk:
             if not line:
                 return
             yield line
+
+
+def died(code: int, ended: bool) -> tuple[str, str]:
+    """The verdict on a program, and the kind of fault, where the process that checked it died.
+
+    Args:
+        ended: whether the program had run eagerly.
+    """
+    kind = "took too long" if code == -9 else f"the process died ({code})"
+    return ("failed", kind) if ended else ("left out", f"{kind} eagerly")
 
 
 def _listen(stream: Any, heard: list[str]) -> None:

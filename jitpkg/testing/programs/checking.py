@@ -70,13 +70,23 @@ class Statistics:
             self.breaks += 1
 
 
-def check(program: Program, mode: Mode, statistics: Statistics | None = None) -> Outcome:
-    """Compare a program in a mode with what it does eagerly."""
+def check(
+    program: Program,
+    mode: Mode,
+    statistics: Statistics | None = None,
+    ended: Callable[[], None] = lambda: None,
+) -> Outcome:
+    """Compare a program in a mode with what it does eagerly.
+
+    Args:
+        ended: is called when it has run eagerly, before it is compiled.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         eagerly = _eagerly(program, statistics)
         if eagerly is not None:
             return eagerly
+        ended()
         outcome = _compared(program, mode.comparison(), statistics)
         if (
             outcome.is_fault

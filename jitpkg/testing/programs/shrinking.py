@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Any
 
 from jitpkg.errors import InvalidArgument
+from jitpkg.testing.programs.bulk import Answer, died
 from jitpkg.testing.programs.modes import Mode
 from jitpkg.testing.programs.program import NAME, Program
 
@@ -61,22 +62,23 @@ class Checker:
             "name": mode.name,
             "options": dict(mode.options),
         }
+        answer: Answer = {}
         late = Timer(self._timeout, process.kill)
         late.start()
         try:
             process.stdin.write(json.dumps(asked) + "\n")
             process.stdin.flush()
-            line = process.stdout.readline()
+            while "verdict" not in answer and (line := process.stdout.readline()):
+                answer |= json.loads(line)
         except BrokenPipeError:
-            line = ""
+            pass
         finally:
             late.cancel()
-        if line:
-            answer = json.loads(line)
-            return str(answer["kind"]) if answer["verdict"] in ("differs", "failed") else ""
-        code = process.wait()
-        self.stop()
-        return "took too long" if code == -9 else f"the process died ({code})"
+        if "verdict" not in answer:
+            verdict, kind = died(process.wait(), "ended" in answer)
+            answer |= {"verdict": verdict, "kind": kind}
+            self.stop()
+        return str(answer["kind"]) if answer["verdict"] in ("differs", "failed") else ""
 
 
 def _started() -> subprocess.Popen[str]:

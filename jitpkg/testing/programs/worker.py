@@ -2,8 +2,9 @@
 
     python -m jitpkg.testing.programs.worker FIRST LAST [MODULE:GRAMMAR]
 
-Says `{"seed": 7}` before it begins with one, so that one knows what it died of. Without seeds, it
-answers programs that come as lines of JSON on standard input.
+Says `{"seed": 7}` before it begins with one, so that one knows what it died of, and `{"ended":
+true}` when that has run eagerly: what eager code itself does not survive is no fault. Without
+seeds, it answers programs that come as lines of JSON on standard input.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import pkgutil
 import sys
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -28,11 +30,17 @@ from jitpkg.testing.programs.modes import Mode, mode
 from jitpkg.testing.programs.program import Program
 from jitpkg.testing.programs.writing import GRAMMAR, generate
 
+if sys.platform != "win32":
+    import resource
+
 _COLLECTED = 50
 """The collector runs after so many programs; not at other times, so that runs are alike."""
 _LOADED = 3
 """So many times what is left is frozen: what was imported meanwhile. A collection then takes a
 third of the time."""
+_MEMORY = 3 << 30
+"""Bytes of data that a worker may have: some programs fill a list for ever, in C code that no
+signal ends. After 2,000 programs it has a third of that."""
 
 
 def of_seed(seed: int, grammar: Grammar = GRAMMAR) -> tuple[Program, Mode]:
@@ -60,6 +68,7 @@ def named(name: str) -> Grammar:
 def main(arguments: list[str]) -> None:
     faulthandler.enable()
     torch.set_num_threads(1)
+    _bound_memory()
     answers = os.fdopen(os.dup(1), "w")
     sys.stdout = sys.stderr
     warnings.simplefilter("ignore")
@@ -81,7 +90,10 @@ def _serve(say: Callable[..., None]) -> None:
     for k, line in enumerate(sys.stdin, 1):
         asked = json.loads(line)
         program = Program(asked["source"], tuple(asked["calls"]))
-        say(**check(program, Mode(asked["name"], asked["options"])).plain())
+        outcome = check(
+            program, Mode(asked["name"], asked["options"]), ended=partial(say, ended=True)
+        )
+        say(**outcome.plain())
         _collect(k)
 
 
@@ -89,10 +101,18 @@ def _run(seeds: range, grammar: Grammar, say: Callable[..., None]) -> None:
     statistics = Statistics()
     for k, seed in enumerate(seeds, 1):
         say(seed=seed)
-        outcome = check(*of_seed(seed, grammar), statistics)
+        outcome = check(*of_seed(seed, grammar), statistics, partial(say, ended=True))
         say(seed=seed, **outcome.plain())
         _collect(k)
     say(statistics=statistics.plain())
+
+
+def _bound_memory() -> None:
+    """More raises MemoryError, where the system can do that."""
+    if sys.platform != "win32":
+        _, most = resource.getrlimit(resource.RLIMIT_DATA)
+        bound = _MEMORY if most == resource.RLIM_INFINITY else min(_MEMORY, most)
+        resource.setrlimit(resource.RLIMIT_DATA, (bound, most))
 
 
 def _collect(k: int) -> None:
