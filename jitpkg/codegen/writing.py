@@ -39,12 +39,11 @@ _AUGMENTED = frozenset("iadd isub imul itruediv ifloordiv imod ipow iand ior ixo
 
 
 def of_itself(node: fx.Node) -> bool:
-    """Whether an op may read what it writes to, by another view."""
-    if not _writes(node):
+    """Whether an op may read what it writes to, by another view; norms write to statistics."""
+    if not _writes(node) and "norm" not in name_of(node):
         return False
-    written: Any = node.kwargs.get("out", node.args[0] if node.args else None)
-    made_of = Counter(map(_made_of, _nodes(written)))
-    return any((Counter(map(_made_of, node.all_input_nodes)) - made_of).keys() & made_of.keys())
+    made_of = Counter(map(_made_of, _nodes((node.args, node.kwargs))))
+    return max(made_of.values(), default=0) > 1
 
 
 def _made_of(node: fx.Node) -> fx.Node:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import permutations
 from typing import Any
 
 import torch
 
+from jitpkg.facts.outcome import HIDDEN_WRITES
 from jitpkg.internals import trees
 from jitpkg.internals.ops import OpOverload, op_name, schema
 from jitpkg.internals.tensors import memory
@@ -19,34 +21,35 @@ def may_be_refused(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any
     """Whether an op writes to a tensor and reads another that lies there, too.
 
     Eager code refuses that where both are without gaps and are not the same elements in the same
-    order. With gaps it cannot tell, and may read what it has just written.
+    order. With gaps it cannot tell, and may read what it has just written; so may an op that writes
+    to several tensors, as a norm that updates its statistics before it reads its weight.
 
     Args:
         args: of the op, with tensors that need no data.
     """
-    if not schema(op).is_mutable:
+    written = _written(op, args)
+    if not written:
         return False
-    written, read = _operands(op, args, kwargs)
+    takes_alike = len(written) == 1 and _takes_alike(op)
+    operands = [
+        (x, argument.name in written)
+        for k, argument in enumerate(schema(op).arguments)
+        for x in _tensors(args[k] if k < len(args) else kwargs.get(argument.name))
+    ]
     return any(
-        one is not other and _meet(one, other) and not (_alike(one, other) and _takes_alike(op))
-        for one in written
-        for other in read
+        _meet(one, other) and not (takes_alike and _alike(one, other) and not both_written)
+        for (one, is_written), (other, both_written) in permutations(operands, 2)
+        if is_written
     )
 
 
-def _operands(
-    op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-    """The tensors that an op writes to, and all of its tensors."""
-    written: list[torch.Tensor] = []
-    every: list[torch.Tensor] = []
-    for k, argument in enumerate(schema(op).arguments):
-        given = args[k] if k < len(args) else kwargs.get(argument.name)
-        found = list(_tensors(given))
-        every += found
-        if argument.alias_info is not None and argument.alias_info.is_write:
-            written += found
-    return written, every
+def _written(op: OpOverload, args: Sequence[Any]) -> list[str]:
+    """The arguments that an op writes to."""
+    arguments = schema(op).arguments
+    training = HIDDEN_WRITES.get(op_name(op))
+    if training is not None and args[training]:
+        return [argument.name for argument in arguments[3:5]]
+    return [argument.name for argument in arguments if argument.is_write]
 
 
 def _tensors(given: Any) -> Iterator[torch.Tensor]:

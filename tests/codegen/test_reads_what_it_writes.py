@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 import jitpkg
 from jitpkg.testing import Comparison, call
@@ -88,3 +89,37 @@ WITH_GAPS: dict[str, Callable[[Tensor], Any]] = {
 @pytest.mark.parametrize("backend", ["jitpkg", "aot_eager"])
 def test_eager_code_reads_what_it_has_just_written(backend: str, name: str) -> None:
     Comparison(backend=backend).assert_same(WITH_GAPS[name], torch.arange(2.0, 14.0))
+
+
+_with_update = torch.ops.aten._batch_norm_with_update
+RESPECTS = ("grad_fn", "version")
+STATISTICS: dict[str, Callable[..., Any]] = {
+    "weight": lambda x, a, b, c: F.batch_norm(x, a, b, a, c, training=True),
+    "bias": lambda x, a, b, c: F.batch_norm(x, a, b, c, b, training=True),
+    "one for both": lambda x, a, b, c: F.batch_norm(x, a, a, b, c, training=True),
+    "a view": lambda x, a, b, c: F.batch_norm(x, a, b, a.view(-1), c, training=True),
+    "instance": lambda x, a, b, c: F.instance_norm(x, a, b, a, c, use_input_stats=True),
+    "native": lambda x, a, b, c: torch.native_batch_norm(x, a, b, a, c, True, 0.5, 0.6)[0],
+    "legit": lambda x, a, b, c: torch._native_batch_norm_legit(x, a, b, a, c, True, 0.5, 0.6)[0],
+    "updating": lambda x, a, b, c: _with_update(x, a, b, a, c, 0.5, 0.6)[0],
+    "not training": lambda x, a, b, c: F.batch_norm(x, a, b, a, c),
+    "bias twice": lambda x, a, b, c: F.batch_norm(x, a, b, c, c, training=True),
+}
+
+
+@pytest.mark.parametrize("name", STATISTICS)
+@pytest.mark.parametrize("backend", ["jitpkg", "aot_eager"])
+@pytest.mark.parametrize("trained", [False, True])
+def test_a_norm_reads_the_statistics_that_it_has_just_written(
+    backend: str, name: str, trained: bool
+) -> None:
+    norm = STATISTICS[name]
+
+    def program(x: Tensor, a: Tensor, b: Tensor, c: Tensor) -> Tensor:
+        y: Tensor = norm(x, a, b, c)
+        return y * x
+
+    x = torch.arange(24.0).sin().view(4, 3, 2).requires_grad_(trained)
+    parameters = torch.tensor([[1.0, 2.0, 3.0], [0.5, 0.25, 2.0], [1.5, 3.0, 0.5]])
+    tolerant = Comparison(backend=backend, relative=1e-5, absolute=1e-6, ignore=RESPECTS)
+    tolerant.assert_same(program, x, *map(torch.clone, parameters))

@@ -249,6 +249,8 @@ class Recorder:
             raise Unanswered(f"{self._only} calls {name}")
         if name in VIEWS:
             return self._view(func, args, kwargs)
+        if may_be_refused(func, args, kwargs):
+            raise Declined("a write to what it reads: eager code may refuse it, or reads it after")
         hidden = hidden_writes(func, args)
         if hidden is not None:
             return self._hidden(func, args, kwargs, *hidden)
@@ -290,8 +292,6 @@ class Recorder:
 
     def _in_place(self, func: Op, args: Any, kwargs: Any) -> Any:
         target = self.traced(args[0])
-        if may_be_refused(func, args, kwargs):
-            raise Declined("a write to what it reads in another order: eager code may refuse it")
         if any(overlaps(each.facts.size, each.facts.stride) for each in target.shown()):
             raise Declined("a write to what may overlap with itself, or to a part of that")
         drawing = drawn(func, target.facts, args)
