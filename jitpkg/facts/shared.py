@@ -64,7 +64,7 @@ def _meet(one: torch.Tensor, other: torch.Tensor) -> bool:
     begin, other_begin = (x.storage_offset() * x.element_size() for x in (one, other))
     if begin + _span(one) <= other_begin or other_begin + _span(other) <= begin:
         return False
-    return not any(_apart(one, other, period) for period in {*_steps(one), *_steps(other)})
+    return not any(_apart(one, other, period) for period in (*_steps(one), *_steps(other)))
 
 
 def _steps(x: torch.Tensor) -> Iterator[Any]:

@@ -59,6 +59,9 @@ def _mode_type() -> type[Any]:
         def __torch_dispatch__(
             self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
         ) -> Any:
-            return self._see(func, args, kwargs or {})
+            try:
+                return self._see(func, args, kwargs or {})
+            except TypeError as error:  # operators take it for NotImplemented: `+=` would be `+`
+                raise RuntimeError(f"TypeError: {error}") from error
 
     return Mode

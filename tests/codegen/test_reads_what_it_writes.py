@@ -81,17 +81,45 @@ WITH_GAPS: dict[str, Callable[[Tensor], Any]] = {
     "column": lambda x: x.view(4, 3)[:, 0].add_(x.view(4, 3)[1, 0]),
     "row": lambda x: x.view(3, 4)[:, :3].mul_(x.view(3, 4)[1, :3]),
     "dense": lambda x: x.view(3, 4)[:, 1].sub_(x[5:8]),
+    "shifted": lambda x: x[::2][1:].add_(x[::2][:-1]),
     "wider": lambda x: x.view(3, 4)[:, ::2].add_(x.view(3, 4)[:, 1:3]),
 }
 
 
 @pytest.mark.parametrize("name", WITH_GAPS)
 @pytest.mark.parametrize("backend", ["jitpkg", "aot_eager"])
-def test_eager_code_reads_what_it_has_just_written(backend: str, name: str) -> None:
-    Comparison(backend=backend).assert_same(WITH_GAPS[name], torch.arange(2.0, 14.0))
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_eager_code_reads_what_it_has_just_written(
+    backend: str, name: str, *, dynamic: bool
+) -> None:
+    comparison = Comparison(backend=backend, dynamic=dynamic)
+    comparison.assert_same(WITH_GAPS[name], torch.arange(2.0, 14.0))
 
 
-_with_update = torch.ops.aten._batch_norm_with_update
+def add_to(x: Tensor, y: Tensor) -> Tensor:
+    x += y
+    return x
+
+
+@pytest.mark.parametrize("backend", ["jitpkg", "aot_eager"])
+@pytest.mark.parametrize("step", [1, 2])
+def test_augmented_with_sizes_that_vary(backend: str, step: int) -> None:
+    def shifted(x: Tensor) -> None:
+        x[1:] += x[:-1]
+
+    def all_of_it(x: Tensor) -> Tensor:
+        return add_to(x[:], x)
+
+    comparison = Comparison(backend=backend, dynamic=True, ignore=("traceback",))
+    for program in (shifted, all_of_it):
+        arguments = (call(torch.arange(1.0, n)[::step]) for n in (10, 13))
+        comparison.assert_same_calls(program, *arguments)
+
+
+def _updating(x: Tensor, a: Tensor, b: Tensor, c: Tensor) -> Any:
+    return torch.ops.aten._batch_norm_with_update(x, a, b, a, c, 0.5, 0.6)[0]
+
+
 RESPECTS = ("grad_fn", "version")
 STATISTICS: dict[str, Callable[..., Any]] = {
     "weight": lambda x, a, b, c: F.batch_norm(x, a, b, a, c, training=True),
@@ -101,7 +129,7 @@ STATISTICS: dict[str, Callable[..., Any]] = {
     "instance": lambda x, a, b, c: F.instance_norm(x, a, b, a, c, use_input_stats=True),
     "native": lambda x, a, b, c: torch.native_batch_norm(x, a, b, a, c, True, 0.5, 0.6)[0],
     "legit": lambda x, a, b, c: torch._native_batch_norm_legit(x, a, b, a, c, True, 0.5, 0.6)[0],
-    "updating": lambda x, a, b, c: _with_update(x, a, b, a, c, 0.5, 0.6)[0],
+    "updating": _updating,
     "not training": lambda x, a, b, c: F.batch_norm(x, a, b, a, c),
     "bias twice": lambda x, a, b, c: F.batch_norm(x, a, b, c, c, training=True),
 }
