@@ -62,6 +62,8 @@ QUIET = frozenset(
     {
         "COPY",
         "END_FOR",
+        "JUMP_BACKWARD_NO_INTERRUPT",
+        "JUMP_FORWARD",
         "LOAD_FAST_AND_CLEAR",
         "MAKE_CELL",
         "NOP",

@@ -146,6 +146,20 @@ def comprehension_borrows_a_cell(n):
     return str(log), get()
 
 
+@with_arguments((3,), (0,))
+def comprehension_borrows_a_cell_in_a_with_block(n):
+    x = "cell"
+    get = lambda: x  # noqa: E731
+    try:
+        raise ValueError  # what follows comes after a handler only: the compiler does not move it
+    except ValueError:
+        log = []
+    with Context(log, True):
+        values = [1 // (2 - x) for x in range(n)]
+        x = values
+    return x, get(), log
+
+
 @with_arguments((2,), (0,))
 def comprehension_over_unbound(n):
     if n == 2:
