@@ -148,6 +148,7 @@ def _autograd_function(
             ctx.ints = made[end:]
             # A view would keep what it is a view of, which may be the result of this function.
             saved = [x.detach() if is_view(x) else x for x in made[results:end]]
+            ctx.saves = bool(saved)
             if saved:
                 ctx.save_for_backward(*saved)
             ctx.set_materialize_grads(False)
@@ -176,7 +177,8 @@ def _autograd_function(
                 raise BackendError(
                     "Deterministic algorithms were asked for after a graph was compiled without."
                 )
-            arguments = [*ctx.ints, *ctx.saved_tensors]
+            # Where nothing was saved a second pass is no error, but to ask for it is.
+            arguments = [*ctx.ints, *(ctx.saved_tensors if ctx.saves else ())]
             for gradient, layout in zip(gradients, ctx.layouts, strict=True):
                 if gradient is None:
                     gradient = layout.zeros()

@@ -144,6 +144,21 @@ def test_a_graph_that_is_kept_runs_again_and_no_other(backend: str) -> None:
 
 
 @both
+def test_a_graph_that_saves_nothing_runs_backward_again(backend: str) -> None:
+    def program(x: Tensor, y: Tensor) -> Tensor:
+        return x.clone() - y.sum()
+
+    results = []
+    for f in (program, jitpkg.compile(program, backend=backend)):
+        x, y = leaf(3), leaf(3, seed=1)
+        result = f(x, y).sum()
+        for _ in range(3):
+            result.backward()
+        results.append((x.grad, y.grad))
+    torch.testing.assert_close(*results, rtol=0, atol=0)
+
+
+@both
 def test_what_was_saved_must_not_be_written_to(backend: str) -> None:
     x, y = leaf(3), leaf(3, seed=1)
     result = jitpkg.compile(product, backend=backend)(x, y).sum()
