@@ -3,7 +3,8 @@
 On the CPU the norms keep the statistics of a bfloat16 or float16 input in the dtype of their
 parameters, where FakeTensor takes that of the input. Elementwise ops lay their results out as
 TensorIterator does, of which FakeTensor has a version of its own; others do not keep the order of
-dims that FakeTensor keeps.
+dims that FakeTensor keeps. In-place ops that nobody has described do not refuse to write floats to
+integers.
 """
 
 from __future__ import annotations
@@ -213,6 +214,45 @@ def _has_number(func: Any, args: Sequence[Any]) -> bool:
     )
 
 
+def _check_kind(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """
+    Raises:
+        RuntimeError: an in-place op comes to numbers of a kind that its tensor cannot hold.
+    """
+    name = op_name(func).removeprefix("aten::")
+    if not name.endswith("_") or name.endswith("__") or not isinstance(args[0], torch.Tensor):
+        return
+    if args[0].is_floating_point() or args[0].is_complex():
+        return
+    pure = getattr(getattr(torch.ops.aten, name[:-1], None), overload_name(func), None)
+    if pure is None or schema(pure).is_mutable:
+        return
+    result = pure(*args, **kwargs)
+    if isinstance(result, torch.Tensor) and not torch.can_cast(result.dtype, args[0].dtype):
+        raise RuntimeError(f"{result.dtype} can't be cast to {args[0].dtype}")
+
+
+def _embedding_bag(args: Sequence[Any], made: Any) -> Any:
+    """Sums of bfloat16 are taken without noting which bag an index belongs to, as for float16."""
+    weight, scale = args[0], args[6] if len(args) > 6 else None
+    padding = args[8] if len(args) > 8 else -1
+    steps = [weight.stride(1), *([] if scale is None else scale.stride())]
+    if weight.dtype is not torch.bfloat16 or weight.device.type != "cpu":
+        return made
+    if any(args[4:5]) or padding >= 0 or any(step != 1 for step in steps):
+        return made
+    return made[0], made[1].new_empty(0), *made[2:]
+
+
+_REPLACED: Mapping[str, Callable[[Sequence[Any], Any], Any]] = MappingProxyType(
+    {
+        "aten::_embedding_bag": _embedding_bag,
+        "aten::_embedding_bag_forward_only": _embedding_bag,
+    }
+)
+"""Other corrections; compared with the ops by the tests."""
+
+
 def corrected_mode(**settings: Any) -> Any:
     """A mode of FakeTensor that is right.
 
@@ -223,6 +263,10 @@ def corrected_mode(**settings: Any) -> Any:
 
 
 def _corrected(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], made: Any) -> Any:
+    _check_kind(func, args, kwargs)
+    replaced = _REPLACED.get(op_name(func))
+    if replaced is not None:
+        made = replaced(args, made)
     several = isinstance(made, tuple | list) and len(made) > 0
     first = made[0] if several else made
     layout = _layout(func, first, args, kwargs)

@@ -1,5 +1,5 @@
-"""Decompositions of torch's in Python, which AOTAutograd and symbolic sizes bring into use, where
-they are not to be used.
+"""Descriptions of ops in torch's Python, decompositions among them, that are not to be used where
+FakeTensor, AOTAutograd and symbolic sizes bring them into use.
 
 Those of recurrent layers are loops over time: trained on 200 steps, a GRU took 62 s to compile, and
 again for each other length, where torch has one call. And in torch 2.11 that of an LSTM is wrong:
@@ -8,13 +8,15 @@ it leaves its last states a dim too many, but for a batch of one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from types import MappingProxyType
 from typing import Any
 
 import torch
 
-from jitpkg.facts.tensor import TensorFacts
+from jitpkg.facts.layout import Operand, is_contiguous, strides_of_format
+from jitpkg.facts.tensor import TensorFacts, size_of, stride_of
 from jitpkg.internals import decompositions, modes
 
 
@@ -33,18 +35,50 @@ def reads_lengths(function: object, args: Sequence[Any], kwargs: Mapping[str, An
 
 
 def is_wrong(function: object, args: Sequence[Any]) -> bool:
-    """Whether it is a margin loss whose decomposition is wrong, in torch 2.11 to 2.13 at least.
+    """Whether torch's own description of a call is not what its kernels do, in 2.11 to 2.13."""
+    name = getattr(function, "__name__", "").partition(".")[0].removesuffix("_forward")
+    wrong = _WRONG.get(name.rstrip("_"))
+    if wrong is None:
+        return False
+    return not args or not isinstance(args[0], TensorFacts) or wrong(args)
 
-    For several labels it counts those behind the end of the list, too. For one label and one
-    example without reduction, it returns a vector of one number.
-    """
-    match getattr(function, "__name__", "").partition(".")[0].removesuffix("_forward"):
-        case "multilabel_margin_loss":
-            return True
-        case "multi_margin_loss":
-            return not args or not isinstance(args[0], TensorFacts) or len(args[0].size) < 2
-        case _:
-            return False
+
+def _has_gaps(args: Sequence[Any]) -> bool:
+    size, stride = size_of(args[0]), stride_of(args[0])
+    if is_contiguous(size, stride):
+        return False
+    return strides_of_format(size, Operand(size, stride)) != stride
+
+
+def _is_in_order(given: Any) -> bool:
+    return isinstance(given, TensorFacts) and is_contiguous(size_of(given), stride_of(given))
+
+
+def _some_floats(args: Sequence[Any]) -> bool:
+    return any(isinstance(x, TensorFacts) and x.dtype.is_floating_point for x in args)
+
+
+def _has_no_elements(at: int) -> Callable[[Sequence[Any]], bool]:
+    return lambda args: len(args) <= at or 0 in args[at].size
+
+
+_WRONG: Mapping[str, Callable[[Sequence[Any]], bool]] = MappingProxyType(
+    {
+        # of several labels, it counts those behind the end of the list, too
+        "multilabel_margin_loss": lambda args: True,
+        # of one label and one example without reduction, it returns a vector of one number
+        "multi_margin_loss": lambda args: len(args[0].size) < 2,
+        # kernels refuse what lies with gaps
+        "native_group_norm": _has_gaps,
+        # what a matrix without elements is added to is returned as it is, of whatever size
+        "addmv": _has_no_elements(1),
+        "pixel_unshuffle": _has_no_elements(0),
+        # of integers it is in float32, and it lies in memory in another way
+        "ldexp": lambda args: not _some_floats(args) or not all(map(_is_in_order, args)),
+        # kernels refuse a tensor of no dims, which no index fits
+        "index_put": lambda args: not args[0].size,
+    }
+)
 
 
 _CAST_INSIDE = frozenset(

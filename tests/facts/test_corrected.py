@@ -1,8 +1,9 @@
-"""Dtypes that FakeTensor gets wrong, against the real ops."""
+"""What FakeTensor gets wrong, against the real ops."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ import torch
 from torch import Tensor
 
 from jitpkg.facts.corrected import corrected_mode
+from jitpkg.facts.fake import fakes
+from jitpkg.testing import Comparison
 
 aten = torch.ops.aten
 NARROW = (torch.bfloat16, torch.float16)
@@ -100,3 +103,61 @@ def test_statistics_of_norms(
             mode.from_tensor(x), *(t if t is None else mode.from_tensor(t) for t in tensors)
         )
     assert [t.dtype for t in fake if t is not None] == [t.dtype for t in real if t is not None]
+
+
+def described(make: Callable[..., Any], *given: Tensor) -> Any:
+    """What FakeTensor says of a call, put right."""
+    without_data = fakes(given)
+    with without_data.mode:
+        return make(*without_data.values)
+
+
+def shapes(made: Any) -> Any:
+    every = made if isinstance(made, tuple) else (made,)
+    return [(x.dtype, tuple(x.shape), x.stride()) for x in every]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, *NARROW])
+@pytest.mark.parametrize("op", ["_embedding_bag", "_embedding_bag_forward_only"])
+def test_bags(dtype: torch.dtype, op: str) -> None:
+    at, begins = torch.arange(8), torch.tensor([0, 3, 5])
+    for mode, scaled, padding, across in product((0, 1, 2), (0, 1, 2), (-1, 1), (False, True)):
+        weight = torch.ones(5, 10, dtype=dtype).t() if across else torch.ones(10, 5, dtype=dtype)
+        scale = torch.ones(16, dtype=dtype)[::scaled][:8] if scaled and not mode else None
+
+        def make(weight: Tensor, *rest: Tensor, mode: int = mode, padding: int = padding) -> Any:
+            at, begins, scale = (*rest, None)[:3]
+            return getattr(aten, op)(weight, at, begins, False, mode, False, scale, False, padding)
+
+        given = [x for x in (weight, at, begins, scale) if x is not None]
+        assert shapes(described(make, *given)) == shapes(make(*given))
+
+
+def in_place_ops(arguments: int) -> list[str]:
+    """In-place ops of so many tensors, and nothing else that has to be given."""
+    found = []
+    for name in sorted(dir(Tensor)):
+        packet = getattr(aten, name, None)
+        if not name.endswith("_") or name.startswith("_") or packet is None:
+            continue
+        schemas = [getattr(packet, overload)._schema for overload in packet.overloads()]
+        if any(is_in_place(schema.arguments, arguments) for schema in schemas):
+            found.append(name)
+    return found
+
+
+def is_in_place(given: Any, count: int) -> bool:
+    types = [str(argument.type) for argument in given if not argument.has_default_value()]
+    return types == ["Tensor"] * count and given[0].is_write
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int32, torch.bool])
+@pytest.mark.parametrize("name", [*in_place_ops(1), *in_place_ops(2)])
+def test_what_cannot_hold_a_result_is_refused(name: str, dtype: torch.dtype) -> None:
+    """Whatever eager code refuses is refused when it runs."""
+    op = getattr(Tensor, name)
+    rest = [torch.ones(3, dtype=dtype)] * (name in in_place_ops(2))
+    try:
+        op(torch.ones(3, dtype=dtype), *rest)
+    except (RuntimeError, NotImplementedError):
+        Comparison(ignore=("traceback",)).assert_same(op, torch.ones(3, dtype=dtype), *rest)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,6 +14,8 @@ from torch.nn import functional
 import jitpkg
 from jitpkg.facts import decomposed
 from jitpkg.internals.decompositions import LSTM_LAYER
+from jitpkg.testing import Comparison
+from tests.opinfo.contexts import default_dtype
 
 
 @pytest.fixture(params=["as it is", "wrong"])
@@ -77,3 +81,33 @@ def test_margin_losses(
     if requires_grad:
         gradients = [torch.autograd.grad(made[4].sum(), x)[0] for made in (got, want)]
         torch.testing.assert_close(*gradients)
+
+
+WRONG: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
+    "addmv": (torch.addmv, (torch.tensor(1.5), torch.empty(5, 0), torch.empty(0))),
+    "pixel_unshuffle": (lambda x: functional.pixel_unshuffle(x, 3), (torch.empty(1, 1, 0, 0),)),
+    "ldexp": (torch.ldexp, (torch.tensor([2, 3]), torch.tensor([4, 1]))),
+    "ldexp of what is broadcast": (torch.ldexp, (torch.ones(10, 5), torch.ones(5))),
+    "ldexp, transposed": (
+        torch.ldexp,
+        (torch.ones(5, 10, 10).transpose(0, 2), torch.ones(5, 10).t()),
+    ),
+    "index_put": (lambda x, at: x.index_put((at,), x), (torch.tensor(1.5), torch.tensor(True))),
+    "index_put_": (lambda x, at: x.index_put_((at,), x), (torch.ones(()), torch.tensor([0]))),
+    "group norm": (
+        lambda x: torch.native_group_norm(x, None, None, 2, 4, 6, 2, 1e-5),
+        (torch.arange(96.0).view(2, 4, 12)[..., ::2],),
+    ),
+}
+"""Calls of which torch's own description is wrong."""
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "jitpkg"])
+@pytest.mark.parametrize("name", WRONG)
+@pytest.mark.parametrize("default", [torch.float32, torch.float64])
+def test_what_is_described_wrongly(name: str, backend: str, default: torch.dtype) -> None:
+    op, given = WRONG[name]
+
+    with warnings.catch_warnings(), default_dtype(default):
+        warnings.simplefilter("ignore")
+        Comparison(backend=backend, ignore=("traceback",)).assert_same(op, *given)
