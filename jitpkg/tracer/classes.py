@@ -195,6 +195,13 @@ def class_of(vm: VM, value: Value) -> type:
             vm.stop(reasons.OPAQUE, "a value below the hook's stack")
 
 
+def is_callable(vm: VM, value: Value) -> bool:
+    """`callable(value)`"""
+    value = vm.look(value)
+    is_function = isinstance(value, Function | Method)
+    return is_function or vm.method_of_class(value, "__call__") is not None
+
+
 def shown(cls: type) -> str:
     """A class as the interpreter's messages name it: one written in C with its module."""
     in_c = not cls.__flags__ & _HEAP_TYPE or cls.__flags__ & _IMMUTABLE_TYPE

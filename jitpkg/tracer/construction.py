@@ -96,8 +96,8 @@ FROM_ARGUMENTS: tuple[type, ...] = (
 
 def from_arguments(vm: VM, cls: type, args: Args, kwargs: Kwargs) -> Object:
     """An instance of a class in `FROM_ARGUMENTS`: its content is the arguments."""
-    if not args:
-        vm.stop(reasons.RAISES, f"{cls.__qualname__}() without arguments")
+    if not _takes(vm, cls, args, kwargs):
+        vm.stop(reasons.RAISES, f"{cls.__qualname__}() of what it does not take")
     first, others = vm.look(args[0]), args[1:]
     if cls is functools.partial and isinstance(first, Object) and first.cls is functools.partial:
         if first.source is not None and _has_attributes(first.obj):
@@ -109,6 +109,22 @@ def from_arguments(vm: VM, cls: type, args: Args, kwargs: Kwargs) -> Object:
     made = Object(cls)
     vm.heap.write(made, "content", Tuple((first, Tuple(others), named)))
     return made
+
+
+def _takes(vm: VM, cls: type, args: Args, kwargs: Kwargs) -> bool:
+    """Whether a class in `FROM_ARGUMENTS` takes these."""
+    if not args:
+        return False
+    if cls is functools.partial:
+        return classes.is_callable(vm, args[0])
+    if cls is operator.methodcaller:
+        return _is_text(vm, args[0])
+    names = args if cls is operator.attrgetter else ()
+    return not kwargs and all(_is_text(vm, name) for name in names)
+
+
+def _is_text(vm: VM, value: Value) -> bool:
+    return issubclass(vm.class_of(vm.look(value)), str)
 
 
 def _has_attributes(real: Any) -> bool:

@@ -142,6 +142,8 @@ def set_limit(vm: VM, value: Object, maxlen: int | None) -> None:
 
 def set_factory(vm: VM, value: Object, factory: Value) -> None:
     """Give a new defaultdict its `default_factory`."""
+    if not vm.same(vm.look(factory), Constant(None)) and not classes.is_callable(vm, factory):
+        vm.stop(reasons.RAISES, "a default_factory that cannot be called")
     vm.heap.write(value, "entries", replace(entries_of(vm, value), factory=factory))
 
 

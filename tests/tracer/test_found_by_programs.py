@@ -1,9 +1,13 @@
 """What random programs have found, one test each."""
 
+import collections
 import functools
+import itertools
 import operator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import pytest
 import torch
 
 import jitpkg
@@ -105,3 +109,44 @@ def test_a_value_that_waits_to_be_returned() -> None:
     for backend in ("eager", "jitpkg"):
         x = torch.tensor([0, 0.5, 0])
         Comparison(backend=backend).assert_same_calls(waiting, *[call(x)] * 3)
+
+
+NOT_TAKEN: dict[str, Callable[[], Any]] = {
+    "partial": lambda: functools.partial(0),
+    "partial of a text": lambda: functools.partial("f", 1),
+    "attrgetter": lambda: operator.attrgetter("a", 3),
+    "attrgetter by name": lambda: operator.attrgetter("a", b=3),
+    "itemgetter by name": lambda: operator.itemgetter(1, b=3),
+    "methodcaller": lambda: operator.methodcaller(3),
+    "defaultdict": lambda: collections.defaultdict(3),
+    "iter": lambda: iter(3, 4),
+    "count": lambda: itertools.count("a"),
+    "count by": lambda: itertools.count(0, "a"),
+}
+
+
+@pytest.mark.parametrize("name", NOT_TAKEN)
+def test_a_class_in_c_looks_at_its_arguments_when_it_is_called(name: str) -> None:
+    def program(x: torch.Tensor) -> Any:
+        y = x + 1
+        try:
+            NOT_TAKEN[name]()
+        except TypeError as error:
+            return y, str(error)
+        return y
+
+    assert_same(program, torch.ones(1))
+
+
+def test_what_a_class_in_c_takes() -> None:
+    class Callable_:
+        def __call__(self, x: torch.Tensor) -> torch.Tensor:
+            return x * 2
+
+    def program(x: torch.Tensor, name: str, of: Any) -> Any:
+        made = functools.partial(Callable_())(x), functools.partial(of, x)()
+        table = collections.defaultdict(None), collections.defaultdict(lambda: x)["a"]
+        numbers = next(itertools.count(x.shape[0], 0.5)), next(itertools.count(1j))
+        return made, table, operator.attrgetter(name)(x), numbers, next(iter(lambda: 3, 4))
+
+    assert_same(program, torch.ones(1), "shape", torch.sin)

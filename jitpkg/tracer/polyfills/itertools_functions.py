@@ -83,7 +83,15 @@ def _islice(iterator: Iterator[Any], wanted: int, stop: int | None, step: int) -
 
 def count(start: Any = 0, step: Any = 1) -> Iterator[Any]:
     """`itertools.count`"""
+    if not _is_number(start) or not _is_number(step):
+        raise TypeError("a number is required")
     return _count(start, step)
+
+
+def _is_number(value: Any) -> bool:
+    """`PyNumber_Check`"""
+    methods = ("__index__", "__int__", "__float__")
+    return isinstance(value, complex) or any(hasattr(type(value), name) for name in methods)
 
 
 def _count(at: Any, step: Any) -> Iterator[Any]:
@@ -430,6 +438,12 @@ def _group(groups: _Groups, number: int, wanted: Any) -> Iterator[Any]:
 
 def call_until(function: Callable[[], Any], sentinel: Any) -> Iterator[Any]:
     """`iter(function, sentinel)`"""
+    if not callable(function):
+        raise TypeError("iter(v, w): v must be callable")
+    return _call_until(function, sentinel)
+
+
+def _call_until(function: Callable[[], Any], sentinel: Any) -> Iterator[Any]:
     while True:
         item = function()
         if item == sentinel:

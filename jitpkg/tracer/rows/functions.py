@@ -29,12 +29,10 @@ from jitpkg.tracer.values import (
     Cell,
     Constant,
     DictView,
-    Function,
     Generator,
     InstanceDict,
     Iterator,
     Known,
-    Method,
     Object,
     Slice,
     Super,
@@ -99,10 +97,7 @@ def _container_length(vm: VM, value: Object) -> int | None:
 
 @TABLE.row(callable)
 def callable_(vm: VM, value: Value, /) -> Value:
-    value = vm.look(value)
-    if isinstance(value, Function | Method):
-        return Constant(True)
-    return Constant(vm.method_of_class(value, "__call__") is not None)
+    return Constant(classes.is_callable(vm, value))
 
 
 @TABLE.row(isinstance)
