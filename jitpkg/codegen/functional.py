@@ -35,7 +35,7 @@ from jitpkg.errors import BackendError, JitpkgWarning
 from jitpkg.facts import fake
 from jitpkg.facts.decomposed import is_recurrent
 from jitpkg.facts.layout import overlaps
-from jitpkg.facts.outcome import draws, is_random
+from jitpkg.facts.outcome import draws, draws_otherwise, is_random
 from jitpkg.facts.random_streams import RandomStreams, can_be_set_back
 from jitpkg.facts.shared import may_be_refused
 from jitpkg.facts.thread_state import setters, snapshot
@@ -72,6 +72,8 @@ class Compiled:
     before: Observed = field(default_factory=Observed)
     """What the graph has: AOTAutograd drops random ops whose numbers nothing uses, and checks, too,
     in torch 2.11."""
+    draws_otherwise: bool = False
+    """Whether random numbers are drawn in another order."""
     streams: tuple[torch.device, ...] = ()
     """The devices whose streams these are."""
     looks_at_data: bool = False
@@ -91,6 +93,7 @@ class Compiled:
         self.is_aten = True
         drawing = list(filter(draws, aten.graph.nodes))
         self.random += len(drawing)
+        self.draws_otherwise |= any(map(draws_otherwise, drawing))
         self.checks += sum(_is_check(node.target) for node in aten.graph.nodes)
         self.streams = tuple(dict.fromkeys((*self.streams, *_streams_of(drawing))))
         self.looks_at_data |= any(map(_has_checked_backward, aten.graph.nodes))
@@ -175,6 +178,8 @@ def _functional(
         why = _NOT_DRAWN
     elif compiled.random > compiled.before.random:
         why = _ALSO_DRAWN
+    if compiled.draws_otherwise:
+        why = "random numbers for what does not lie in order: they would be drawn in another one"
     if compiled.checks < compiled.before.checks:
         why = "an error that eager code raises for some data: it would not be raised"
     if _gives_no_gradient(compiled.halves.backward_graph):

@@ -232,3 +232,23 @@ def draws(node: fx.Node) -> bool:
     """Whether a node of an ATen graph draws from a random stream."""
     target = node.target
     return isinstance(target, OpOverload) and is_random(target, node.args, node.kwargs)
+
+
+def draws_otherwise(node: fx.Node) -> bool:
+    """Whether a node of an ATen graph stands for an op that fills a tensor with random numbers in
+    place, and draws them in another order: they lie in another way."""
+    target = node.target
+    if not isinstance(target, OpOverload) or op_name(target) not in _FILLING:
+        return False
+    if len(node.args) == 1 and op_name(target) == "aten::bernoulli":  # it stands for itself
+        return False
+    filled, made = node.args[0].meta["val"], node.meta["val"]  # type: ignore[union-attr]
+    return tuple(filled.stride()) != tuple(made.stride())
+
+
+_FILLING = frozenset(
+    f"aten::{name}"
+    for name in """
+        bernoulli uniform normal_functional exponential cauchy geometric log_normal random
+    """.split()
+)
