@@ -13,6 +13,7 @@ from typing import NoReturn
 
 from jitpkg.code.dialect import Op, Program
 from jitpkg.facts.thread_state import setters
+from jitpkg.guards.metadata import TensorIs
 from jitpkg.tracer import exceptions, handlers, reasons
 from jitpkg.tracer.effects import effect_operands
 from jitpkg.tracer.frames import Frame
@@ -22,6 +23,25 @@ from jitpkg.tracer.vm import VM, Escape, Raised, Stopped
 
 def of_op(vm: VM, name: str, *, is_last: bool) -> Escape:
     """See `VM.escape`."""
+    escape = _of_op(vm, name, is_last=is_last)
+    if (vm.effects or escape.effects) and vm.int_values() and _is_reshaped(vm):
+        vm.stop(reasons.UNSUPPORTED, f"{name} after the sizes of a tensor were changed in place")
+    return escape
+
+
+def _is_reshaped(vm: VM) -> bool:
+    """Whether an existing tensor has other sizes than the guards say: where a graph has failed,
+    what they were is not found any more."""
+    now = {t.source: vm.facts(t) for t in vm.mutations if t.source is not None}
+    before = {g.at: g.facts for g in vm.guards if isinstance(g, TensorIs) and g.at in now}
+    return any(
+        (before[at].size, before[at].stride) != (facts.size, facts.stride)
+        for at, facts in now.items()
+        if at in before
+    )
+
+
+def _of_op(vm: VM, name: str, *, is_last: bool) -> Escape:
     past = _is_past(vm)
     is_caught = past and not vm.around.passes
     handled = [handlers.handles_op(vm, frame) for frame in vm.frames]

@@ -374,6 +374,31 @@ def test_what_was_read_before_it_was_written() -> None:
     Comparison(dynamic=True, ignore=("traceback",)).assert_same_calls(program, *calls)
 
 
+RESHAPING: dict[str, Callable[[torch.Tensor], Any]] = {
+    "unsqueeze_": lambda x: x.unsqueeze_(0),
+    "squeeze_": lambda x: x.squeeze_(),
+    "transpose_": lambda x: x.transpose_(1, 2),
+    "swapdims_": lambda x: x.swapdims_(1, 2),
+    "there and back": lambda x: x.unsqueeze_(0).squeeze_(0),
+    "a view": lambda x: x[0].unsqueeze_(0),
+}
+
+
+@pytest.mark.parametrize("name", RESHAPING)
+def test_sizes_that_were_read_before_they_were_changed(name: str) -> None:
+    def program(x: torch.Tensor, at: torch.Tensor, seen: list[Any]) -> Any:
+        seen.append(x.shape[1])
+        RESHAPING[name](x)
+        seen.append((x.shape, n := x.stride()[0]))
+        y = x.reshape(-1)[at]
+        seen[0] = n
+        return y
+
+    sizes = [(2, 3, 1), (3, 4, 4), (5, 2, 9), (3, 4, 99)]
+    calls = [call(torch.zeros(1, m, n), torch.tensor([at]), []) for m, n, at in sizes]
+    Comparison(dynamic=True, ignore=("traceback",)).assert_same_calls(program, *calls)
+
+
 NO_CLASSES = (((ValueError,),), (ValueError, 3), (KeyError, (ValueError,)), "ValueError", int)
 
 
