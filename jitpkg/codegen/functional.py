@@ -29,6 +29,7 @@ from jitpkg.codegen.copies import copied
 from jitpkg.codegen.declined import as_it_is
 from jitpkg.codegen.direct import direct, inference_of, plan_of
 from jitpkg.codegen.partial_backward import Halves
+from jitpkg.codegen.unused import return_unused, without
 from jitpkg.codegen.varying import Varying
 from jitpkg.codegen.writing import name_of
 from jitpkg.errors import BackendError, JitpkgWarning
@@ -153,7 +154,7 @@ def _functional(
     try:
         with _unnoticed(), aot.TRACING.get()(context), _settings():
             before = listing.texts_of_fx()
-            copy = _copy(gm, inputs)
+            copy, unused = _copy(gm, inputs)
             with autocast.off():
                 function = compile_(copy, fakes.values, compiled)
     except Exception as error:
@@ -189,7 +190,7 @@ def _functional(
     if why is not None:
         return as_it_is(backend, gm, why)
     several = compiled.before.several_views
-    keep = None if several or changes_state(gm) else compiled.keep
+    keep = None if several or unused or changes_state(gm) else compiled.keep
     aot.keep_saved(metadata.raw)
     function = compiled.halves.watched(function, metadata)
     plan = plan_of(gm, inputs, compiled.halves, metadata)
@@ -204,6 +205,8 @@ def _functional(
             keep(None, compiled.streams)
     conditions = Conditions.of(metadata, inputs, casts=casts(gm.graph))
     guarded = _Guarded(backend, gm, function, compiled, conditions).function()
+    if unused:
+        guarded = without(guarded, len(metadata.outputs) - unused)
     if several:
         guarded = several_views.made_so(guarded, several)
     for file in listing.texts_of_fx() - before:
@@ -334,14 +337,16 @@ _NAMES = """
 """What is in the names of ops that draw from a random stream, or that raise for some data."""
 
 
-def _copy(gm: fx.GraphModule, inputs: Sequence[Any]) -> fx.GraphModule:
+def _copy(gm: fx.GraphModule, inputs: Sequence[Any]) -> tuple[fx.GraphModule, int]:
+    """What AOTAutograd is handed, and how many more results it returns."""
     graph = copied(gm.graph)
+    unused = return_unused(graph)
     if casts(graph):
         mode, given = _stand_ins(inputs)
         with mode:
             cast_once(gm, graph, inputs, given)
         enter_and_leave(graph)
-    return fx.GraphModule(torch.nn.Module(), graph, class_name=type(gm).__name__)
+    return fx.GraphModule(torch.nn.Module(), graph, class_name=type(gm).__name__), unused
 
 
 _LOG = logging.getLogger(fake_tensors.LOGGER)

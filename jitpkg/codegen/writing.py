@@ -46,6 +46,13 @@ def of_itself(node: fx.Node) -> bool:
     return max(made_of.values(), default=0) > 1
 
 
+def written_by(node: fx.Node) -> Any:
+    """What an op writes to; None for one that does not write."""
+    if not _writes(node):
+        return None
+    return node.kwargs.get("out", node.args[0] if node.args else None)
+
+
 def _made_of(node: fx.Node) -> fx.Node:
     """What the first operand of a node, of that one, and so on is."""
     while node.args and isinstance(node.args[0], fx.Node):

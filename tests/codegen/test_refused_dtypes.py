@@ -56,7 +56,7 @@ def raised(f: Any, *args: Any) -> str | None:
     return None
 
 
-def differing(op: OpOverload, values: list[Any]) -> str | None:
+def differing(op: OpOverload, values: list[Any], *, used: bool = True) -> str | None:
     expected = raised(op, *values)
     if expected is None:
         return None
@@ -66,7 +66,8 @@ def differing(op: OpOverload, values: list[Any]) -> str | None:
         args = list(values)
         for k, tensor in zip(places, tensors, strict=True):
             args[k] = tensor
-        return op(*args)
+        result = op(*args)
+        return result if used else None
 
     found = raised(jitpkg.compile(call, dynamic=False), *(values[k] for k in places))
     dtypes = [str(getattr(value, "dtype", value)) for value in values]

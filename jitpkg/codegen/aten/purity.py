@@ -9,7 +9,7 @@ import torch
 from torch import fx
 
 from jitpkg.codegen.aten.views import VIEWS
-from jitpkg.internals.ops import OpOverload, op_name
+from jitpkg.internals.ops import OpOverload, op_name, schema
 
 Op = OpOverload
 
@@ -34,7 +34,7 @@ def is_view(node: fx.Node) -> bool:
 
 def may_raise(node: fx.Node) -> bool:
     """Whether it may raise for what its arguments hold: then it stays even if nothing uses it."""
-    if node.target is getitem or is_view(node):
+    if _takes_result(node) or is_view(node):
         return False
     name = name_of(node)
     if name in _NEVER_RAISE:
@@ -44,8 +44,46 @@ def may_raise(node: fx.Node) -> bool:
 
 
 def is_pure(node: fx.Node) -> bool:
-    """Whether a node may be left out if nothing uses it, and be shared with one like it."""
+    """Whether a node, if it does not raise for its dtypes, does nothing but return a value."""
     return node.op == "call_function" and not is_random(node) and not may_raise(node)
+
+
+def may_be_dropped(node: fx.Node) -> bool:
+    """Whether a node may be left out if nothing uses it.
+
+    Eager code may refuse dtypes. What stays for that, lowering drops, or leaves to ATen.
+    """
+    if not is_pure(node):
+        return False
+    takes_any = _takes_result(node) or is_view(node) or name_of(node) in _TAKE_ANY_DTYPE
+    return takes_any or not node.all_input_nodes or _is_of_one_float(node)
+
+
+def _takes_result(node: fx.Node) -> bool:
+    """Whether it is one of the results of another node."""
+    if node.target is not getitem:
+        return False
+    (several, _) = node.args
+    return isinstance(several, fx.Node) and isinstance(several.meta["facts"], tuple)
+
+
+def _is_of_one_float(node: fx.Node) -> bool:
+    """Whether all operands are of one usual dtype, and no number is a bool."""
+    facts = [each.meta["facts"] for each in node.all_input_nodes if "facts" in each.meta]
+    dtypes = {getattr(each, "dtype", None) for each in facts}
+    return len(dtypes) <= 1 and dtypes <= {torch.float32, torch.float64} and not _has_bool(node)
+
+
+def _has_bool(node: fx.Node) -> bool:
+    """Whether True or False is given for a number, or for a tensor."""
+    target: Any = node.target
+    parameters = schema(target).arguments
+    given = {
+        **dict(zip((each.name for each in parameters), node.args, strict=False)),
+        **node.kwargs,
+    }
+    numbers = [each.name for each in parameters if str(each.type) in ("number", "Tensor")]
+    return any(isinstance(given.get(name), bool) for name in numbers)
 
 
 def _is_float(dtype: torch.dtype) -> bool:
@@ -54,6 +92,13 @@ def _is_float(dtype: torch.dtype) -> bool:
 
 _RAISE_ON_INTEGERS = frozenset("floor_divide remainder fmod div pow".split())
 """Which divide by zero, or take negative powers."""
+
+_TAKE_ANY_DTYPE = frozenset(
+    """
+    clone copy empty_like full_like new_empty new_full new_ones new_zeros ones_like zeros_like
+    _to_copy
+    """.split()
+)
 
 _NEVER_RAISE = frozenset(
     """
