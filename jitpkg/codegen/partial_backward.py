@@ -117,7 +117,7 @@ class Halves:
         if not returned:
             return function
         aot.FUNCTION_OF_NODE.get()  # now, and not when the function has run already
-        partial = len(returned) > 1 and len(returned) == self.tangents
+        partial = len(returned) == self.tangents
         asked = self._asked
 
         def note(gradients: Sequence[torch.Tensor | None]) -> None:
