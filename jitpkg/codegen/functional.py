@@ -56,8 +56,8 @@ class Observed:
     """How many of its ops draw from a random stream."""
     checks: int = 0
     """How many of its ops only raise, for some data."""
-    may_be_refused: bool = False
-    """Whether an op reads what it writes to, in another order: eager code may refuse that."""
+    obstacle: str | None = None
+    """Why a write cannot be one of a graph that writes to nothing."""
     several_views: tuple[int, ...] = ()
     """Which of its results are one of several views: eager code lets nobody write to them."""
 
@@ -149,8 +149,8 @@ def _functional(
         if from_outside(error):
             raise
         return as_it_is(backend, gm, f"{type(error).__name__}: {error}")
-    if compiled.before.may_be_refused:
-        return as_it_is(backend, gm, "a write to what it reads: eager code may refuse it")
+    if compiled.before.obstacle is not None:
+        return as_it_is(backend, gm, compiled.before.obstacle)
     try:
         with _unnoticed(), aot.TRACING.get()(context), _settings():
             before = listing.texts_of_fx()
@@ -290,12 +290,15 @@ class _Observer:
 
     def __init__(self) -> None:
         self.random = self.checks = 0
-        self.may_be_refused = False
+        self.obstacle: str | None = None
 
     def see(self, func: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
         self.random += is_random(func, args, kwargs)
         self.checks += _is_check(func)
-        self.may_be_refused |= may_be_refused(func, args, kwargs)
+        if may_be_refused(func, args, kwargs):
+            self.obstacle = "a write to what it reads: eager code may refuse it"
+        elif writing.is_lost(func):
+            self.obstacle = "a result that is written to `out=` by an op of which that is not known"
         return func(*args, **kwargs)
 
 
@@ -306,7 +309,7 @@ def _is_check(op: object) -> bool:
 def _observed(gm: fx.GraphModule, inputs: Sequence[Any]) -> Observed:
     """What eager code does, whether or not anything uses the numbers."""
     nodes = gm.graph.nodes
-    runs = any(_may_draw_or_check(node) or writing.of_itself(node) for node in nodes)
+    runs = any(_may_draw_or_check(n) or writing.of_itself(n) or "out" in n.kwargs for n in nodes)
     if not runs and not several_views.may_be_made(gm):
         return Observed()
     mode, given = _stand_ins(inputs)
@@ -315,7 +318,7 @@ def _observed(gm: fx.GraphModule, inputs: Sequence[Any]) -> Observed:
         with dispatch.mode(seen.see):
             results = gm.forward(*given)
         several = several_views.places(results)
-    return Observed(seen.random, seen.checks, seen.may_be_refused, several)
+    return Observed(seen.random, seen.checks, seen.obstacle, several)
 
 
 def _stand_ins(inputs: Sequence[Any]) -> tuple[Any, list[Any]]:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import torch
 from torch import fx
+
+from jitpkg.internals.ops import OpOverload, schema
 
 
 def name_of(node: fx.Node) -> str:
@@ -51,6 +54,16 @@ def written_by(node: fx.Node) -> Any:
     if not _writes(node):
         return None
     return node.kwargs.get("out", node.args[0] if node.args else None)
+
+
+def is_lost(op: object) -> bool:
+    """Whether torch makes an op with `out=` functional in a wrong way: where the op is generated,
+    it forgets to resize; where it writes to other arguments, too, the values get mixed up."""
+    if not isinstance(op, OpOverload) or torch.Tag.out not in op.tags:
+        return False
+    arguments = schema(op).arguments
+    writes_to_others = any(each.is_write and not each.kwarg_only for each in arguments)
+    return torch.Tag.generated in op.tags or writes_to_others
 
 
 def _made_of(node: fx.Node) -> fx.Node:
