@@ -70,7 +70,7 @@ def reachable(heap: Heap, values: Sequence[Value]) -> set[Value]:
         if value in seen:
             continue
         seen.add(value)
-        if source_of(value) is None or isinstance(value, Object):
+        if source_of(value) is None or isinstance(value, Object | Cell):
             todo.extend(parts(heap, value))
     return seen
 

@@ -150,3 +150,64 @@ def test_what_a_class_in_c_takes() -> None:
         return made, table, operator.attrgetter(name)(x), numbers, next(iter(lambda: 3, 4))
 
     assert_same(program, torch.ones(1), "shape", torch.sin)
+
+
+def kept_by_a_function(x: torch.Tensor) -> Any:
+    y = x + 1
+
+    def inner() -> Any:
+        return y
+
+    def outer() -> Any:
+        return inner()
+
+    return outer
+
+
+def kept_three_deep(x: torch.Tensor) -> Any:
+    y, _ = x.sort()
+
+    def add(z: torch.Tensor) -> Any:
+        nonlocal y
+        y = y + z
+        return y
+
+    def twice(z: torch.Tensor) -> Any:
+        return add(add(z))
+
+    def outer() -> Any:
+        return twice(x)
+
+    return [outer]
+
+
+def kept_in_containers(x: torch.Tensor) -> Any:
+    y = x + 1
+    inner = {"f": lambda: y, "x": x * 2}
+    middle = [functools.partial(lambda k: inner["f"]() + inner["x"] + k, 1)]
+    y = y * 3
+    return lambda: middle[0]()
+
+
+def kept_by_itself(x: torch.Tensor) -> Any:
+    y = x + 1
+
+    def countdown(n: int) -> Any:
+        return countdown(n - 1) if n else y
+
+    def outer() -> Any:
+        return countdown(2)
+
+    return outer
+
+
+@pytest.mark.parametrize(
+    "kept", [kept_by_a_function, kept_three_deep, kept_in_containers, kept_by_itself]
+)
+def test_functions_that_are_kept_by_functions(kept: Callable[..., Any]) -> None:
+    x = torch.tensor([2.0, 1.0])
+    assert_same(kept, x)
+    made, expected = jitpkg.compile(kept, backend="eager")(x), kept(x)
+    if isinstance(made, list):
+        made, expected = made[0], expected[0]
+    assert torch.equal(made(), expected())
