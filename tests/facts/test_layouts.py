@@ -32,6 +32,7 @@ UNARY: dict[str, Callable[[torch.Tensor], Any]] = {
         """.split()
     },
     **{name: getattr(F, name) for name in "relu6 hardtanh gelu elu softsign logsigmoid".split()},
+    "isinf of booleans": lambda x: torch.isinf(x > 0),
     "double": torch.Tensor.double,
     "flip": lambda x: x.flip(list(range(x.dim()))),
     "sort": lambda x: x.sort(),

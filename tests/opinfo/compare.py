@@ -43,6 +43,12 @@ class Allowed:
     """The signs of zeros."""
     infinite: bool = False
     """Infinities where eager code has NaN."""
+    not_a_number: bool = False
+    """NaN where eager code has infinities."""
+    finite: bool = False
+    """Numbers where eager code has NaN."""
+    lazy: bool = False
+    """Gradients that are lazy conjugates where eager code's are not, or the other way round."""
     rounds_alike: bool = False
     """No values but of few elements: the others must be rounded as eager code rounds them, even
     where another result is nearer to the exact one."""
@@ -58,6 +64,9 @@ class Allowed:
             messages=self.messages or other.messages,
             zeros=self.zeros or other.zeros,
             infinite=self.infinite or other.infinite,
+            not_a_number=self.not_a_number or other.not_a_number,
+            finite=self.finite or other.finite,
+            lazy=self.lazy or other.lazy,
         )
 
 
@@ -78,7 +87,10 @@ def difference(
             return f"raises {_shown(found.error)}, and not {_shown(expected.error)}"
     for part in ("results", "gradients", "given"):
         reference = None if exact is None else getattr(exact, part)
-        may = replace(allowed, strides=True) if part == "gradients" else allowed
+        is_gradient = part == "gradients"
+        may = replace(
+            allowed, strides=allowed.strides or is_gradient, lazy=allowed.lazy and is_gradient
+        )
         why = _tree(getattr(found, part), getattr(expected, part), reference, may)
         if why is not None:
             return f"{part}: {why}"
@@ -172,7 +184,8 @@ def _leaf(one: Any, other: Any, exact: Any, allowed: Allowed) -> str | None:
     if one.layout is torch.strided and not one.is_nested:
         if not allowed.strides and _strides(one) != _strides(other):
             return f"has strides {one.stride()}, and not {other.stride()} ({tuple(one.shape)})"
-        if one.is_conj() != other.is_conj() or one.is_neg() != other.is_neg():
+        lies_alike = one.is_conj() == other.is_conj() and one.is_neg() == other.is_neg()
+        if not lies_alike and not allowed.lazy:
             return "is a lazy conjugate or negative where the other is none"
     if allowed.values:
         return None
@@ -199,8 +212,13 @@ def _strides(x: torch.Tensor) -> list[int]:
 
 
 def _values(one: torch.Tensor, other: torch.Tensor, exact: Any, allowed: Allowed) -> str | None:
-    if allowed.infinite:
-        one = torch.where(other.isnan() & one.isinf(), other, one)
+    for may, there, here in (
+        (allowed.infinite, other.isnan, one.isinf),
+        (allowed.not_a_number, other.isinf, one.isnan),
+        (allowed.finite, other.isnan, one.isfinite),
+    ):
+        if may:
+            one = torch.where(there() & here(), other, one)
     rtol, atol = None, allowed.atol
     if atol is not None:
         rtol, least = default_tolerances(one.dtype)

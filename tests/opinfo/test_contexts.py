@@ -153,13 +153,29 @@ def test_zeros_and_rounding() -> None:
     assert "close" in (difference(finer, rounded, Outcome(exact), strict) or "")
 
 
-def test_infinities_in_place_of_nan() -> None:
-    eager, other = Outcome(torch.tensor([nan, 1.0])), Outcome(torch.tensor([inf, 1.0]))
-    may = Allowed(infinite=True)
+@pytest.mark.parametrize(
+    ("one", "instead", "may"),
+    [
+        (nan, inf, Allowed(infinite=True)),
+        (-inf, nan, Allowed(not_a_number=True)),
+        (nan, 0.0, Allowed(finite=True)),
+    ],
+)
+def test_special_values_in_place_of_others(one: float, instead: float, may: Allowed) -> None:
+    eager, other = Outcome(torch.tensor([one, 1.0])), Outcome(torch.tensor([instead, 1.0]))
     assert difference(other, eager) is not None
     assert difference(other, eager, allowed=may) is None
     assert difference(eager, other, allowed=may) is not None
-    assert difference(Outcome(torch.tensor([inf, 2.0])), eager, allowed=may) is not None
+    assert difference(Outcome(torch.tensor([instead, 2.0])), eager, allowed=may) is not None
+
+
+def test_lazy_conjugates_of_gradients() -> None:
+    x = torch.tensor([1 + 2j])
+    lazy, computed = x.conj(), x.conj().resolve_conj()
+    may = Allowed(lazy=True)
+    assert "lazy" in (difference(Outcome(None, [lazy]), Outcome(None, [computed])) or "")
+    assert difference(Outcome(None, [lazy]), Outcome(None, [computed]), allowed=may) is None
+    assert "lazy" in (difference(Outcome([lazy]), Outcome([computed]), allowed=may) or "")
 
 
 def test_one_tensor_stays_one() -> None:

@@ -69,10 +69,15 @@ def _safe_softmax(k: Lowering, x: Tensor, dim: int, dtype: torch.dtype | None = 
 
 
 def _softmax_backward(k: Lowering, grad: Tensor, y: Tensor, dim: int, dtype: torch.dtype) -> Tensor:
+    """In the order of ATen's kernels, which differ by device where something is infinite."""
     grad, y = k.wide(grad), k.wide(y)
     products = k.pointwise(lambda g, v: g * v, [grad, y])
     total = k.fold("sum", products, dims_of(dim, y.rank), keepdim=True)
-    return k.cast(k.pointwise(lambda p, v, s: p - v * s, [products, y, total]), dtype)
+    if k.device.type == "cuda":
+        made = k.pointwise(lambda p, v, s: p - v * s, [products, y, total])
+    else:
+        made = k.pointwise(lambda g, v, s: (g - s) * v, [grad, y, total])
+    return k.cast(made, dtype)
 
 
 def _log_softmax_backward(

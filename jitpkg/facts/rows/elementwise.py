@@ -70,9 +70,11 @@ def unary_to_bool(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def is_infinite(func: Any, args: Any, kwargs: Any) -> Any:
-    """A comparison of the absolute value with a number."""
+    """A comparison of the absolute value with a number; integers are not looked at."""
     (x,) = args
-    sure(x.is_floating_point() and not kwargs)
+    sure(x.dtype not in COMPLEX and not kwargs)
+    if not x.is_floating_point():
+        return empty(x.shape, torch.bool, preserved(tuple(x.shape), x.stride()))
     return _elementwise([_elementwise([x], x.dtype), 0.0], torch.bool)
 
 
