@@ -243,6 +243,8 @@ def draws_otherwise(node: fx.Node) -> bool:
     if len(node.args) == 1 and op_name(target) == "aten::bernoulli":  # it stands for itself
         return False
     filled, made = node.args[0].meta["val"], node.meta["val"]  # type: ignore[union-attr]
+    if any(type(n) is int and n == 0 for n in filled.stride()):
+        return False  # expanded: eager code fills no such tensor, dropout's mask is drawn of it
     return tuple(filled.stride()) != tuple(made.stride())
 
 

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+import jitpkg
+from jitpkg import events
 from jitpkg.testing import Comparison
 
 HOW = ("grad_fn", "version")
@@ -49,3 +51,17 @@ def test_as_eager(name: str, trained: bool, backend: str) -> None:
 
     comparison = Comparison(backend=backend, relative=1e-6, absolute=1e-6, ignore=HOW)
     comparison.assert_same(program, torch.arange(48.0).sin().requires_grad_(trained))
+
+
+@pytest.mark.parametrize("layout", [Tensor.clone, *LAYOUTS.values()])
+def test_dropout_of_graphs_that_are_trained_is_in_kernels(
+    layout: Callable[[Tensor], Tensor],
+) -> None:
+    def program(x: Tensor) -> Tensor:
+        return F.dropout(layout(x * 0.5)) * 2
+
+    x = torch.arange(48.0).sin().requires_grad_()
+    said: list[events.Event] = []
+    with events.STREAM.listening(said.append):
+        jitpkg.compile(program, backend="jitpkg")(x)
+    assert not [event for event in said if isinstance(event, events.Declined)]
