@@ -57,7 +57,7 @@ class Observed:
     checks: int = 0
     """How many of its ops only raise, for some data."""
     obstacle: str | None = None
-    """Why a write cannot be one of a graph that writes to nothing."""
+    """Why an op cannot be one of a graph that writes to nothing."""
     several_views: tuple[int, ...] = ()
     """Which of its results are one of several views: eager code lets nobody write to them."""
 
@@ -296,7 +296,7 @@ class _Observer:
         self.random += is_random(func, args, kwargs)
         self.checks += _is_check(func)
         if may_be_refused(func, args, kwargs):
-            self.obstacle = "a write to what it reads: eager code may refuse it"
+            self.obstacle = "memory that an op reads or writes to: eager code may refuse it"
         elif writing.is_lost(func):
             self.obstacle = "a result that is written to `out=` by an op of which that is not known"
         return func(*args, **kwargs)
@@ -334,10 +334,11 @@ def _may_draw_or_check(node: fx.Node) -> bool:
 
 _NAMES = """
     rand normal dropout bernoulli multinomial uniform exponential cauchy geometric poisson rrelu
-    gumbel attention lstm gru rnn fractional binomial sample
+    gumbel attention lstm gru rnn fractional binomial sample as_strided
     linalg inverse cholesky det matrix_power tensorinv tensorsolve
 """.split()
-"""What is in the names of ops that draw from a random stream, or that raise for some data."""
+"""What is in the names of ops that draw from a random stream, or that raise for some data, or where
+memory is not there."""
 
 
 def _copy(gm: fx.GraphModule, inputs: Sequence[Any]) -> tuple[fx.GraphModule, int]:

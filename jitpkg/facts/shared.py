@@ -1,4 +1,5 @@
-"""Ops that read what they write to: eager code may refuse them, functional ops cannot tell."""
+"""Ops that read what they write to, or memory that may not be there: eager code may refuse them,
+functional ops cannot tell."""
 
 from __future__ import annotations
 
@@ -11,14 +12,15 @@ import torch
 from jitpkg.facts.outcome import HIDDEN_WRITES
 from jitpkg.internals import trees
 from jitpkg.internals.ops import OpOverload, op_name, schema
-from jitpkg.internals.tensors import memory
+from jitpkg.internals.tensors import BASE, memory
 
 _BY_INDEX = ("index_", "scatter", "put", "masked_scatter")
 """How the names of ops begin that may not even read just what they write."""
 
 
 def may_be_refused(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Whether an op writes to a tensor and reads another that lies there, too.
+    """Whether an op writes to a tensor and reads another that lies there, too, or shows memory that
+    may not be there.
 
     Eager code refuses that where both are without gaps and are not the same elements in the same
     order. With gaps it cannot tell, and may read what it has just written; so may an op that writes
@@ -27,20 +29,42 @@ def may_be_refused(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any
     Args:
         args: of the op, with tensors that need no data.
     """
+    if op_name(op).startswith("aten::as_strided"):
+        return not _lies_within(args[0], _arguments(op, args, kwargs))
     written = _written(op, args)
     if not written:
         return False
     takes_alike = len(written) == 1 and _takes_alike(op)
     operands = [
-        (x, argument.name in written)
-        for k, argument in enumerate(schema(op).arguments)
-        for x in _tensors(args[k] if k < len(args) else kwargs.get(argument.name))
+        (x, name in written)
+        for name, given in _arguments(op, args, kwargs).items()
+        for x in _tensors(given)
     ]
     return any(
         _meet(one, other) and not (takes_alike and _alike(one, other) and not both_written)
         for (one, is_written), (other, both_written) in permutations(operands, 2)
         if is_written
     )
+
+
+def _arguments(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """An op's arguments by name; None for those that were not given."""
+    names = [argument.name for argument in schema(op).arguments]
+    return {name: args[k] if k < len(args) else kwargs.get(name) for k, name in enumerate(names)}
+
+
+def _lies_within(x: torch.Tensor, given: Mapping[str, Any]) -> bool:
+    """Whether `as_strided` shows nothing beyond the elements of `x` and what it is a view of."""
+    size, offset = given["size"], given["storage_offset"]
+    if 0 in size:
+        return True
+    first = x.storage_offset() if offset is None else offset
+    last = first + sum((n - 1) * step for n, step in zip(size, given["stride"], strict=True))
+    shown = BASE.get()(x)
+    base = x if shown is None else shown
+    begin = base.storage_offset() * base.element_size()
+    end = begin + _span(base) if base.numel() else begin
+    return bool(begin <= first * x.element_size() and (last + 1) * x.element_size() <= end)
 
 
 def _written(op: OpOverload, args: Sequence[Any]) -> list[str]:

@@ -53,3 +53,30 @@ def test_an_index_outside_of_one_element(name: str) -> None:
 def test_parts_of_other_sizes(name: str) -> None:
     calls = [call(torch.arange(12.0).view(3, 4), torch.ones(n)) for n in (1, 2, 3, 4)]
     Comparison(backend="jitpkg", dynamic=False).assert_same_calls(PARTS[name], *calls)
+
+
+SHOWN: dict[str, Callable[[Tensor], Any]] = {
+    "nothing": lambda x: torch.ones(0).as_strided((2,), (0,)),
+    "more": lambda x: (x * 2).as_strided((3,), (1,)),
+    "more of a part": lambda x: (x * 2)[:1].as_strided((3,), (1,)),
+    "as much as a part is of": lambda x: (x * 2)[:1].as_strided((2,), (1,)),
+    "less": lambda x: (x * 2).as_strided((1, 2), (1, 0), 1),
+    "behind": lambda x: (x * 2).as_strided((1,), (1,), 2),
+    "of an input": lambda x: x.as_strided((3,), (1,)),
+    "a larger one": lambda x: (x * 2).as_strided((x.shape[0] + 1,), (1,)),
+    "in place": lambda x: (x * 2).as_strided_((3,), (1,)),
+    "copy": lambda x: torch.as_strided_copy(x * 2, (3,), (1,)),
+    "scatter": lambda x: torch.as_strided_scatter(x * 2, torch.ones(3), (3,), (1,)),
+}
+
+
+@pytest.mark.parametrize("name", SHOWN)
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("uses", [False, True])
+def test_memory_that_may_not_be_there(name: str, *, dynamic: bool, uses: bool) -> None:
+    def program(x: Tensor) -> Any:
+        shown = SHOWN[name](x)
+        return shown + 1 if uses else x + 1
+
+    comparison = Comparison(backend="jitpkg", dynamic=dynamic)
+    comparison.assert_same_calls(program, *(call(torch.ones(n)) for n in (2, 3)))

@@ -277,6 +277,8 @@ class Recorder:
                 raise Unanswered(f"{func} of sizes that vary") from error
         else:
             made = func(*args, **kwargs)
+        if may_be_refused(func, args, kwargs):
+            raise Declined("a view of memory that may not be there: eager code refuses it")
         rest = tuple(map(self._plain, args[1:]))
         kwargs = {name: self._plain(value) for name, value in kwargs.items()}
         if not makes_several(func):
