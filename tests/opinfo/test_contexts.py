@@ -151,6 +151,9 @@ def test_zeros_and_rounding() -> None:
     assert difference(finer, rounded, Outcome(exact)) is None
     strict = Allowed(rounds_alike=True)
     assert "close" in (difference(finer, rounded, Outcome(exact), strict) or "")
+    once = Allowed(rounds_alike=True, rounds_once=True)
+    assert difference(finer, rounded, Outcome(exact), once) is None
+    assert difference(rounded, finer, Outcome(exact), once) is not None
 
 
 @pytest.mark.parametrize(
