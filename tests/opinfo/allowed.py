@@ -74,7 +74,7 @@ ROWS: Sequence[Row] = (
     Row(
         "A mean beside a variance is infinite where eager code subtracts infinities: NaN.",
         Allowed(infinite=True),
-        ops="var_mean.*|std_mean.*",
+        ops="var_mean.*|std_mean.*|native_layer_norm",
         contexts="special_values",
         backends="jitpkg",
     ),
@@ -102,7 +102,7 @@ ROWS: Sequence[Row] = (
     Row(
         "In narrow dtypes, some ops round once, where ATen rounds each step: they are as near.",
         Allowed(rounds_once=True),
-        ops="rsqrt|acosh?|special_xlog1py|nn_functional_glu|(masked_)?logsumexp"
+        ops="rsqrt|acosh?|special_xlog1py|nn_functional_glu|(masked_)?logsumexp|log_softmax"
         "|nn_functional_interpolate_(bi|tri)?(linear|cubic)",
         contexts="autocast_(inside|around)_grad",
         backends="jitpkg|aot_eager",
