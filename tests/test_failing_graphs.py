@@ -2,6 +2,7 @@
 what the program's own code raises is the program's."""
 
 import contextlib
+import traceback
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -263,6 +264,37 @@ def test_an_op_fails_where_it_stands(backend: str, dynamic: bool | None) -> None
     how.assert_same_calls(_in_a_try, call(X, []), call(leaf, []), call(leaf, []))
     for numbers in ([2, 4, 3], [3, 2, 7]):
         how.assert_same_calls(_with_a_number, *[call(torch.ones(4), n) for n in numbers])
+
+
+def _in_a_module(x: torch.Tensor) -> Any:
+    x.add_(1)
+    return nn.Sequential(nn.Identity(), nn.ReLU())(x > 0)
+
+
+def _in_a_callee(x: torch.Tensor) -> Any:
+    x.add_(1)
+    return [_refused(y) for y in (x,)]
+
+
+def _refused(x: torch.Tensor) -> Any:
+    return torch.nn.init.constant_(x.long(), float("nan"))
+
+
+def _in_an_operator(x: torch.Tensor) -> Any:
+    x.add_(1)
+    return False - (x > 0)  # a method in Python that calls C
+
+
+@needs_llvm
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "jitpkg"])
+@pytest.mark.parametrize("function", [_in_a_module, _in_a_callee, _in_an_operator])
+def test_an_op_fails_in_all_its_frames(function: Callable[..., Any], backend: str) -> None:
+    how = Comparison(backend=backend, ignore=("grad_fn", "version", "view", "idle strides"))
+    how.assert_same_calls(function, call(X), call(X), call(torch.ones(3)))
+    with pytest.raises((RuntimeError, TypeError)) as raised:
+        jitpkg.compile(function, backend=backend)(X.clone())
+    last = [each for each in traceback.extract_tb(raised.tb) if each.filename == __file__][-1]
+    assert last.colno == len("    return ")
 
 
 @needs_llvm

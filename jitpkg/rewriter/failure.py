@@ -14,8 +14,10 @@ happened, and the exception goes on in that way.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import Any, NoReturn
 
@@ -119,13 +121,14 @@ class Failures:
             if frame is not None:
                 return None
             return self._op_by_op(words(error), arguments, inputs, drawn, nesting)
-        if failure is None or failure.where.where is None:
+        if failure is None or not failure.where.stack:
             raise error
         if self._replay is not None:
             self._replay.run(failure, arguments, computed)
+        called = of_handler(error) or _called_by(frame, error)
         if failure.escape.past:
-            return Past(error, failure.where.where, of_handler(error))
-        raise_at(error, failure.where.where, of_handler(error))
+            return Past(error, failure.where.stack, called)
+        raise_at(error, failure.where.stack, called)
 
     def _may_restart(self, failure: Failure | None) -> bool:
         """Whether nothing has happened that could not happen again, whichever op has failed."""
@@ -263,19 +266,48 @@ class Past:
     handlers that cover the hook: nothing covers the code that leaves a frame."""
 
     error: BaseException
-    where: Location
+    stack: Sequence[Location]
     traceback: TracebackType | None
 
     def __call__(self, exit_: int, globals_: object, cells: object) -> Callable[..., NoReturn]:
-        return lambda *frame: raise_at(self.error, self.where, self.traceback)
+        return lambda *frame: raise_at(self.error, self.stack, self.traceback)
 
 
 def raise_at(
-    error: BaseException, where: Location, traceback: TracebackType | None = None
+    error: BaseException, stack: Sequence[Location], traceback: TracebackType | None = None
 ) -> NoReturn:
-    """Raise `error` from a frame that shows a place in the user's source, and what it called."""
+    """Raise `error` from frames that show places in the user's source, and what the last called.
+
+    Args:
+        stack: the outermost call first.
+    """
     BaseException.with_traceback(error, traceback)
-    line = max(1, where.line or 1)
-    code = compile("\n" * (line - 1) + "raise error", where.file, "exec")
-    exec(code.replace(co_name=where.function, co_qualname=where.function), {"error": error})
+    names: dict[str, Any] = {"error": error}
+    text = "raise error"
+    for where in reversed(stack):
+        code = compile(_placed(text, where), where.file, "exec")
+        code = code.replace(co_name=where.function, co_qualname=where.function)
+        names, text = {"call": partial(exec, code, names)}, "call()"
+    names["call"]()
     raise error
+
+
+def _placed(text: str, where: Location) -> ast.Module:
+    """A statement that stands there, for those who read its code's positions."""
+    tree = ast.parse(text)
+    line, column = max(1, where.line or 1), where.column
+    for node in ast.walk(tree):
+        if isinstance(node, ast.stmt | ast.expr):
+            node.lineno, node.end_lineno = line, max(line, where.last_line or line)
+            node.col_offset, node.end_col_offset = column or 0, where.last_column
+    return tree
+
+
+def _called_by(frame: FrameType | None, error: BaseException) -> TracebackType | None:
+    """The part of a traceback that shows what a frame called."""
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_frame is not frame:
+        traceback = traceback.tb_next
+    while traceback is not None and traceback.tb_frame is frame:
+        traceback = traceback.tb_next
+    return traceback
