@@ -10,12 +10,27 @@ from typing import Any
 import torch
 
 from jitpkg.facts.outcome import HIDDEN_WRITES
+from jitpkg.facts.tensor import TensorFacts
 from jitpkg.internals import trees
 from jitpkg.internals.ops import OpOverload, op_name, schema
 from jitpkg.internals.tensors import BASE, memory
 
 _BY_INDEX = ("index_", "scatter", "put", "masked_scatter")
 """How the names of ops begin that may not even read just what they write."""
+
+
+def may_be_left_half_done(name: str, args: Sequence[Any]) -> bool:
+    """Whether an op that writes to a tensor may have written a part of it when it raises: places
+    that come out of data are looked at one after the other.
+
+    Args:
+        name: of the function.
+        args: of the call, with facts of tensors.
+    """
+    if name.strip("_") != "setitem":
+        return name.startswith(_BY_INDEX)
+    places = (x for x in trees.leaves_of(args[1]) if isinstance(x, TensorFacts))
+    return any(x.dtype is not torch.bool for x in places)
 
 
 def may_be_refused(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:

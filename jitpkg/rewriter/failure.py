@@ -80,7 +80,7 @@ class Failures:
         """Of functions that compute one op after the other, by its name."""
         self._title = type(module).__name__
         late = any(
-            f is not None and (f.effects or f.escape.effects) and not f.may_restart
+            f is not None and (f.effects or f.escape.effects) and (f.half_done or not f.may_restart)
             for _, f in self._ops
         )
         self._replay = Replay(trace, parameters) if late else None
@@ -132,6 +132,8 @@ class Failures:
 
     def _may_restart(self, failure: Failure | None) -> bool:
         """Whether nothing has happened that could not happen again, whichever op has failed."""
+        if failure is not None and failure.half_done:
+            return False
         failed = [f for _, f in self._ops if f is not None] if failure is None else [failure]
         if self.streams is not None and all(each.may_rewind for each in failed):
             return True

@@ -1,7 +1,15 @@
-"""Numbers as operands of ops: what an op returns depends on their class only."""
+"""Operands of ops: numbers, of which only the class matters, and tensors that are written to."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+from jitpkg.facts.outcome import Outcome
+from jitpkg.facts.shared import may_be_left_half_done
+from jitpkg.guards.kinds import ABSENT
+from jitpkg.tracer import classes, reasons
+from jitpkg.tracer.torch_calls import tensor_methods
 from jitpkg.tracer.values import Number, Tensor
 from jitpkg.tracer.vm import VM, Args, Kwargs
 
@@ -38,3 +46,27 @@ def may_be_scalars(vm: VM, name: str, args: Args, kwargs: Kwargs) -> bool:
 _SCALAR = frozenset("add iadd sub isub mul imul truediv itruediv div true_divide".split())
 _MIRRORED_SCALAR = frozenset("add sub mul".split())
 """Those that take the float first, too; a quotient is computed otherwise then."""
+
+
+def may_leave_half(
+    vm: VM, name: str, args: Sequence[Any], tensors: Sequence[Tensor], outcome: Outcome
+) -> bool:
+    """Whether an op may have written a part of an existing tensor when it raises."""
+    owners = (vm.roots.get(tensors[k], tensors[k]) for k in outcome.mutated)
+    return may_be_left_half_done(name, args) and any(o.source is not None for o in owners)
+
+
+_SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
+
+
+def check_operator(vm: VM, stem: str, args: Args) -> None:
+    """An operator is an op where the tensor's class has torch's own method for it."""
+    operand = vm.peek(args[0])
+    special = f"__{stem}__"
+    if not isinstance(operand, Tensor):
+        operand = vm.peek(args[1])
+        special = f"__{_SWAPPED[stem]}__" if stem in _SWAPPED else f"__r{stem}__"
+    assert isinstance(operand, Tensor)
+    method = classes.lookup(vm, vm.facts(operand).cls, special)
+    if method is not ABSENT and tensor_methods().get(method) != special:
+        vm.stop(reasons.TENSOR_USE, f"Tensor.{special}, which is not torch's own")

@@ -29,14 +29,14 @@ from jitpkg.facts.outcome import (
 from jitpkg.facts.random_streams import can_be_set_back
 from jitpkg.facts.sizes import Length, Size
 from jitpkg.facts.tensor import TensorFacts, facts_of, why_not_plain
-from jitpkg.guards.kinds import ABSENT, Has, TypeIs
+from jitpkg.guards.kinds import Has, TypeIs
 from jitpkg.guards.metadata import SizesAre, TensorIs
 from jitpkg.guards.sources import Attr, Item, Source
 from jitpkg.internals import trees
 from jitpkg.internals.ops import is_of_another_library
 from jitpkg.marks import DYNAMIC_DIMS, SCALAR
-from jitpkg.tracer import classes, containers, numbers, operands, reasons, resizing, warnings
-from jitpkg.tracer.torch_calls import is_graph_function, tensor_methods
+from jitpkg.tracer import containers, numbers, operands, reasons, resizing, warnings
+from jitpkg.tracer.torch_calls import is_graph_function
 from jitpkg.tracer.values import (
     Constant,
     Known,
@@ -195,13 +195,8 @@ def op(
     fact_kwargs = {name: proxied.facts(value) for name, value in kwargs.items()}
     tensors = list(proxied.tensors)
 
-    rewindable = all(changed is _RANDOM_STREAM for changed in vm.mutations)
-    escape = Escape()
-    if vm.mutations:
-        may_rewind = rewindable and all(map(can_be_set_back, vm.drawn))
-        escape = vm.escape(name, is_last=not may_rewind)
     if isinstance(target, types.BuiltinFunctionType) and target.__module__ == "_operator":
-        _check_operator(vm, target.__name__.strip("_"), args)
+        operands.check_operator(vm, target.__name__.strip("_"), args)
     call = _method_caller(target) if isinstance(target, str) else target
     outcome = _outcome(vm, name, call, fact_args, fact_kwargs, proxied)
     _check_grad_of_views(vm, tensors, outcome)
@@ -219,8 +214,8 @@ def op(
     if outcome.warns:
         shown = fact_args[1] if call is getattr else name
         target = warnings.in_its_place(vm, target, shown)
-    where = vm.break_here(reasons.RAISES)
-    failure = Failure(len(vm.effects), vm.heap.mark(), not vm.mutations, rewindable, where, escape)
+    half = operands.may_leave_half(vm, name, fact_args, tensors, outcome)
+    failure = _failure(vm, name, half=half)
     if isinstance(target, str):
         node = vm.graph.call_method(target, node_args, node_kwargs)
     else:
@@ -234,20 +229,14 @@ def op(
     return _Results(vm, node, tensors, iter(outcome.shares)).value(outcome.result)
 
 
-_MIRRORED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
-
-
-def _check_operator(vm: VM, stem: str, args: Args) -> None:
-    """An operator is an op where the tensor's class has torch's own method for it."""
-    operand = vm.peek(args[0])
-    special = f"__{stem}__"
-    if not isinstance(operand, Tensor):
-        operand = vm.peek(args[1])
-        special = f"__{_MIRRORED[stem]}__" if stem in _MIRRORED else f"__r{stem}__"
-    assert isinstance(operand, Tensor)
-    method = classes.lookup(vm, vm.facts(operand).cls, special)
-    if method is not ABSENT and tensor_methods().get(method) != special:
-        vm.stop(reasons.TENSOR_USE, f"Tensor.{special}, which is not torch's own")
+def _failure(vm: VM, name: str, *, half: bool) -> Failure:
+    rewindable = all(changed is _RANDOM_STREAM for changed in vm.mutations)
+    escape = Escape()
+    if vm.mutations or half:
+        may_rewind = rewindable and not half and all(map(can_be_set_back, vm.drawn))
+        escape = vm.escape(name, is_last=not may_rewind)
+    where, heap = vm.break_here(reasons.RAISES), vm.heap.mark()
+    return Failure(len(vm.effects), heap, not vm.mutations, rewindable, half, where, escape)
 
 
 def _method_caller(name: str) -> Callable[..., Any]:

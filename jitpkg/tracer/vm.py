@@ -105,6 +105,8 @@ class Failure:
     """Nothing before the node was written to an input or drawn from a random stream."""
     may_rewind: bool
     """Nothing before the node was written to an input."""
+    half_done: bool
+    """The node itself may have written a part of an input when it raises."""
     where: Break
     escape: Escape
 

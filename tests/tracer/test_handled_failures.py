@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -372,6 +373,47 @@ def test_what_was_read_before_it_was_written() -> None:
 
     calls = [call(torch.zeros(3), torch.tensor([at]), [n]) for n, at in enumerate((1, 0, 9, 9), 3)]
     Comparison(dynamic=True, ignore=("traceback",)).assert_same_calls(program, *calls)
+
+
+HALF_DONE: dict[str, Callable[[torch.Tensor, torch.Tensor], Any]] = {
+    "setitem": lambda x, at: x.__setitem__(at, 0),
+    "setitem, by operator": lambda x, at: operator.setitem(x, (at,), 0.0),
+    "index_put_": lambda x, at: x.index_put_((at,), torch.zeros(3)),
+    "torch.index_put_": lambda x, at: torch.index_put_(x, (at,), torch.zeros(3)),
+    "index_fill_": lambda x, at: x.index_fill_(0, at, 0),
+    "index_copy_": lambda x, at: x.index_copy_(0, at, torch.zeros(3)),
+    "index_add_": lambda x, at: x.index_add_(0, at, -x),
+    "scatter_": lambda x, at: x.scatter_(0, at, 0.0),
+    "scatter_add_": lambda x, at: x.scatter_add_(0, at, -x),
+    "put_": lambda x, at: x.put_(at, torch.zeros(3)),
+    "masked_scatter_": lambda x, at: x.masked_scatter_(at >= 0, torch.zeros(2)),
+    "of a view": lambda x, at: x[:].__setitem__(at, 0),
+}
+
+
+@pytest.mark.parametrize("name", HALF_DONE)
+@pytest.mark.parametrize("backend", ["eager", "jitpkg"])
+@pytest.mark.parametrize("handles", [False, True])
+def test_an_op_that_has_written_a_part_when_it_raises(
+    name: str, backend: str, *, handles: bool
+) -> None:
+    """It is not begun again: the places would be others then."""
+
+    def program(x: torch.Tensor, seen: list[Any]) -> Any:
+        seen.append(1)
+        y = x * 2
+        HALF_DONE[name](x, x.long())
+        return y
+
+    def handling(x: torch.Tensor, seen: list[Any]) -> Any:
+        try:
+            return program(x, seen)
+        except (IndexError, RuntimeError):
+            return x + 1
+
+    calls = [call(torch.tensor(items), []) for items in ([0.0, 2.0, 1.0], [0.0, 2.0, 4.0])]
+    comparison = Comparison(backend=backend, ignore=("traceback",))
+    comparison.assert_same_calls(handling if handles else program, *calls)
 
 
 RESHAPING: dict[str, Callable[[torch.Tensor], Any]] = {
