@@ -54,6 +54,12 @@ ROWS: Sequence[Row] = (
         contexts="(?!deterministic).*",
     ),
     Row(
+        "The mean of `multilabel_margin_loss` over no examples is whatever the memory held.",
+        Allowed(values=True),
+        ops="nn_functional_multilabel_margin_loss",
+        contexts="empty",
+    ),
+    Row(
         "A norm of one element is 0, where eager code has the rounding of a difference of sums.",
         Allowed(atol=1e-4),
         ops="native_layer_norm",

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from jitpkg.codegen.ir import ops
+from jitpkg.codegen.ir.extents import same
 from jitpkg.codegen.lowering.expression import Expr
 from jitpkg.codegen.lowering.promotion import computed_in
 from jitpkg.codegen.lowering.table import (
@@ -319,6 +320,7 @@ def _unsafe_masked_index(
 def _take(k: Lowering, x: Tensor, index: Tensor) -> Tensor:
     require(index.dtype in INDICES, "no indices")
     require(0 not in x.sizes, "of nothing, whatever is taken is out of range")
+    require(not same(x.numel, 1), "an index that does not matter")
 
     def element(*at: Expr) -> list[Expr]:
         flat, own = index.get(*at).checked(x.numel), []

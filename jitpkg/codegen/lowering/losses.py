@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from jitpkg.codegen.ir.extents import same
 from jitpkg.codegen.lowering.expression import Expr
 from jitpkg.codegen.lowering.promotion import computed_in, promoted
 from jitpkg.codegen.lowering.table import (
@@ -191,6 +192,7 @@ class _Classes:
         require(target.sizes == tuple(rest), "another target")
         self.k, self.x, self.target, self.weight, self.ignored = k, x, target, weight, ignored
         self.count = x.sizes[self.dim]
+        require(not same(self.count, 1), "one class: an index that does not matter")
 
     def counts(self, *at: Expr) -> Expr:
         return self.target.get(*at).ne(self.ignored)
