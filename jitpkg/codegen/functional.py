@@ -169,6 +169,8 @@ def _functional(
         why = "a write to inputs that share memory"
     if any(map(_refused, metadata.inputs, inputs)):
         why = "a write to a leaf that requires grad, or to a view of one: eager code refuses it"
+    if any(info.mutates_data and info.mutates_metadata for info in metadata.inputs):
+        why = "a write to an input whose strides change, too: they would be those of a copy"
     if any(map(_written_through, metadata.inputs, inputs)):
         why = "a write to a part of what overlaps with itself, or of a leaf that requires grad"
     if _views_without_history(gm, metadata):

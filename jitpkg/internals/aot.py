@@ -94,6 +94,8 @@ class InputInfo:
     """What a graph does to an input."""
 
     mutates_data: bool
+    mutates_metadata: bool
+    """Sizes, strides, or where in its memory it begins."""
     is_written: bool
     """Its data, or its metadata."""
     requires_grad: bool
@@ -152,6 +154,7 @@ def _input(info: Any) -> InputInfo:
     hidden = info.mutations_under_no_grad_or_inference_mode or info.mutations_hidden_from_autograd
     return InputInfo(
         mutates_data=bool(info.mutates_data),
+        mutates_metadata=bool(info.mutates_metadata),
         is_written=bool(info.mutates_data or info.mutates_metadata),
         requires_grad=bool(info.requires_grad),
         refused=bool(info.mutates_data and not hidden),
