@@ -113,11 +113,12 @@ class State:
         else:
             self.fact(where, "version", f"{version(tensor)} writes")
         self.fact(where, "requires_grad", tensor.requires_grad)
+        history = _history(tensor)
         if tensor.requires_grad:
-            self.fact(where, "grad_fn", "leaf" if tensor.is_leaf else type(tensor.grad_fn).__name__)
+            self.fact(where, "grad_fn", history or "not told")
         if tensor.device.type != "meta":
             self.fact(where, "values", tensor.detach().clone())
-        if (tensor.is_leaf or tensor.retains_grad) and tensor.grad is not None:
+        if history and (history == "leaf" or tensor.retains_grad) and tensor.grad is not None:
             self.add(f"{where}.grad", tensor.grad)
         for name, value in tensor.__dict__.items():
             self.add(f"{where}.{name}", value)
@@ -237,6 +238,14 @@ class State:
                     self.add(f"{where}.{member}", registered)
                 continue
             self.add(f"{where}.{name}", value)
+
+
+def _history(tensor: torch.Tensor) -> str | None:
+    """What its gradients go through; torch refuses to say it of some views that were written to."""
+    try:
+        return "leaf" if tensor.is_leaf else type(tensor.grad_fn).__name__
+    except RuntimeError:
+        return None
 
 
 def content(cell: types.CellType) -> object:

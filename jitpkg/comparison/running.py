@@ -181,11 +181,11 @@ def _function(frame: traceback.FrameSummary) -> tuple[str, str]:
 
 def _backward(result: object, facts: list[Fact]) -> None:
     """Compute gradients of all results that have some."""
-    sums = [t.sum() for t in _tensors(result) if t.is_floating_point() and t.grad_fn is not None]
-    if not sums:
-        return
-    try:
-        torch.autograd.backward(sums)
+    floats = [t for t in _tensors(result) if t.is_floating_point()]
+    try:  # to ask for a history can fail, too
+        sums = [t.sum() for t in floats if t.grad_fn is not None]
+        if sums:
+            torch.autograd.backward(sums)
     except RuntimeError as error:
         facts.append(Fact("backward", "raised", _one_line(error)))
 

@@ -563,3 +563,18 @@ def test_calls_with_different_arguments() -> None:
     Comparison().assert_same_calls(
         function, call(ones(2)), call(ones(3), n=2), call(ones(2), 3), call(ones(2).double())
     )
+
+
+def test_a_view_whose_history_is_not_told() -> None:
+    def program(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = x * 2
+        with torch.no_grad():
+            view = y.view(-1)
+        y.mul_(2)
+        return y, view
+
+    assert_same(program, torch.ones(2, requires_grad=True))
+    with pytest.raises(NotTheSame, match=r"result\[1\], grad_fn: not told"):
+        Comparison(compile=lambda f: lambda x: (program(x)[0], x * 4)).assert_same(
+            program, torch.ones(2, requires_grad=True)
+        )
