@@ -22,6 +22,7 @@ from jitpkg.guards.text import Text
 from jitpkg.rewriter.compiler import Compiler
 from jitpkg.rewriter.door import UNBOUND as UNBOUND_OBJECT
 from jitpkg.rewriter.handover import called_depth
+from jitpkg.tracer.classes import ended_like
 from jitpkg.tracer.construction import FROM_ARGUMENTS
 from jitpkg.tracer.containers import base_class
 from jitpkg.tracer.effects import (
@@ -102,7 +103,7 @@ def _has_row(heap: Heap, value: Value) -> bool:
         case Generator():
             return False
         case Iterator(kind="walk" | "dict"):
-            return value.kind == "dict" and walks_as_begun(heap, value)
+            return walks_as_begun(heap, value)
         case Function(code, closure=closure):
             return len(closure) == len(code.co_freevars)  # else it is still in the making
         case Object(cls, None):
@@ -481,7 +482,7 @@ class Rebuilder:
         if value.kind in ("zip", "enumerate", "map", "filter"):
             made = self._composed(value, position)
         elif position >= FINISHED:
-            made = f"{self._hold(iter)}(())"
+            made = f"{self.text.hold(ended_like(value), 'ended')}()"
         elif value.kind == "range":
             numbers = cast(Constant, value.parts[0]).value
             made = f"{self._hold(iter)}({self._constant(cast(range, numbers)[position:])})"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import collections
 import types
-from typing import Any
+from collections.abc import Callable
+from collections.abc import Iterator as PythonIterator
+from typing import Any, NoReturn
 
 from jitpkg.guards import leaves
 from jitpkg.guards.kinds import ABSENT, BasesAre, Has, LineageIs, TypeIs, static_lookup
@@ -142,18 +145,56 @@ def is_fixed(obj: object) -> bool:
     return type(obj) in _FIXED
 
 
-_CLASS_OF_ITERATOR: dict[str, type] = {
-    "sequence": type(iter([])),
-    "walk": type(iter([])),
-    "range": type(iter(range(0))),
-    "reversed": reversed,
-    "dict": type(iter({})),
-    "string": type(iter("")),
-    "zip": zip,
-    "enumerate": enumerate,
-    "map": map,
-    "filter": filter,
-}
+_COMPOSED = {"zip": zip, "enumerate": enumerate, "map": map, "filter": filter}
+
+
+def ended_like(iterator: Iterator) -> Callable[[], PythonIterator[object]]:
+    """A function that makes iterators of the same class, at their end; of those that walk something
+    themselves."""
+    begin: Any = reversed if iterator.backwards else iter
+    walked = iterator.parts[1 if iterator.kind == "walk" else 0]
+    match walked:
+        case Constant(range() as numbers):
+            return lambda: begin(numbers[:0])
+        case Constant(str() | bytes() as text):
+            return lambda: _exhausted(begin(text))
+        case DictView(of, kind):
+            cls = _plain_class(of)
+            return lambda: begin(getattr(cls(), kind)())
+        case _:
+            cls = _plain_class(walked)
+            return lambda: begin(cls())
+
+
+def _plain_class(walked: Value) -> Callable[[], Any]:
+    """The builtin class of what is walked; what has no `__iter__` is walked by numbers."""
+    match walked:
+        case Tuple():
+            return tuple
+        case InstanceDict():
+            return dict
+        case Object(cls):
+            return next((base for base in cls.__mro__ if base in _WALKED), _ByNumbers)
+        case _:
+            return _ByNumbers
+
+
+_WALKED = frozenset({list, dict, set, frozenset, collections.OrderedDict, collections.deque})
+
+
+class _ByNumbers:
+    def __getitem__(self, position: int) -> NoReturn:
+        raise IndexError
+
+    def __len__(self) -> int:
+        return 0
+
+
+def _exhausted(iterator: PythonIterator[object]) -> PythonIterator[object]:
+    collections.deque(iterator, 0)
+    return iterator
+
+
 _VIEW_CLASSES = {"keys": type({}.keys()), "values": type({}.values()), "items": type({}.items())}
 
 
@@ -188,7 +229,7 @@ def class_of(vm: VM, value: Value) -> type:
         case Super():
             return super
         case Iterator():
-            return _CLASS_OF_ITERATOR[value.kind]
+            return _COMPOSED.get(value.kind) or type(ended_like(value)())
         case Generator():
             return value.cls
         case Kept() | Marker() | Lazy() | Continuation():

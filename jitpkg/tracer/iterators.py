@@ -179,8 +179,8 @@ def backwards(vm: VM, value: Object) -> Value:
     """`reversed(value)` of a list or dict."""
     if issubclass(value.cls, list):
         count = len(containers.list_items(vm, value))
-        return Iterator("reversed", (value, Constant(count)))
-    return walk_of(vm, value, _keys(vm, value)[::-1])
+        return Iterator("reversed", (value, Constant(count)), backwards=True)
+    return walk_of(vm, value, _keys(vm, value)[::-1], backwards=True)
 
 
 def _walk(vm: VM, iterator: Iterator) -> Value | None:
@@ -191,9 +191,12 @@ def _walk(vm: VM, iterator: Iterator) -> Value | None:
     return _sequence(vm, iterator)
 
 
-def walk_of(vm: VM, container: Object | InstanceDict, items: tuple[Value, ...]) -> Iterator:
+def walk_of(
+    vm: VM, container: Object | InstanceDict, items: tuple[Value, ...], *, backwards: bool = False
+) -> Iterator:
     """An iterator over these items of a container, which must not change meanwhile."""
-    made = Iterator("walk", (Tuple(items), container, Constant(_removals(vm, container))))
+    parts = (Tuple(items), container, Constant(_removals(vm, container)))
+    made = Iterator("walk", parts, backwards=backwards)
     return _started(vm, made, _keys(vm, container))
 
 
@@ -219,9 +222,11 @@ def _started(vm: VM, iterator: Iterator, items: tuple[Value, ...]) -> Iterator:
 
 
 def walks_as_begun(heap: Heap, iterator: Iterator) -> bool:
-    """Whether a new iterator over a dict as it is now can take the place of this one."""
+    """Whether a new iterator over what is walked, as it is now, can take the place of this one."""
     if (heap.read(iterator, "position") or 0) >= FINISHED:
         return True
+    if iterator.kind == "walk":
+        return False
     view, removals = iterator.parts
     assert isinstance(view, DictView) and isinstance(removals, Constant)
     entries, before = heap.read(view.of, "entries"), heap.read(iterator, "content")

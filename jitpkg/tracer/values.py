@@ -193,6 +193,8 @@ class Iterator:
     parts: tuple[Value, ...]
     strict: bool = False
     """Of a zip: whether lengths must agree."""
+    backwards: bool = False
+    """Whether it is one that `reversed` gives."""
 
 
 @dataclass(eq=False, slots=True)

@@ -211,3 +211,58 @@ def test_functions_that_are_kept_by_functions(kept: Callable[..., Any]) -> None:
     if isinstance(made, list):
         made, expected = made[0], expected[0]
     assert torch.equal(made(), expected())
+
+
+class ByNumbers:
+    def __getitem__(self, k: int) -> int:
+        return [1, 2][k]
+
+
+class OwnList(list[int]):
+    pass
+
+
+WALKED: dict[str, Callable[[], Any]] = {
+    "list": lambda: iter([1]),
+    "list backwards": lambda: reversed([1]),
+    "own list": lambda: iter(OwnList([1])),
+    "tuple": lambda: iter((1,)),
+    "tuple backwards": lambda: reversed((1,)),
+    "nothing": lambda: iter(()),
+    "dict": lambda: iter({1: 2}),
+    "dict backwards": lambda: reversed({1: 2}),
+    "keys": lambda: iter({}.keys()),
+    "values": lambda: iter({1: 2}.values()),
+    "items": lambda: iter({1: 2}.items()),
+    "ordered": lambda: iter(collections.OrderedDict(a=1)),
+    "set": lambda: iter({1}),
+    "frozenset": lambda: iter(frozenset([1])),
+    "deque": lambda: iter(collections.deque([1])),
+    "deque backwards": lambda: reversed(collections.deque([1])),
+    "text": lambda: iter("a"),
+    "another text": lambda: iter("\xe9\u0394"),
+    "text backwards": lambda: reversed("ab"),
+    "bytes": lambda: iter(b"a"),
+    "range": lambda: iter(range(3)),
+    "range backwards": lambda: reversed(range(3)),
+    "by numbers": lambda: iter(ByNumbers()),
+    "zip": lambda: zip([1], (2,), strict=True),
+    "enumerate": lambda: enumerate({1: 2}),
+    "map": lambda: map(abs, {1}),
+}
+
+
+@pytest.mark.parametrize("name", WALKED)
+def test_the_class_of_an_iterator(name: str) -> None:
+    def program(x: torch.Tensor) -> Any:
+        begun, ended = WALKED[name](), WALKED[name]()
+        walked = list(ended)
+        return x + 1, type(begun).__name__, type(ended) is type(iter([])), walked, ended
+
+    def broken(x: torch.Tensor) -> Any:
+        y, *others, ended = program(x)
+        jitpkg.graph_break()
+        return y * 2, others, list(ended), ended
+
+    assert_same(program, torch.ones(1))
+    assert_same(broken, torch.ones(1))

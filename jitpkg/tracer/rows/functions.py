@@ -263,13 +263,13 @@ def reversed_(vm: VM, value: Value, /) -> Value:
     method = vm.method_of_class(value, "__reversed__")
     match value:
         case Tuple():
-            return Iterator("reversed", (value,))
+            return Iterator("reversed", (value,), backwards=True)
         case Object(cls) if cls is list:
             return backwards(vm, value)
         case Constant(range() as numbers):
             return Iterator("range", (Constant(numbers[::-1]),))
         case Constant(str() as text):
-            return Iterator("reversed", (Tuple(tuple(map(Constant, text))),))
+            return Iterator("reversed", (Tuple(tuple(map(Constant, text))),), backwards=True)
         case Object(cls) if issubclass(cls, dict) and classes.inherits(
             vm, cls, dict, "__reversed__"
         ):

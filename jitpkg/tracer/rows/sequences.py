@@ -239,7 +239,7 @@ def deque_mul(vm: VM, a: Value, times: Value, /) -> Value:
 def reversed_(vm: VM, target: Value, /) -> Value:
     value = _list(vm, target)
     if issubclass(value.cls, collections.deque):
-        return walk_of(vm, value, _items(vm, value)[::-1])
+        return walk_of(vm, value, _items(vm, value)[::-1], backwards=True)
     return backwards(vm, value)
 
 
