@@ -60,6 +60,13 @@ ROWS: Sequence[Row] = (
         contexts="empty",
     ),
     Row(
+        "What nearest interpolation makes of a transposed signal may lie as the signal does.",
+        Allowed(strides=True),
+        ops="nn_functional_interpolate_nearest(-exact)?",
+        contexts="transposed",
+        backends="aot_eager",
+    ),
+    Row(
         "A norm of one element is 0, where eager code has the rounding of a difference of sums.",
         Allowed(atol=1e-4),
         ops="native_layer_norm",
