@@ -116,6 +116,12 @@ def why_not_plain(t: torch.Tensor) -> str | None:
     return None
 
 
+def data_of(t: torch.Tensor) -> bytes:
+    """The elements of a tensor, in order. Where there are none, `contiguous` keeps strides."""
+    in_order = t.detach().clone(memory_format=torch.contiguous_format).view(-1)
+    return bytes(in_order.view(torch.uint8).tolist())
+
+
 def facts_of(t: torch.Tensor) -> TensorFacts:
     """The facts of a tensor, real or fake; `why_not_plain` must be None."""
     return TensorFacts(

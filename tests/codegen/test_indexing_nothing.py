@@ -62,3 +62,20 @@ def test_nothing_is_written_at_a_known_place(name: str, dynamic: bool | None) ->
 
     calls = [call(torch.tensor([-0.0]), torch.arange(n)) for n in (0, 2, 0)]
     Comparison(backend="jitpkg", dynamic=dynamic).assert_same_calls(write, *calls)
+
+
+@needs_llvm
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.int64])
+def test_constants_without_elements_that_have_strides(dtype: torch.dtype) -> None:
+    def program(x: torch.Tensor) -> Any:
+        x.fill_(0)
+        x[::2] = 0
+        parts = torch.full((0, 4), 2, dtype=dtype)[:, ::2] * 2
+        return (
+            x,
+            parts,
+            torch.zeros(0, dtype=dtype)[::2] + x,
+            torch.tensor([], dtype=dtype)[::2] + x,
+        )
+
+    Comparison(backend="jitpkg").assert_same(program, torch.arange(0).to(dtype))

@@ -18,6 +18,7 @@ import torch
 from jitpkg import listing
 from jitpkg.attempts import OpByOp
 from jitpkg.codegen.kept.plain import NotPlain, Plain, read, written
+from jitpkg.facts.tensor import data_of
 
 Function = Callable[..., Any]
 
@@ -80,7 +81,7 @@ class Apart:
             raise NotPlain("a tensor that is no plain constant")
         if value.dtype not in _DTYPES or value.numel() > MOST_ELEMENTS:
             raise NotPlain("a constant that is large, or of an unusual kind")
-        self.blobs.append(value.reshape(-1).view(torch.uint8).numpy().tobytes())
+        self.blobs.append(data_of(value))
         return ["tensor", written(value.dtype), list(value.shape), len(self.blobs) - 1]
 
 

@@ -11,6 +11,7 @@ from torch import fx
 
 from jitpkg.codegen.aten.passes.constants import constant
 from jitpkg.codegen.aten.purity import is_random, name_of
+from jitpkg.facts.tensor import data_of
 
 
 def share_common(graph: fx.Graph, but: Container[fx.Node] = ()) -> int:
@@ -49,8 +50,7 @@ def _key(value: Any) -> Hashable:
         case dict():
             return dict, tuple((name, _key(each)) for name, each in value.items())
         case torch.Tensor():  # of a constant: there are none besides
-            data = value.contiguous().flatten().view(torch.uint8).tolist()
-            return value.dtype, value.shape, value.stride(), bytes(data)
+            return value.dtype, value.shape, value.stride(), data_of(value)
         case complex() | slice():
             return id(value)
         case _:
