@@ -95,6 +95,7 @@ _STRUCTURE = frozenset({"raised", "type", "length", "keys", "identity", "dtype",
 
 _IN_MESSAGES = (
     ("grad_fn", re.compile(r",? which is output \d+ of \w+,?")),
+    ("grad_fn", re.compile(r"Output \d+ of \w+(?= is a view and is being modified inplace)")),
     ("version", re.compile(r"is at version \d+; expected version \d+")),
 )
 """How torch's messages tell such respects."""

@@ -476,6 +476,16 @@ def test_a_message_that_tells_of_it_can_be_ignored_with_it() -> None:
     assert same(raising("", 2), raising("", 3), "version")
     assert same(raising(", which is output 0 of AddBackward0,", 2), raising("", 2), "grad_fn")
     assert not same(raising("", 2), raising("", 3), "grad_fn")
+
+    def writing(of: str) -> Callable[[object], None]:
+        def function(x: object) -> None:
+            raise RuntimeError(f"Output {of} is a view and is being modified inplace. This view")
+
+        return function
+
+    assert same(writing("1 of Split"), writing("0 of Unbind"), "grad_fn")
+    assert not same(writing("1 of Split"), writing("0 of Unbind"), "version")
+    assert not same(writing("1 of Split"), raising("", 2), "grad_fn")
     assert not same(raising(" of Add", 2), raising("", 2), "grad_fn", "version")
 
 
