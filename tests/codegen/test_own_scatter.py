@@ -98,3 +98,22 @@ def test_gradient_of_an_embedding() -> None:
 
     got, want = gradient(jitpkg.jit(looked_up, backend="jitpkg")), gradient(looked_up)
     torch.testing.assert_close(got, want)
+
+
+ONCE: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "index_add": lambda x, at: x.index_add(0, at, x[:1]),
+    "scatter_add": lambda x, at: x.scatter_add(0, at, x[:1]),
+    "index_put": lambda x, at: x.index_put((at,), x[:1], accumulate=True),
+    "scatter_reduce": lambda x, at: x.scatter_reduce(0, at, x[:1], "sum"),
+}
+
+
+@pytest.mark.parametrize("size", [1, 3])
+@pytest.mark.parametrize("name", ONCE)
+def test_a_negative_zero_stays_negative(name: str, size: int) -> None:
+    def known(x: Tensor) -> Tensor:
+        return ONCE[name](x, torch.tensor([0]))
+
+    x = torch.full((size,), -0.0)
+    for f, args in ((ONCE[name], (x, torch.tensor([0]))), (known, (x,))):
+        assert jitpkg.compile(f, backend="jitpkg")(*args).signbit().all()  # type: ignore[operator]

@@ -355,9 +355,10 @@ class Builder:
         self, op: str, value: Node, index: Sequence[Node], axes: Iterable[Axis]
     ) -> Node:
         """What is combined at an index over all of `axes`: once for each position of those that
-        neither the value nor the index depends on."""
+        neither the value nor the index depends on. What is combined once starts with no 0."""
         used = value.axes.union(*(at.axes for at in index))
-        return self.reduce(op, value, [axis for axis in axes if axis not in used])
+        idle = [axis for axis in axes if axis not in used and not same(axis.extent, 1)]
+        return self.reduce(op, value, idle)
 
     def scan(self, op: str, value: Node, along: Axis) -> Node:
         if op not in ops.SCANS or value.dtype not in ops.REDUCTIONS[op].allowed:
