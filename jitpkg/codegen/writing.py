@@ -59,11 +59,10 @@ def written_by(node: fx.Node) -> Any:
 def is_lost(op: object) -> bool:
     """Whether torch makes an op with `out=` functional in a wrong way: where the op is generated,
     it forgets to resize; where it writes to other arguments, too, the values get mixed up."""
-    if not isinstance(op, OpOverload) or torch.Tag.out not in op.tags:
+    if not isinstance(op, OpOverload):
         return False
-    arguments = schema(op).arguments
-    writes_to_others = any(each.is_write and not each.kwarg_only for each in arguments)
-    return torch.Tag.generated in op.tags or writes_to_others
+    by_name = [each.kwarg_only for each in schema(op).arguments if each.is_write]
+    return any(by_name) and (torch.Tag.generated in op.tags or not all(by_name))
 
 
 def _made_of(node: fx.Node) -> fx.Node:
