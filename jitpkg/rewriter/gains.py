@@ -22,6 +22,7 @@ from typing import Any, Protocol
 
 from torch import fx
 
+from jitpkg.facts.thread_state import snapshot
 from jitpkg.interrupts import from_outside
 from jitpkg.messages import duration
 from jitpkg.rewriter.aside import Aside
@@ -225,6 +226,15 @@ class Timing:
         self._clock = clock
 
     def __call__(self, *arguments: object) -> Any:
+        restore = snapshot()
+        try:
+            return self._timed(arguments)
+        except BaseException:
+            # The entry may have returned with a mode changed, for code whose `finally` isn't reached yet.
+            restore()
+            raise
+
+    def _timed(self, arguments: tuple[object, ...]) -> Any:
         clock, thread = self._clock, threading.get_ident()
         meters = self._region.meters
         for meter in meters:

@@ -26,6 +26,9 @@ class Bench:
 
     def __init__(self) -> None:
         self.now = self.step = 0.0
+        self.asked = 0
+        self.alarm: int | None = None
+        """When a handler of the program interrupts who asks for the time."""
         self.plain, self.compiled = 10e-6, 1e-6
         """Seconds that a graph takes aside."""
         self.compiling = 0.01
@@ -36,6 +39,9 @@ class Bench:
 
     def clock(self) -> float:
         self.now += self.step
+        self.asked += 1
+        if self.asked == self.alarm:
+            raise KeyboardInterrupt
         return self.now
 
     def timed(self, *_: Any) -> list[list[float]]:
@@ -392,3 +398,36 @@ def test_what_is_postponed_by_a_setting() -> None:
             for x in inputs:
                 assert torch.equal(function(x), sine(x))
         assert sum(isinstance(event, events.GraphCompiled) for event in made) == compiled
+
+
+class Reached(Exception):
+    """The code after a region runs."""
+
+
+@jitpkg.disable
+def reach() -> None:
+    raise Reached
+
+
+def test_what_interrupts_a_measurement_leaves_no_mode_changed(bench: Bench) -> None:
+    """After a region that ends inside of `with torch.no_grad()`: nothing has left that yet."""
+
+    @jitpkg.jit
+    def f(x: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            y = x.sin()
+            reach()
+        return y
+
+    moments = itertools.count(1)
+    interrupted = True
+    while interrupted:
+        bench.alarm = bench.asked + next(moments)
+        try:
+            f(X)
+        except (Reached, KeyboardInterrupt) as error:
+            interrupted = isinstance(error, KeyboardInterrupt)
+        left = torch.is_grad_enabled()
+        torch.set_grad_enabled(True)
+        assert left
+    assert next(moments) > 4
