@@ -11,10 +11,44 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from types import ModuleType
 
 from jitpkg.errors import InvalidArgument
 from jitpkg.messages import near, warn
+
+
+@dataclass(frozen=True, slots=True)
+class Disturbance:
+    """The setting `disturb`, read."""
+
+    break_anywhere: bool = False
+    break_before: int | None = None
+    postpone: int = 0
+
+    @property
+    def breaks(self) -> bool:
+        """Whether graphs are broken."""
+        return self.break_anywhere or self.break_before is not None
+
+
+@cache
+def _disturbance(text: str) -> Disturbance:
+    found = Disturbance()
+    for part in filter(None, map(str.strip, text.split(","))):
+        name, colon, number = part.partition(":")
+        match name, colon, number.isdecimal():
+            case "break", "", _:
+                found = replace(found, break_anywhere=True)
+            case "break", ":", True:
+                found = replace(found, break_before=int(number))
+            case "postpone", ":", True:
+                found = replace(found, postpone=int(number))
+            case _:
+                raise InvalidArgument(
+                    f"The setting 'disturb' takes break, break:K and postpone:BITS, not {part!r}."
+                )
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +92,11 @@ class Options:
     """How much memory of large results is kept for the next ones, once nobody has it any more; 0
     keeps none. Read when kernels are compiled."""
 
-    break_anywhere: bool = False
-    """Break the graph before every instruction where that is possible: a test of the mechanism."""
-
-    break_before: int | None = None
-    """Break the graph at the k-th possible point of each trace only, counted from 0."""
-
-    postpone: int | None = None
-    """A number of 16 bits: the k-th compilation of a function, but for the first at each hook, is
-    postponed if bit k modulo 16 is set, as one that has not paid back: a test of the mechanism."""
+    disturb: str = ""
+    """Tests of the mechanism, which change no answer, separated by commas. `break` breaks graphs
+    before every instruction where that is possible; `break:K` only at the k-th possible point of
+    each trace, counted from 0. `postpone:BITS` postpones the k-th compilation of a function, but
+    for the first at each hook, if bit k modulo 16 is set, as one that has not paid back."""
 
     logs: str = ""
     """What to log, separated by commas: the topics below, or all."""
@@ -76,6 +106,14 @@ class Options:
 
     exclude: str = ""
     """Modules that `jitpkg.auto` leaves alone, separated by commas."""
+
+    def __post_init__(self) -> None:
+        _disturbance(self.disturb)  # raises where that means nothing
+
+    @property
+    def disturbance(self) -> Disturbance:
+        """What `disturb` says."""
+        return _disturbance(self.disturb)
 
     @property
     def raises(self) -> bool:
@@ -136,8 +174,6 @@ def _parsed(variable: str, text: str, default: object) -> object:
         if text.lower() in _TRUE | _FALSE:
             return text.lower() in _TRUE
         raise InvalidArgument(f"{variable}={text!r} is not a switch; give 1 or 0.")
-    if default is None and not text:
-        return None
     try:
         return int(text)
     except ValueError:
@@ -154,10 +190,8 @@ def checked(options: Options, changes: Mapping[str, object]) -> Options:
     for name, value in changes.items():
         if name not in known:
             raise InvalidArgument(f"No setting {name!r}. The settings are: {', '.join(known)}.")
-        default = known[name].default
-        kind = int if default is None else type(default)
-        right = type(value) is kind or (default is None and value is None)
-        if not right:
+        kind = type(known[name].default)
+        if type(value) is not kind:
             raise InvalidArgument(
                 f"The setting {name!r} takes {kind.__name__},"
                 f" not {value!r} ({type(value).__name__})."
@@ -222,9 +256,7 @@ never_worse: bool
 assume_static_by_default: bool
 automatic_dynamic_shapes: bool
 pool_megabytes: int
-break_anywhere: bool
-break_before: int | None
-postpone: int | None
+disturb: str
 logs: str
 include: str
 exclude: str

@@ -430,7 +430,7 @@ def outcome(function: Program) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("forced", [{}, {"break_anywhere": True}], ids=["", "anywhere"])
+@pytest.mark.parametrize("forced", [{}, {"disturb": "break"}], ids=["", "anywhere"])
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
 def test_as_eager(
     program: Program, forced: dict[str, Any], capsys: pytest.CaptureFixture[str]
@@ -446,7 +446,7 @@ def test_as_eager(
 def test_broken_before_some_points(program: Program, capsys: pytest.CaptureFixture[str]) -> None:
     expected = outcome(program), capsys.readouterr().out
     for k in (0, 1, 2, 3, 5, 8, 13, 21, 34, 55):
-        with jitpkg.config.patch(break_before=k):
+        with jitpkg.config.patch(disturb=f"break:{k}"):
             compiled = jitpkg.compile(program)
             assert (outcome(compiled), capsys.readouterr().out) == expected, k
             assert (outcome(compiled), capsys.readouterr().out) == expected, k
@@ -455,7 +455,7 @@ def test_broken_before_some_points(program: Program, capsys: pytest.CaptureFixtu
 def test_whoever_looks_sees_no_resume_functions_frame() -> None:
     expected = outcome(frames)
     for k in range(45):
-        with jitpkg.config.patch(break_before=k):
+        with jitpkg.config.patch(disturb=f"break:{k}"):
             compiled = jitpkg.compile(frames)
             assert [outcome(compiled) for _ in range(3)] == [expected] * 3, k
 

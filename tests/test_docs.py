@@ -44,7 +44,7 @@ PROGRAMS = {program.reason.code: program for program in BUILD.breaks.programs()}
 
 @pytest.fixture(autouse=True)
 def _plain_settings() -> Iterator[None]:
-    with jitpkg.config.patch(break_anywhere=False, break_before=None):
+    with jitpkg.config.patch(disturb=""):
         yield
 
 

@@ -1,6 +1,6 @@
 import torch
 
-SETTINGS = {"break_anywhere": True}
+SETTINGS = {"disturb": "break"}
 
 
 def program(x):

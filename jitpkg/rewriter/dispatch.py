@@ -297,7 +297,8 @@ class Dispatcher:
             return region.native(arguments)
         if account is not None and self._is_postponed(region, account):
             return region.native(arguments)
-        if options.postpone and region.entries and self._is_forced_to_wait(options.postpone):
+        bits = options.disturbance.postpone
+        if bits and region.entries and self._is_forced_to_wait(bits):
             return region.native(arguments)
         made = uninterrupted(
             lambda: self._attempt(region, arguments, options, account), self._end_of_building

@@ -230,7 +230,7 @@ class Timing:
         try:
             return self._timed(arguments)
         except BaseException:
-            # The entry may have returned with a mode changed, for code whose `finally` isn't reached yet.
+            # The entry may have returned inside of a `with` block that Python is not in yet.
             restore()
             raise
 

@@ -174,9 +174,10 @@ def _can_enter(compiler: Compiler, code: CodeType, p: int) -> bool:
 
 def _is_idle(traced: Trace, outputs: Outputs, options: Options) -> bool:
     """Without a graph, the original code is as good, unless what it calls may have one."""
-    forced = options.break_anywhere or options.break_before is not None
     goes_on = isinstance(traced.exit, Left) and any(traced.exit.continuations())
-    return not (traced.op_count or forced or goes_on or outputs.called is not None)
+    return not (
+        traced.op_count or options.disturbance.breaks or goes_on or outputs.called is not None
+    )
 
 
 def _hooks(traced: Trace, handover: Handover, compiler: Compiler) -> tuple[int, ...]:

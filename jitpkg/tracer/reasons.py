@@ -11,8 +11,8 @@ ASKED = Reason(
 FORCED = Reason(
     "B102",
     "a break was forced here",
-    "The setting break_anywhere or break_before asks for breaks, to test that they change nothing.",
-    "Unset the setting, or JITPKG_BREAK_ANYWHERE and JITPKG_BREAK_BEFORE in the environment.",
+    "The setting disturb asks for breaks, to test that they change nothing.",
+    "Unset the setting, or JITPKG_DISTURB in the environment.",
 )
 DATA_BRANCH = Reason(
     "B103",

@@ -96,8 +96,8 @@ class Region:
         self.base = base
         """How many stack values the hook keeps on the stack."""
         self.limits = limits
-        self.options = options
-        self.forces = options.break_anywhere or options.break_before is not None
+        self.disturbance = options.disturbance
+        self.forces = self.disturbance.breaks
         self.snapshots: list[_Snapshot] = []
         self._latest: dict[Frame, _Snapshot] = {}
         self._callers: dict[Frame, _Caller | None] = {}
@@ -154,7 +154,7 @@ class Region:
 
     def _force(self) -> None:
         self._points += 1
-        if self.options.break_anywhere or self.options.break_before == self._points - 1:
+        if self.disturbance.break_anywhere or self.disturbance.break_before == self._points - 1:
             raise Stopped(self.vm.break_here(reasons.FORCED))
 
     # Leaving

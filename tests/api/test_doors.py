@@ -47,5 +47,5 @@ def test_as_eager(case: str, way: str) -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_broken_anywhere(case: str) -> None:
     expected = seen(case, lambda f: f)
-    with jitpkg.config.patch(break_anywhere=True):
+    with jitpkg.config.patch(disturb="break"):
         assert seen(case, jitpkg.compile) == expected

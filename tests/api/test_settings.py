@@ -27,9 +27,9 @@ def test_settings_are_patched_and_put_back() -> None:
     before = config.current()
     with config.patch(recompile_limit=3) as options:
         assert (options.recompile_limit, config.recompile_limit) == (3, 3)
-        with config.patch(recompile_limit=4, break_before=2):
-            assert (config.recompile_limit, config.break_before) == (4, 2)
-        assert (config.recompile_limit, config.break_before) == (3, before.break_before)
+        with config.patch(recompile_limit=4, disturb="break:2"):
+            assert (config.recompile_limit, config.disturb) == (4, "break:2")
+        assert (config.recompile_limit, config.disturb) == (3, before.disturb)
         with pytest.raises(KeyError), config.patch(recompile_limit=5):
             raise KeyError
         assert config.recompile_limit == 3
@@ -55,7 +55,18 @@ def test_settings_patched_by_a_decorator() -> None:
         ({"recompile_limit": "8"}, "The setting 'recompile_limit' takes int, not '8' (str)."),
         ({"recompile_limit": True}, "The setting 'recompile_limit' takes int, not True (bool)."),
         ({"disable": 1}, "The setting 'disable' takes bool, not 1 (int)."),
-        ({"break_before": "x"}, "The setting 'break_before' takes int, not 'x' (str)."),
+        ({"disturb": 3}, "The setting 'disturb' takes str, not 3 (int)."),
+        *(
+            (
+                {"disturb": text},
+                f"The setting 'disturb' takes break, break:K and postpone:BITS, not {part!r}.",
+            )
+            for text, part in (
+                ("brake", "brake"),
+                ("break:-1", "break:-1"),
+                ("break, postpone", "postpone"),
+            )
+        ),
     ],
 )
 def test_unknown_settings_and_values_are_refused(changes: dict[str, Any], text: str) -> None:
@@ -127,8 +138,8 @@ def test_new_code_is_noticed_while_it_is_disabled() -> None:
         ({"JITPKG_DISABLE": "1"}, config.Options(disable=True)),
         ({"JITPKG_DISABLE": "off", "JITPKG_STRICT": "Yes"}, config.Options(strict=True)),
         ({"JITPKG_RECOMPILE_LIMIT": "3"}, config.Options(recompile_limit=3)),
-        ({"JITPKG_BREAK_BEFORE": "5"}, config.Options(break_before=5)),
-        ({"JITPKG_BREAK_BEFORE": ""}, config.Options()),
+        ({"JITPKG_DISTURB": "break:5"}, config.Options(disturb="break:5")),
+        ({"JITPKG_DISTURB": ""}, config.Options()),
         ({"JITPKG_LOGS": "graphs,breaks"}, config.Options(logs="graphs,breaks")),
         ({"JITPKG_SOMETHING_ELSE": "1", "DISABLE": "1"}, config.Options()),
     ],
@@ -143,6 +154,10 @@ def test_settings_from_the_environment(
     ("environment", "text"),
     [
         ({"JITPKG_DISABLE": "maybe"}, "JITPKG_DISABLE='maybe' is not a switch; give 1 or 0."),
+        (
+            {"JITPKG_DISTURB": "x"},
+            "The setting 'disturb' takes break, break:K and postpone:BITS, not 'x'.",
+        ),
         ({"JITPKG_RECOMPILE_LIMIT": "8x"}, "JITPKG_RECOMPILE_LIMIT='8x' is not a whole number."),
     ],
 )

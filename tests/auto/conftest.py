@@ -18,7 +18,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project
     before = set(sys.modules)
     auto.install()
     made = Project(tmp_path)
-    with events.STREAM.listening(made.heard), config.patch(break_anywhere=False):
+    with events.STREAM.listening(made.heard), config.patch(disturb=""):
         yield made
     auto.uninstall()
     for name in set(sys.modules) - before:

@@ -42,7 +42,7 @@ def test_of_sizes_that_vary_is_as_eager(case: str) -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_broken_anywhere_is_as_eager(case: str, way_in: str) -> None:
     eager = evaluate(case)
-    with jitpkg.config.patch(break_anywhere=True):
+    with jitpkg.config.patch(disturb="break"):
         assert evaluate(case, implementation(way_in)) == eager
 
 

@@ -67,14 +67,14 @@ def test_of_sizes_that_vary_is_as_eager(program: str) -> None:
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_broken_anywhere_is_as_eager(program: str) -> None:
-    with jitpkg.config.patch(break_anywhere=True):
+    with jitpkg.config.patch(disturb="break"):
         check(program, run(program, jitpkg.jit), "broken anywhere")
 
 
 def broken_before(program: str, k: int) -> int:
     """Check the program with a break at the k-th point of each trace; how many came of it."""
     heard = Heard()
-    with jitpkg.config.patch(break_before=k):
+    with jitpkg.config.patch(disturb=f"break:{k}"):
         check(program, run(program, jitpkg.jit, heard), f"broken before point {k}")
     return heard.forced
 

@@ -17,7 +17,7 @@ def watched(function, calls):
         traced[type(event)] += isinstance(event, events.Traced)
         emitted[type(event)] += isinstance(event, events.CodeEmitted)
 
-    with events.STREAM.listening(note), config.patch(break_anywhere=False, recompile_limit=40):
+    with events.STREAM.listening(note), config.patch(disturb="", recompile_limit=40):
         for arguments in calls:
             expected, found = function(*arguments), compiled(*arguments)
             assert torch.equal(found[0], expected[0])
@@ -63,7 +63,7 @@ def test_the_function_itself_may_run_while_a_version_is_made():
             assert compiled(torch.ones(2), [3, 4])[1] == shapes(torch.ones(2), [3, 4])[1]
             depth["now"] -= 1
 
-    with events.STREAM.listening(again), config.patch(break_anywhere=False):
+    with events.STREAM.listening(again), config.patch(disturb=""):
         for _ in range(4):
             assert compiled(torch.ones(2), list(range(20)))[1][-1] == 59
     assert calls["emitted"] < 5

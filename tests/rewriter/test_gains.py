@@ -394,7 +394,7 @@ def test_what_is_postponed_by_a_setting() -> None:
     inputs = [X.to(dtype) for dtype in (torch.float32, torch.float64, torch.int64, torch.int32)]
     for bits, compiled in ((0, 4), (0b1, 3), (0b110, 2), (0b111, 1), (0xFFFF, 1)):
         function, made = jitpkg.compile(sine, backend="eager"), []
-        with jitpkg.config.patch(postpone=bits), events.STREAM.listening(made.append):
+        with jitpkg.config.patch(disturb=f"postpone:{bits}"), events.STREAM.listening(made.append):
             for x in inputs:
                 assert torch.equal(function(x), sine(x))
         assert sum(isinstance(event, events.GraphCompiled) for event in made) == compiled

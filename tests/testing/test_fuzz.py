@@ -34,7 +34,7 @@ EXAMPLES = settings(
 )
 
 SAME = Comparison()
-BROKEN = Comparison(settings={"break_anywhere": True})
+BROKEN = Comparison(settings={"disturb": "break"})
 VARYING = Comparison(dynamic=True)
 HOW_COMPUTED = ["grad_fn", "version", "view", "warnings", "idle strides"]
 THROUGH_AOT = Comparison(backend="aot_eager", ignore=HOW_COMPUTED, relative=1e-3, absolute=1e-3)

@@ -74,7 +74,7 @@ def test_mappings(mapping: str, change: str) -> None:
         for function in (before_the_first, behind_the_first, in_the_loop):
             assert_same(function, torch.ones(1), make())
         assert_same(made_here, torch.ones(1))
-        broken = Comparison(settings={"break_anywhere": True})
+        broken = Comparison(settings={"disturb": "break"})
         broken.assert_same(behind_the_first, torch.ones(1), make())
 
 

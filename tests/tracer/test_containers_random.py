@@ -356,5 +356,5 @@ def test_traced_statements_do_what_python_does(lines: list[str]) -> None:
 @settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(statements())
 def test_statements_with_breaks_everywhere_do_what_python_does(lines: list[str]) -> None:
-    with jitpkg.config.patch(break_anywhere=True):
+    with jitpkg.config.patch(disturb="break"):
         check(lines)

@@ -44,7 +44,7 @@ def test_the_body_is_compiled_once(program) -> None:
         return gm.forward
 
     compiled = jitpkg.compile(program, backend=backend)
-    with jitpkg.config.patch(break_anywhere=False, break_before=None):
+    with jitpkg.config.patch(disturb=""):
         result = compiled(torch.zeros(2))
     expected = program(torch.zeros(2))
     assert str(result) == str(expected)

@@ -482,7 +482,7 @@ def messages(x):
 @pytest.mark.parametrize("k", [None, 1, 3, 5, 8, 13, 21, 34])
 def test_the_same_with_breaks_anywhere(k: int | None) -> None:
     eager = outcome(messages, 3, "always")
-    with jitpkg.config.patch(break_anywhere=k is None, break_before=k):
+    with jitpkg.config.patch(disturb="break" if k is None else f"break:{k}"):
         assert outcome(jitpkg.compile(messages), 3, "always") == eager
 
 

@@ -107,7 +107,7 @@ def test_what_is_shown_is_what_eager_code_shows(program: Any, action: str) -> No
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_the_same_with_a_break_before_every_instruction(program: Any) -> None:
     eager = shown(program, "always")
-    with jitpkg.config.patch(break_anywhere=True):
+    with jitpkg.config.patch(disturb="break"):
         assert shown(jitpkg.compile(program), "always") == eager
 
 

@@ -54,7 +54,7 @@ def test_the_text_of_an_object(make):
 
 
 def test_a_tree_is_no_break():
-    with config.patch(break_anywhere=False):
+    with config.patch(disturb=""):
         tree = Node(1, Node([2], Node("a")))
         assert jitpkg.compile(text, fullgraph=True)(X, tree)[1:] == text(X, tree)[1:]
 

@@ -42,7 +42,7 @@ _TIMELESS = {"never_worse": False}
 """The clock decides nothing, so that a seed does the same in any process: what it would postpone
 is postponed by `_SOME`."""
 
-_SOME = {"postpone": 0x5555}
+_SOME = {"disturb": "postpone:21845"}
 
 _OWN = {"backend": "jitpkg", "ignore": HOW_COMPUTED, "settings": _TIMELESS, **ROUNDED}
 
@@ -50,17 +50,17 @@ MODES = (
     Mode("eager", {}, 18),
     Mode("eager, some postponed", {"settings": _SOME}, 7),
     Mode("eager, dynamic", {"dynamic": True}, 15),
-    Mode("eager, breaks anywhere", {"settings": {"break_anywhere": True}}, 14),
-    Mode("eager, one break", {"settings": {"break_before": 0}}, 14),
+    Mode("eager, breaks anywhere", {"settings": {"disturb": "break"}}, 14),
+    Mode("eager, one break", {"settings": {"disturb": "break:0"}}, 14),
     Mode("jitpkg", _OWN, 14),
     Mode("jitpkg, some postponed", {**_OWN, "settings": {**_TIMELESS, **_SOME}}, 4),
     Mode("jitpkg, dynamic", {**_OWN, "dynamic": True}, 8),
-    Mode("jitpkg, one break", {**_OWN, "settings": {**_TIMELESS, "break_before": 0}}, 6),
+    Mode("jitpkg, one break", {**_OWN, "settings": {**_TIMELESS, "disturb": "break:0"}}, 6),
 )
 
 
-_DRAWN = {"break_before": (0, 24), "postpone": (1, 0xFFFF)}
-"""Settings of modes for which any number from one to another is taken."""
+_DRAWN = {"break": (0, 24), "postpone": (1, 0xFFFF)}
+"""Disturbances of modes for which any number from one to another is taken."""
 
 
 def mode(choices: Choices, modes: tuple[Mode, ...] = MODES) -> Mode:
@@ -68,7 +68,8 @@ def mode(choices: Choices, modes: tuple[Mode, ...] = MODES) -> Mode:
     is postponed are any compilations."""
     found = weighted(choices, modes, [one.share for one in modes])
     given = found.options.get("settings", {})
-    drawn = {name: between(choices, *_DRAWN[name]) for name in given if name in _DRAWN}
-    if not drawn:
+    name, numbered, _ = given.get("disturb", "").partition(":")
+    if not numbered:
         return found
+    drawn = {"disturb": f"{name}:{between(choices, *_DRAWN[name])}"}
     return Mode(found.name, {**found.options, "settings": {**given, **drawn}})
