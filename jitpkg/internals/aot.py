@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from jitpkg.internals.row import Attribute, Missing, Row
+from jitpkg.interrupts import from_outside
 
 _OP_BY_OP = "graphs that are trained run op by op"
 _EAGER = "the backend aot_eager runs graphs op by op"
@@ -239,7 +240,9 @@ def forward_returns(raw: Any) -> int | None:
 def _function_of(node: Any) -> Any:
     try:
         return FUNCTION_OF_NODE.get()(node)
-    except AttributeError:
+    except AttributeError as error:
+        if from_outside(error):
+            raise
         return None
 
 
