@@ -17,6 +17,7 @@ from jitpkg.guards.metadata import TensorIs
 from jitpkg.tracer import exceptions, handlers, reasons
 from jitpkg.tracer.effects import effect_operands
 from jitpkg.tracer.frames import Frame
+from jitpkg.tracer.state import preserved
 from jitpkg.tracer.values import Object
 from jitpkg.tracer.vm import VM, Escape, Raised, Stopped
 
@@ -89,7 +90,8 @@ def _traced(vm: VM, name: str, frames: Sequence[Frame]) -> Escape:
     passes = False
     escape = Escape()
     try:
-        passes = _pass(vm, frames)
+        with preserved():  # what leaves torch's own contexts does so only here
+            passes = _pass(vm, frames)
         effects = tuple(vm.effects[before.effects :])
         operands = [operand for effect in effects for operand in effect_operands(effect)]
         passes = passes and vm.around.replay(vm.heap, operands)

@@ -441,6 +441,42 @@ def test_sizes_that_were_read_before_they_were_changed(name: str) -> None:
     Comparison(dynamic=True, ignore=("traceback",)).assert_same_calls(program, *calls)
 
 
+CONTEXTS: dict[str, Callable[[], Any]] = {
+    "no_grad": torch.no_grad,
+    "enable_grad": torch.enable_grad,
+    "set_grad_enabled": lambda: torch.set_grad_enabled(False),
+    "autocast": lambda: torch.autocast("cpu", dtype=torch.bfloat16),
+    "autocast off": lambda: torch.autocast("cpu", enabled=False),
+}
+
+
+@pytest.mark.parametrize("name", CONTEXTS)
+@pytest.mark.parametrize("around", [None, *CONTEXTS])
+def test_contexts_that_a_failing_op_would_leave_are_not_left(name: str, around: str | None) -> None:
+    """By what follows while the op has not failed."""
+
+    def program(p: torch.Tensor, k: torch.Tensor, at: torch.Tensor, seen: list[Any]) -> Any:
+        try:
+            with CONTEXTS[name]():
+                k.add_(1)
+                y = p[at] @ p
+                modes = torch.is_grad_enabled(), torch.is_autocast_enabled("cpu")
+                z = y @ p
+                return z, z.requires_grad, z.dtype, modes, torch.is_grad_enabled()
+        finally:
+            seen.append(torch.is_grad_enabled())
+
+    def within(*args: Any) -> Any:
+        if around is None:
+            return program(*args)
+        with CONTEXTS[around]():
+            return program(*args)
+
+    for at in ([0, 1], [7, 1]):
+        inputs = torch.ones(2, 2, requires_grad=True), torch.zeros(2), torch.tensor(at), []
+        Comparison(ignore=("traceback",)).assert_same(within, *inputs)
+
+
 NO_CLASSES = (((ValueError,),), (ValueError, 3), (KeyError, (ValueError,)), "ValueError", int)
 
 
