@@ -415,8 +415,8 @@ _PURE: frozenset[Any] = frozenset(
 
 def _extreme(name: Any) -> Callable[..., Value | None]:
     def row(vm: VM, *args: Value) -> Value | None:
-        if len(args) < 2:
-            return None
+        if len(args) < 2 or any(map(_is_bool, args)):
+            return None  # a bool is returned as it is
         operands = [_operand(arg) for arg in args]
         found: Size | None = None
         for operand in operands:
@@ -427,6 +427,10 @@ def _extreme(name: Any) -> Callable[..., Value | None]:
         return length(vm, found)
 
     return row
+
+
+def _is_bool(value: Value) -> bool:
+    return isinstance(value, Constant) and isinstance(value.value, bool)
 
 
 def _absolute(vm: VM, value: Value) -> Value | None:
