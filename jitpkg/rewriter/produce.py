@@ -46,6 +46,7 @@ from jitpkg.tracer import reasons
 from jitpkg.tracer.history import History
 from jitpkg.tracer.region import Left, Limits
 from jitpkg.tracer.trace import Returned, Trace, trace
+from jitpkg.tracer.values import Cell
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -150,7 +151,7 @@ def _traced(
             enter=lambda code, p: _can_enter(compiler, code, p),
             rebuild=can_rebuild,
             replay=can_replay,
-            reachable=reachable,
+            reachable=lambda heap, values: reachable(heap, values, Cell),
             passes=not is_generator(points.code),
             whole=compiler.fullgraph,
         ),

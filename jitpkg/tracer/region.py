@@ -52,7 +52,7 @@ class Limits:
     replay: CanRebuild
     """The same for what handlers have done that let the exception of an op pass."""
     reachable: Callable[[Heap, Sequence[Value]], Collection[Value]]
-    """These values, and all that they refer to."""
+    """These values, and all that they refer to, through existing cells, too."""
     passes: bool = True
     """Whether what the graph raises can pass by the handlers that cover the point where the region
     begins."""
