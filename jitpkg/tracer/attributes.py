@@ -502,9 +502,10 @@ _NAMES = ("__name__", "__qualname__", "__doc__", "__module__")
 
 
 def _of_enum_member(vm: VM, value: Known, enum_member: enum.Enum, name: str) -> Value:
-    if classes.lookup(vm, type(enum_member), name) is not static_lookup(enum.Enum, name):
-        return _of_instance(vm, value, name)
     own = f"_{name}_"
+    is_usual = classes.lookup(vm, type(enum_member), name) is static_lookup(enum.Enum, name)
+    if not is_usual or own not in vars(enum_member):  # a class with __getattr__ stores none
+        return _of_instance(vm, value, name)
     return vm.wrap(vars(enum_member)[own], Item(Attr(value.source, "__dict__"), own))
 
 

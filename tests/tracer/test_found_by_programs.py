@@ -1,6 +1,7 @@
 """What random programs have found, one test each."""
 
 import collections
+import enum
 import functools
 import itertools
 import operator
@@ -266,3 +267,16 @@ def test_the_class_of_an_iterator(name: str) -> None:
 
     assert_same(program, torch.ones(1))
     assert_same(broken, torch.ones(1))
+
+
+class Answers(enum.Enum):
+    """Python finds that its members have a value already."""
+
+    A = 0
+
+    def __getattr__(self, name: str) -> None:
+        return None
+
+
+def test_the_value_of_an_enum_with_getattr() -> None:
+    assert_same(lambda x: (x + 1, Answers.A.value, Answers.A.name), torch.ones(1))
