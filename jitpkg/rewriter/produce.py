@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import CodeType
 from typing import Any
 
@@ -46,7 +47,6 @@ from jitpkg.tracer import reasons
 from jitpkg.tracer.history import History
 from jitpkg.tracer.region import Left, Limits
 from jitpkg.tracer.trace import Returned, Trace, trace
-from jitpkg.tracer.values import Cell
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -151,7 +151,7 @@ def _traced(
             enter=lambda code, p: _can_enter(compiler, code, p),
             rebuild=can_rebuild,
             replay=can_replay,
-            reachable=lambda heap, values: reachable(heap, values, Cell),
+            reachable=partial(reachable, cells=True),
             passes=not is_generator(points.code),
             whole=compiler.fullgraph,
         ),

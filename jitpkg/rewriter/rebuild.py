@@ -62,8 +62,8 @@ from jitpkg.tracer.values import (
 )
 
 
-def reachable(heap: Heap, values: Sequence[Value], *followed: type[Cell]) -> set[Value]:
-    """All of these values, and what they refer to: of what exists, objects and `followed` do."""
+def reachable(heap: Heap, values: Sequence[Value], *, cells: bool = False) -> set[Value]:
+    """All of these values, and what they refer to; with `cells` what existing cells hold, too."""
     seen: set[Value] = set()
     todo = list(values)
     while todo:
@@ -71,7 +71,7 @@ def reachable(heap: Heap, values: Sequence[Value], *followed: type[Cell]) -> set
         if value in seen:
             continue
         seen.add(value)
-        if source_of(value) is None or isinstance(value, (Object, *followed)):
+        if source_of(value) is None or isinstance(value, Object | Cell if cells else Object):
             todo.extend(parts(heap, value))
     return seen
 
