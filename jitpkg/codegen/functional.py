@@ -7,8 +7,6 @@ as it is, op by op. So does a graph of which AOTAutograd is known to make someth
 
 from __future__ import annotations
 
-import logging
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,44 +20,30 @@ from torch import fx
 
 from jitpkg import config, forks, listing
 from jitpkg.attempts import Attempts, words
-from jitpkg.codegen import autocast, scalars, several_views, writing
+from jitpkg.codegen import autocast, layouts, scalars, several_views, writing
 from jitpkg.codegen.aten.grad_modes import is_switch
 from jitpkg.codegen.autocast import cast_once, casts, enter_and_leave, is_kept
 from jitpkg.codegen.copies import copied
 from jitpkg.codegen.declined import as_it_is
 from jitpkg.codegen.direct import direct, inference_of, plan_of
+from jitpkg.codegen.observed import Observed, is_check, observed, stand_ins, tensors_of, unnoticed
 from jitpkg.codegen.partial_backward import Halves
 from jitpkg.codegen.unused import return_unused, without
 from jitpkg.codegen.varying import Varying
 from jitpkg.codegen.writing import name_of
-from jitpkg.errors import BackendError, JitpkgWarning
+from jitpkg.errors import BackendError
 from jitpkg.facts import fake
 from jitpkg.facts.decomposed import is_recurrent
 from jitpkg.facts.layout import overlaps
-from jitpkg.facts.outcome import draws, draws_otherwise, is_random
+from jitpkg.facts.outcome import draws, draws_otherwise
 from jitpkg.facts.random_streams import RandomStreams, can_be_set_back
-from jitpkg.facts.shared import may_be_refused
-from jitpkg.facts.thread_state import setters, snapshot
-from jitpkg.internals import Missing, aot, dispatch, fake_tensors, modes, tensors, trees
+from jitpkg.facts.thread_state import setters
+from jitpkg.internals import Missing, aot, modes, tensors, trees
 from jitpkg.internals.ops import OpOverload, op_name
 from jitpkg.interrupts import from_outside, lost
 from jitpkg.marks import VARIES, WARNS
 
 Function = Callable[..., Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Observed:
-    """What a graph does, besides computing its results."""
-
-    random: int = 0
-    """How many of its ops draw from a random stream."""
-    checks: int = 0
-    """How many of its ops only raise, for some data."""
-    obstacle: str | None = None
-    """Why an op cannot be one of a graph that writes to nothing."""
-    several_views: tuple[int, ...] = ()
-    """Which of its results are one of several views: eager code lets nobody write to them."""
 
 
 @dataclass
@@ -83,6 +67,9 @@ class Compiled:
     writes_last: bool = True
     """Whether nothing is written to an input before everything else has been done."""
 
+    returned: Sequence[Any] = ()
+    """The results of the forward graph, without data."""
+
     is_aten: bool = False
     """Whether AOTAutograd has done its part: what is raised behind it is the backend's own."""
 
@@ -95,16 +82,28 @@ class Compiled:
         drawing = list(filter(draws, aten.graph.nodes))
         self.random += len(drawing)
         self.draws_otherwise |= any(map(draws_otherwise, drawing))
-        self.checks += sum(_is_check(node.target) for node in aten.graph.nodes)
+        self.checks += sum(is_check(node.target) for node in aten.graph.nodes)
         self.streams = tuple(dict.fromkeys((*self.streams, *_streams_of(drawing))))
         self.looks_at_data |= any(map(_has_checked_backward, aten.graph.nodes))
         metadata: Any = aot.CONTEXT.get().get().fw_metadata
         if metadata is not None:
             aot.leave_results(metadata)
+            self.returned = _returned(aten.graph, aot.metadata_of(metadata))
 
 
 Compile = Callable[[fx.GraphModule, list[torch.Tensor], Compiled], Function]
 """Hands a graph to AOTAutograd, with inputs that have no data."""
+
+
+def _returned(aten: fx.Graph, metadata: aot.Metadata) -> list[Any]:
+    """The results that a forward graph returns, as tensors without data."""
+    (output,) = aten.find_nodes(op="output")
+    nodes: Any = output.args[0]
+    start = sum(info.mutation == "MUTATED_OUT_GRAPH" for info in metadata.inputs)
+    return [
+        node.meta.get("val") if isinstance(node, fx.Node) else None
+        for node in nodes[start : start + len(metadata.outputs)]
+    ]
 
 
 def _streams_of(drawing: Sequence[fx.Node]) -> tuple[torch.device, ...]:
@@ -144,7 +143,7 @@ def _functional(
         return as_it_is(backend, gm, why)
     context = aot.CONTEXT.get()(fakes.mode)
     try:
-        compiled = Compiled(before=_observed(gm, inputs))
+        compiled = Compiled(before=observed(gm, inputs))
     except Exception as error:  # eager code may refuse it, too
         if from_outside(error):
             raise
@@ -152,7 +151,7 @@ def _functional(
     if compiled.before.obstacle is not None:
         return as_it_is(backend, gm, compiled.before.obstacle)
     try:
-        with _unnoticed(), aot.TRACING.get()(context), _settings():
+        with unnoticed(), aot.TRACING.get()(context), _settings():
             before = listing.texts_of_fx()
             copy, unused = _copy(gm, inputs)
             with autocast.off():
@@ -191,8 +190,11 @@ def _functional(
         why = "a complex decomposition: its gradient is defined for some values only"
     if why is not None:
         return as_it_is(backend, gm, why)
+    copies = layouts.differing(compiled.before.laid, compiled.returned, varies=bool(fakes.varies))
+    if isinstance(copies, str):
+        return as_it_is(backend, gm, copies)
     several = compiled.before.several_views
-    keep = None if several or unused or changes_state(gm) else compiled.keep
+    keep = None if several or unused or copies or changes_state(gm) else compiled.keep
     aot.keep_saved(metadata.raw)
     function = compiled.halves.watched(function, metadata)
     plan = plan_of(gm, inputs, compiled.halves, metadata)
@@ -209,6 +211,8 @@ def _functional(
     guarded = _Guarded(backend, gm, function, compiled, conditions).function()
     if unused:
         guarded = without(guarded, len(metadata.outputs) - unused)
+    if copies:
+        guarded = layouts.laid_out(guarded, copies)
     if several:
         guarded = several_views.made_so(guarded, several)
     for file in listing.texts_of_fx() - before:
@@ -287,95 +291,16 @@ _NOT_DRAWN = "random numbers that nothing uses: they would not be drawn"
 _ALSO_DRAWN = "an op that draws no random numbers in eager code: dropout with p=1"
 
 
-class _Observer:
-    """Counts the ops that draw from a random stream, and those that raise for some data."""
-
-    def __init__(self) -> None:
-        self.random = self.checks = 0
-        self.obstacle: str | None = None
-
-    def see(self, func: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
-        self.random += is_random(func, args, kwargs)
-        self.checks += _is_check(func)
-        if may_be_refused(func, args, kwargs):
-            self.obstacle = "memory that an op reads or writes to: eager code may refuse it"
-        elif writing.is_lost(func):
-            self.obstacle = "a result that is written to `out=` by an op of which that is not known"
-        return func(*args, **kwargs)
-
-
-def _is_check(op: object) -> bool:
-    return isinstance(op, OpOverload) and op_name(op) == "aten::_linalg_check_errors"
-
-
-def _observed(gm: fx.GraphModule, inputs: Sequence[Any]) -> Observed:
-    """What eager code does, whether or not anything uses the numbers."""
-    nodes = gm.graph.nodes
-    runs = any(_may_draw_or_check(n) or writing.of_itself(n) or "out" in n.kwargs for n in nodes)
-    if not runs and not several_views.may_be_made(gm):
-        return Observed()
-    mode, given = _stand_ins(inputs)
-    seen = _Observer()
-    with _unnoticed(), mode:
-        with dispatch.mode(seen.see):
-            results = gm.forward(*given)
-        several = several_views.places(results)
-    return Observed(seen.random, seen.checks, seen.obstacle, several)
-
-
-def _stand_ins(inputs: Sequence[Any]) -> tuple[Any, list[Any]]:
-    """Tensors without data for those among a graph's inputs, and the mode that they belong to."""
-    fakes = fake.fakes(_tensors(inputs))
-    tensors = iter(fakes.values)
-    return fakes.mode, [next(tensors) if isinstance(x, torch.Tensor) else x for x in inputs]
-
-
-def _may_draw_or_check(node: fx.Node) -> bool:
-    return any(part in name_of(node) for part in _NAMES)
-
-
-_NAMES = """
-    rand normal dropout bernoulli multinomial uniform exponential cauchy geometric poisson rrelu
-    gumbel attention lstm gru rnn fractional binomial sample as_strided
-    linalg inverse cholesky det matrix_power tensorinv tensorsolve
-""".split()
-"""What is in the names of ops that draw from a random stream, or that raise for some data, or where
-memory is not there."""
-
-
 def _copy(gm: fx.GraphModule, inputs: Sequence[Any]) -> tuple[fx.GraphModule, int]:
     """What AOTAutograd is handed, and how many more results it returns."""
     graph = copied(gm.graph)
     unused = return_unused(graph)
     if casts(graph):
-        mode, given = _stand_ins(inputs)
+        mode, given = stand_ins(inputs)
         with mode:
             cast_once(gm, graph, inputs, given)
         enter_and_leave(graph)
     return fx.GraphModule(torch.nn.Module(), graph, class_name=type(gm).__name__), unused
-
-
-_LOG = logging.getLogger(fake_tensors.LOGGER)
-
-
-@contextmanager
-def _unnoticed() -> Iterator[None]:
-    """To trace a graph is to run what it has of changes to grad mode and autocast; and it warns."""
-    restore, quiet, filters = snapshot(), _LOG.disabled, warnings.filters
-
-    def be_heard() -> None:
-        _LOG.disabled, warnings.filters = quiet, filters
-
-    with forks.changing(be_heard):
-        try:
-            _LOG.disabled = True  # it logs what it raises
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                warnings.simplefilter("default", JitpkgWarning)
-                yield
-        finally:
-            _LOG.disabled = quiet
-            restore()
 
 
 def _views_without_history(gm: fx.GraphModule, metadata: aot.Metadata) -> bool:
@@ -433,13 +358,9 @@ class _State(Enum):
         return cls.PLAIN
 
 
-def _tensors(inputs: Sequence[Any]) -> list[torch.Tensor]:
-    return [x for x in inputs if isinstance(x, torch.Tensor)]
-
-
 def _sharing(inputs: Sequence[Any]) -> set[int]:
     """The storages that more than one of the inputs lie in."""
-    counts = Counter(map(tensors.memory, _tensors(inputs)))
+    counts = Counter(map(tensors.memory, tensors_of(inputs)))
     return {memory for memory, count in counts.items() if count > 1}
 
 

@@ -146,10 +146,16 @@ _LAYOUTS: Mapping[str, Rule] = MappingProxyType(
             _of_batch_norm(0),
         ),
         **_names("native_batch_norm_backward batch_norm_backward", _of_batch_norm(1)),
-        **_names("channel_shuffle max_unpool2d native_group_norm roll", _of_format(0)),
+        **_names(
+            """
+            channel_shuffle max_unpool2d native_group_norm reflection_pad3d replication_pad3d roll
+            """,
+            _of_format(0),
+        ),
         **_names(
             """
             native_group_norm_backward reflection_pad2d_backward replication_pad2d_backward
+            reflection_pad3d_backward replication_pad3d_backward
             """,
             _of_format(1),
         ),

@@ -85,7 +85,14 @@ WINDOWS: dict[str, Callable[[torch.Tensor], Any]] = {
     "channel_shuffle": lambda x: F.channel_shuffle(x, 2),
     "reflect": lambda x: F.pad(x, (1, 1, 1, 1), mode="reflect"),
     "replicate": lambda x: F.pad(x, (1, 1, 1, 1), mode="replicate"),
+    "reflect in 3 dims": lambda x: F.pad(x, (1, 1, 1, 1, 1, 1), mode="reflect"),
+    "replicate in 3 dims": lambda x: F.pad(x, (1, 1, 1, 1, 1, 1), mode="replicate"),
     "constant": lambda x: F.pad(x, (1, 1)),
+    "avg_pool3d": lambda x: F.avg_pool3d(x, 2),
+    "adaptive_avg_pool3d": lambda x: F.adaptive_avg_pool3d(x, 2),
+    "adaptive_max_pool3d": lambda x: F.adaptive_max_pool3d(x, 2),
+    "conv3d": lambda x: F.conv3d(x[None], torch.ones(3, x.shape[0], 1, 1, 1)),
+    "trilinear": lambda x: F.interpolate(x[None], scale_factor=2, mode="trilinear"),
     "conv2d": lambda x: F.conv2d(x, torch.ones(3, 4, 1, 1)),
     "group_norm": lambda x: F.group_norm(x, 2),
     "batch_norm": lambda x: F.batch_norm(x, None, None, training=True),
@@ -132,6 +139,8 @@ BACKWARD_OF_IMAGES: dict[str, Callable[[torch.Tensor, torch.Tensor], Any]] = {
     "bicubic": lambda g, x: aten.upsample_bicubic2d_backward(g, [6, 4], [2, 4, 3, 2], False),
     "reflect": lambda g, x: aten.reflection_pad2d_backward(g, inner(x), [1, 1, 1, 1]),
     "replicate": lambda g, x: aten.replication_pad2d_backward(g, inner(x), [1, 1, 1, 1]),
+    "reflect in 3 dims": lambda g, x: aten.reflection_pad3d_backward(g, deep(x), [1] * 6),
+    "replicate in 3 dims": lambda g, x: aten.replication_pad3d_backward(g, deep(x), [1] * 6),
     "max_pool": lambda g, x: aten.max_pool2d_with_indices_backward(
         g[:, :, :3, :2], x, [2, 2], [2, 2], [0, 0], [1, 1], False, 0 * g[:, :, :3, :2].long()
     ),
@@ -149,6 +158,10 @@ BACKWARD_OF_IMAGES: dict[str, Callable[[torch.Tensor, torch.Tensor], Any]] = {
 
 def inner(x: torch.Tensor) -> torch.Tensor:
     return x[:, :, 1:-1, 1:-1].clone()
+
+
+def deep(x: torch.Tensor) -> torch.Tensor:
+    return inner(x)[:, 1:-1].clone()
 
 
 def agrees(

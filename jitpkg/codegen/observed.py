@@ -1,0 +1,118 @@
+"""What a graph does in eager code, besides computing its results: it runs once, without data."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import fx
+
+from jitpkg import forks
+from jitpkg.codegen import several_views, writing
+from jitpkg.codegen.layouts import Laid
+from jitpkg.errors import JitpkgWarning
+from jitpkg.facts import fake
+from jitpkg.facts.outcome import is_random
+from jitpkg.facts.shared import may_be_refused
+from jitpkg.facts.thread_state import snapshot
+from jitpkg.internals import dispatch, fake_tensors, tensors
+from jitpkg.internals.ops import OpOverload, op_name
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What a graph does, besides computing its results."""
+
+    random: int = 0
+    """How many of its ops draw from a random stream."""
+    checks: int = 0
+    """How many of its ops only raise, for some data."""
+    obstacle: str | None = None
+    """Why an op cannot be one of a graph that writes to nothing."""
+    several_views: tuple[int, ...] = ()
+    """Which of its results are one of several views: eager code lets nobody write to them."""
+    laid: tuple[Laid | None, ...] = ()
+    """How its results lie in memory; None for what is no tensor."""
+
+
+def observed(gm: fx.GraphModule, inputs: Sequence[Any]) -> Observed:
+    """What eager code does, whether or not anything uses the numbers."""
+    mode, given = stand_ins(inputs)
+    seen = _Observer()
+    with unnoticed(), mode:
+        with dispatch.mode(seen.see):
+            results = gm.forward(*given)
+        laid = _laid(given, results)
+        several = several_views.places(results) if several_views.may_be_made(gm) else ()
+    return Observed(seen.random, seen.checks, seen.obstacle, several, laid)
+
+
+class _Observer:
+    """Counts the ops that draw from a random stream, and those that raise for some data."""
+
+    def __init__(self) -> None:
+        self.random = self.checks = 0
+        self.obstacle: str | None = None
+
+    def see(self, func: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
+        self.random += is_random(func, args, kwargs)
+        self.checks += is_check(func)
+        if may_be_refused(func, args, kwargs):
+            self.obstacle = "memory that an op reads or writes to: eager code may refuse it"
+        elif writing.is_lost(func):
+            self.obstacle = "a result that is written to `out=` by an op of which that is not known"
+        return func(*args, **kwargs)
+
+
+def is_check(op: object) -> bool:
+    """Whether an op only raises, for some data."""
+    return isinstance(op, OpOverload) and op_name(op) == "aten::_linalg_check_errors"
+
+
+def _laid(given: Sequence[Any], results: Sequence[Any]) -> tuple[Laid | None, ...]:
+    counts = Counter(map(tensors.memory, tensors_of((*given, *results))))
+    return tuple(
+        Laid.of(x, alone=counts[tensors.memory(x)] == 1) if isinstance(x, torch.Tensor) else None
+        for x in results
+    )
+
+
+def tensors_of(values: Sequence[Any]) -> list[torch.Tensor]:
+    """The tensors among values."""
+    return [x for x in values if isinstance(x, torch.Tensor)]
+
+
+def stand_ins(inputs: Sequence[Any]) -> tuple[Any, list[Any]]:
+    """Tensors without data for those among a graph's inputs, and the mode that they belong to."""
+    fakes = fake.fakes(tensors_of(inputs))
+    made = iter(fakes.values)
+    return fakes.mode, [next(made) if isinstance(x, torch.Tensor) else x for x in inputs]
+
+
+_LOG = logging.getLogger(fake_tensors.LOGGER)
+
+
+@contextmanager
+def unnoticed() -> Iterator[None]:
+    """To trace a graph is to run what it has of changes to grad mode and autocast; and it warns."""
+    restore, quiet, filters = snapshot(), _LOG.disabled, warnings.filters
+
+    def be_heard() -> None:
+        _LOG.disabled, warnings.filters = quiet, filters
+
+    with forks.changing(be_heard):
+        try:
+            _LOG.disabled = True  # it logs what it raises
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                warnings.simplefilter("default", JitpkgWarning)
+                yield
+        finally:
+            _LOG.disabled = quiet
+            restore()
