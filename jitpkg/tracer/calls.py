@@ -20,6 +20,7 @@ from jitpkg.internals.ops import OpOverload, OpOverloadPacket
 from jitpkg.tracer import (
     constants,
     construction,
+    containers,
     libraries,
     marked,
     memoized,
@@ -322,9 +323,8 @@ def _existing_closure(vm: VM, source: Source, function: types.FunctionType) -> t
 def _call_new(vm: VM, function: Function, args: Args, kwargs: Kwargs, *, direct: bool) -> Value:
     keyword_defaults: dict[str, Value] = {}
     if function.keyword_defaults is not None:
-        entries = vm.heap.read(function.keyword_defaults, "entries")
-        assert entries is not None
-        keyword_defaults = {str(name): entry.value for name, entry in entries.entries.items()}
+        defaults = containers.all_entries(vm, function.keyword_defaults)
+        keyword_defaults = {str(name): entry.value for name, entry in defaults.entries.items()}
     signature = Signature(
         function.code.co_name,
         function.defaults.items if function.defaults else (),

@@ -280,3 +280,40 @@ class Answers(enum.Enum):
 
 def test_the_value_of_an_enum_with_getattr() -> None:
     assert_same(lambda x: (x + 1, Answers.A.value, Answers.A.name), torch.ones(1))
+
+
+def _with_defaults(x: torch.Tensor, flag: bool) -> Any:
+    x = x + 1
+
+    def inner(y: Any, k: float = 2.0 if flag else 3.0) -> Any:
+        return y * k
+
+    return inner(x), inner.__defaults__
+
+
+def _with_defaults_by_keyword(x: torch.Tensor, flag: bool) -> Any:
+    x = x + 1
+
+    def inner(y: Any, *, k: float, scale: float = 2.0 if flag else 3.0) -> Any:
+        return y * k + scale
+
+    return inner(x, k=1.0), inner.__kwdefaults__
+
+
+def _with_cells(x: torch.Tensor, flag: bool) -> Any:
+    x = x + 1
+
+    def inner(y: Any, *, k: float = 2.0 if flag else 3.0) -> Any:
+        return y * k + x
+
+    return inner(x), inner.__kwdefaults__
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("program", [_with_defaults, _with_defaults_by_keyword, _with_cells])
+def test_a_break_among_the_parts_of_a_function(program: Any, first: bool) -> None:
+    """What a function is made of may exist when it is made: defaults, by keyword too, and cells."""
+    x = torch.ones(2)
+    for at in range(14):
+        comparison = Comparison(settings={"disturb": f"break:{at}"})
+        comparison.assert_same_calls(program, call(x, first), call(x, not first))
