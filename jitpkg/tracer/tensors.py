@@ -35,7 +35,7 @@ from jitpkg.guards.sources import Attr, Item, Source
 from jitpkg.internals import trees
 from jitpkg.internals.ops import is_of_another_library
 from jitpkg.marks import DYNAMIC_DIMS, SCALAR
-from jitpkg.tracer import containers, numbers, operands, reasons, resizing, warnings
+from jitpkg.tracer import classes, containers, numbers, operands, reasons, resizing, warnings
 from jitpkg.tracer.torch_calls import is_graph_function
 from jitpkg.tracer.values import (
     Constant,
@@ -125,7 +125,7 @@ class _Proxied:
                 return leaf(value)
             case Constant():
                 return value.value
-            case Tuple():
+            case Tuple() if classes.inherits(self.vm, value.cls, tuple, "__iter__", "__len__"):
                 items = [self._mapped(item, leaf) for item in value.items]
                 return _tuple_like(value.cls, items)
             case Slice():

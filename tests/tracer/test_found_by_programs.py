@@ -5,7 +5,7 @@ import enum
 import functools
 import itertools
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import pytest
@@ -317,3 +317,42 @@ def test_a_break_among_the_parts_of_a_function(program: Any, first: bool) -> Non
     for at in range(14):
         comparison = Comparison(settings={"disturb": f"break:{at}"})
         comparison.assert_same_calls(program, call(x, first), call(x, not first))
+
+
+class Walks(NamedTuple):
+    """Walked otherwise than C does, which takes the items."""
+
+    n: int = 2
+    m: int = 3
+
+    def __iter__(self) -> Iterator[Any]:
+        yield self[1] * 2
+
+
+class Counts(NamedTuple):
+    """As `Walks`, with another length."""
+
+    n: int = 2
+    m: int = 3
+
+    def __len__(self) -> int:
+        return 1
+
+
+SIZES: dict[str, Callable[[torch.Tensor, Any], Any]] = {
+    "asked of": lambda x, size: torch.is_tensor(size),
+    "viewed as": lambda x, size: x.view(size),
+    "made of": lambda x, size: x.new_ones(size),
+    "broadcast": lambda x, size: torch.broadcast_shapes(size, (1,)),
+    "added": lambda x, size: x + size,
+    "permuted": lambda x, size: x.view(2, 3, 1, 1).permute((*size, 0, 1)),
+}
+
+
+@pytest.mark.parametrize("name", SIZES)
+@pytest.mark.parametrize("kind", [Walks, Counts])
+def test_an_op_of_a_tuple_that_is_walked_otherwise(name: str, kind: Callable[[], Any]) -> None:
+    def program(x: torch.Tensor) -> Any:
+        return SIZES[name](x * 2, kind())
+
+    assert_same(program, torch.arange(6))
