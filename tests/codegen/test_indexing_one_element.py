@@ -53,3 +53,28 @@ def test_as_eager(name: str, trained: bool, at: int) -> None:
 
     comparison = Comparison(backend="jitpkg", ignore=("traceback", "grad_fn", "version"))
     comparison.assert_same(program, x.clone().requires_grad_(trained), torch.tensor([at]))
+
+
+SAME: dict[str, Callable[[Tensor], Tensor]] = {
+    "filled": lambda x: torch.full_like(x, 2.0) + 1,
+    "rows": lambda x: x[:1].exp().expand(x.shape) * 2,
+}
+"""Tensors of which all elements are the same, along a dim at least."""
+
+
+@pytest.mark.parametrize("name", [name for name in INDEXING if "no dims" not in name])
+@pytest.mark.parametrize("make", SAME)
+def test_into_elements_that_are_all_the_same(make: str, name: str) -> None:
+    op, one = INDEXING[name]
+    same = SAME[make]
+
+    def program(x: Tensor, at: Tensor) -> Any:
+        return op(same(x), at) * 2
+
+    x = torch.linspace(1, 2, 3 ** one.dim()).view((3,) * one.dim())
+    x.requires_grad_(name in ("getitem", "embedding", "nll_loss"))
+    ignore = ("traceback", "grad_fn", "version", "view")
+    comparison = Comparison(backend="jitpkg", ignore=ignore, relative=1e-5)
+    for index in (2, 3):
+        at = torch.full((3 if "loss" in name or "entropy" in name else 1,), index)
+        comparison.assert_same(program, x, at)

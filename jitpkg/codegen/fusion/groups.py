@@ -31,6 +31,7 @@ from jitpkg.codegen.ir.nodes import (
     Scan,
     Store,
     below,
+    checks,
     loads,
     written,
 )
@@ -180,7 +181,8 @@ class _Fusion:
             self.needed.add(buffer)
         if not self.readers.get(buffer) and buffer not in self.needed:
             return  # nobody wants it
-        if buffer not in self.needed and self._is_read_through(expanded, nodes):
+        through = buffer not in self.needed and self._is_read_through(expanded, nodes)
+        if through and not self._hides_checks(expanded):
             self.inlined[buffer] = expanded
             return
         self._root(expanded)
@@ -190,6 +192,16 @@ class _Fusion:
         return _has(nodes, Checked) and not any(
             isinstance(reader, Definition) and _reads_wholly(reader, item.buffer)
             for reader in self.readers.get(item.buffer, ())
+        )
+
+    def _hides_checks(self, item: Definition) -> bool:
+        """Whether a reader's index out of data would not be looked at: along that dim, all elements
+        are the same."""
+        return any(
+            load.buffer is item.buffer
+            and not checks(*load.index) <= checks(self.builder.at(item, load.index))
+            for reader in self.readers.get(item.buffer, ())
+            for load in loads(*_values(reader))
         )
 
     def _expanded(self, item: Definition) -> Definition:
@@ -296,7 +308,7 @@ class _Fusion:
                 continue
             (member,) = (each for each in group.members if each.buffer is buffer)
             reads_own = any(self.maker.get(each) is group for each in _reads(member))
-            if reads_own or _has(below(member.value), Scan, Checked):
+            if reads_own or _has(below(member.value), Scan, Checked) or self._hides_checks(member):
                 continue
             value = self.builder.substitute(item.value, {}, {buffer: member})
             nodes = below(value)
@@ -505,15 +517,20 @@ def _kernels_of_scatter(item: Scattered, number: int) -> list[Kernel | Opaque]:
     return [first, kernel_of(f"kernel{number}", [item.store])]
 
 
-def _reads(item: Item) -> tuple[Buffer, ...]:
+def _values(item: Item) -> tuple[Node, ...]:
     match item:
         case Definition(value=value):
-            return tuple(dict.fromkeys(load.buffer for load in loads(value)))
+            return (value,)
         case Scattered(start=start, store=store):
-            found = loads(start.value, *store.index, store.value)
-            return tuple(dict.fromkeys(load.buffer for load in found))
-        case Opaque(reads=reads):
-            return tuple(dict.fromkeys(reads))
+            return start.value, *store.index, store.value
+        case Opaque():
+            return ()
+
+
+def _reads(item: Item) -> tuple[Buffer, ...]:
+    if isinstance(item, Opaque):
+        return tuple(dict.fromkeys(item.reads))
+    return tuple(dict.fromkeys(load.buffer for load in loads(*_values(item))))
 
 
 def _running(item: Definition) -> frozenset[Axis]:
