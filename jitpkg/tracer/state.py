@@ -24,7 +24,10 @@ def _set(setter: Callable[..., Any]) -> Row:
             vm.stop(reasons.RANDOM_STATE, setter.__name__)
         values = [constants.python_value(vm, value) for value in args]
         named = {name: constants.python_value(vm, value) for name, value in kwargs.items()}
-        result = setter(*values, **named)
+        try:
+            result = setter(*values, **named)
+        except (TypeError, ValueError, RuntimeError) as error:
+            vm.raise_new(type(error), *error.args)
         vm.graph.call_function(setter, tuple(values), named)
         return Constant(result) if isinstance(result, int) else NONE
 

@@ -356,3 +356,28 @@ def test_an_op_of_a_tuple_that_is_walked_otherwise(name: str, kind: Callable[[],
         return SIZES[name](x * 2, kind())
 
     assert_same(program, torch.arange(6))
+
+
+MODES: dict[str, Callable[[Any], Any]] = {
+    "autocast": lambda value: torch.autocast("cpu", enabled=value),
+    "autocast of a device": lambda value: torch.autocast(value),
+    "autocast to": lambda value: torch.autocast("cpu", dtype=value),
+    "autocast cached": lambda value: torch.autocast("cpu", cache_enabled=value),
+    "grad mode": torch.set_grad_enabled,
+    "inference mode": torch.inference_mode,
+}
+
+
+@pytest.mark.parametrize("name", MODES)
+@pytest.mark.parametrize("value", [[0], 2, "b", None, 0.5])
+def test_a_mode_that_torch_refuses(name: str, value: Any) -> None:
+    def program(x: torch.Tensor, value: Any) -> Any:
+        try:
+            with MODES[name](value):
+                y = x @ x
+        except Exception as error:
+            now = torch.is_grad_enabled(), torch.is_autocast_enabled("cpu")
+            return type(error), str(error), now
+        return y
+
+    assert_same(program, torch.ones(2, 2, requires_grad=True), value)
