@@ -433,6 +433,10 @@ def _is_bool(value: Value) -> bool:
     return isinstance(value, Constant) and isinstance(value.value, bool)
 
 
+def _of_one(row: Callable[[VM, Value], Value | None]) -> Callable[..., Value | None]:
+    return lambda vm, *args: row(vm, *args) if len(args) == 1 else None
+
+
 def _absolute(vm: VM, value: Value) -> Value | None:
     if not isinstance(value, Number):
         return None
@@ -457,8 +461,8 @@ _ROWS: Mapping[Any, Callable[..., Value | None]] = MappingProxyType(
     {
         min: _extreme("min"),
         max: _extreme("max"),
-        abs: _absolute,
-        operator.index: _int,
+        abs: _of_one(_absolute),
+        operator.index: _of_one(_int),
         operator.add: _operator("+"),
         operator.sub: _operator("-"),
         operator.mul: _operator("*"),

@@ -13,6 +13,7 @@ import torch
 
 import jitpkg
 from jitpkg.testing import Comparison, assert_same, call
+from jitpkg.tracer import numbers
 
 
 def test_a_wrapper_of_a_method_in_c() -> None:
@@ -381,3 +382,17 @@ def test_a_mode_that_torch_refuses(name: str, value: Any) -> None:
         return y
 
     assert_same(program, torch.ones(2, 2, requires_grad=True), value)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 4])
+@pytest.mark.parametrize("function", sorted(numbers.HANDLED, key=lambda f: f.__name__))
+def test_functions_of_numbers_that_are_not_as_many(function: Any, count: int) -> None:
+    def program(x: torch.Tensor, n: int) -> Any:
+        y = x * n
+        try:
+            return y, function(*[n] * count)
+        except Exception as error:
+            return y, type(error), str(error)
+
+    x = torch.ones(1)
+    Comparison(dynamic=True).assert_same_calls(program, call(x, 3), call(x, 4), call(x, 5))
