@@ -124,6 +124,8 @@ def through_aot(backend: str, gm: fx.GraphModule, inputs: list[Any], compile_: C
 def _through_aot(
     backend: str, gm: fx.GraphModule, inputs: list[Any], compile_: Compile
 ) -> Function:
+    if any(isinstance(x, torch.Tensor) and _has_left_its_base(x) for x in inputs):
+        return as_it_is(backend, gm, "a view that was given other data than its base has")
     floats = scalars.places(gm, inputs)
     if floats:
         again = partial(through_aot, backend, compile_=compile_)
@@ -133,6 +135,13 @@ def _through_aot(
         through = partial(_functional, backend, compile_)
         return Varying(gm, varying, through).compiled(inputs)
     return _functional(backend, compile_, gm, inputs, fake.fakes(inputs))
+
+
+def _has_left_its_base(x: torch.Tensor) -> bool:
+    """Whether `x.data` was set, of a view: it lies in other memory than what it is a view of."""
+    base_of = tensors.BASE.found()
+    base = base_of(x) if base_of is not None else None
+    return base is not None and tensors.memory(base) != tensors.memory(x)
 
 
 def _functional(

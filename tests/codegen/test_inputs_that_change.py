@@ -1,12 +1,14 @@
 """Inputs that a graph gives another size, and inputs that it must not write to."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+import jitpkg
 from jitpkg.testing import Comparison
 
 BACKENDS = ["eager", "aot_eager", "jitpkg"]
@@ -158,3 +160,41 @@ def test_what_is_written_through_a_view_is_written_once_where_a_later_op_fails(
         Comparison(backend=backend, ignore=("version", "traceback", "warnings")).assert_same(
             written, x, index
         )
+
+
+def doubled(x: Tensor, base: Tensor) -> Tensor:
+    x.mul_(2)
+    return base + 1
+
+
+def doubled_base(x: Tensor, base: Tensor) -> Tensor:
+    base.mul_(2)
+    return x + 1
+
+
+def viewed(x: Tensor, base: Tensor) -> tuple[Tensor, Tensor]:
+    return x[:1], base.view(-1)
+
+
+def summed(x: Tensor, base: Tensor) -> Tensor:
+    return x.sum() * base.sum()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("function", [doubled, doubled_base, viewed, summed])
+@pytest.mark.parametrize("data", [[5.0, 6.0], [5, 6], [5.0, 6.0, 7.0]])
+def test_a_view_that_was_given_other_data(
+    function: Callable[[Tensor, Tensor], Any], data: list[float], backend: str
+) -> None:
+    def program(made_in_the_graph: bool) -> Any:
+        base = torch.arange(2.0)
+        x = base[:]
+        x.data = torch.tensor(data)
+        if not made_in_the_graph:
+            jitpkg.graph_break()
+        return function(x, base), x, base
+
+    for made_in_the_graph in True, False:
+        Comparison(
+            backend=backend, ignore=("version", "view", "warnings", "idle strides", "grad_fn")
+        ).assert_same(program, made_in_the_graph)
