@@ -125,6 +125,8 @@ class Failures:
             raise error
         if self._replay is not None:
             self._replay.run(failure, arguments, computed)
+        if failure.escape.leave is not None:
+            failure.escape.leave()
         called = of_handler(error) or _called_by(frame, error)
         if failure.escape.past:
             return Past(error, failure.where.stack, called)

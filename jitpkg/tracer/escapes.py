@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import NoReturn
 
 from jitpkg.code.dialect import Op, Program
-from jitpkg.facts.thread_state import setters
+from jitpkg.facts.thread_state import setters, snapshot
 from jitpkg.guards.metadata import TensorIs
 from jitpkg.tracer import exceptions, handlers, reasons
 from jitpkg.tracer.effects import effect_operands
@@ -46,7 +46,7 @@ def _of_op(vm: VM, name: str, *, is_last: bool) -> Escape:
     past = _is_past(vm)
     is_caught = past and not vm.around.passes
     handled = [handlers.handles_op(vm, frame) for frame in vm.frames]
-    if not is_caught and not any(handled):
+    if not is_caught and not any(handled) and not vm.sets_modes:
         return Escape(past)
     if not is_last:
         vm.rewinds = True
@@ -92,10 +92,11 @@ def _traced(vm: VM, name: str, frames: Sequence[Frame]) -> Escape:
     try:
         with preserved():  # what leaves torch's own contexts does so only here
             passes = _pass(vm, frames)
+            leave = snapshot(nested=False) if vm.sets_modes else None
         effects = tuple(vm.effects[before.effects :])
         operands = [operand for effect in effects for operand in effect_operands(effect)]
         passes = passes and vm.around.replay(vm.heap, operands)
-        escape = Escape(states=vm.heap.since(before.heap), effects=effects)
+        escape = Escape(states=vm.heap.since(before.heap), effects=effects, leave=leave)
     except Stopped:
         pass
     finally:  # what was read there is read again; that it was so is still assumed

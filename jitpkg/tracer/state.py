@@ -29,9 +29,13 @@ def _set(setter: Callable[..., Any]) -> Row:
         except (TypeError, ValueError, RuntimeError) as error:
             vm.raise_new(type(error), *error.args)
         vm.graph.call_function(setter, tuple(values), named)
+        vm.sets_modes |= not any(frame.program.code.co_name in _OF_CONTEXTS for frame in vm.frames)
         return Constant(result) if isinstance(result, int) else NONE
 
     return row
+
+
+_OF_CONTEXTS = ("__enter__", "__exit__")
 
 
 def _get(getter: Callable[..., Any]) -> Row:

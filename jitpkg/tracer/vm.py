@@ -91,6 +91,8 @@ class Escape:
     """What the heap is once the handlers are through that only let it pass."""
     effects: tuple[Effect, ...] = ()
     """Those of these handlers."""
+    leave: Callable[[], None] | None = None
+    """Sets torch's thread-local state as it is then; None where that is as at the beginning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +145,8 @@ class VM(ABC):
         """Whose random streams the graph draws from."""
         self.rewinds = False
         """Whether these streams are set back where a node fails before which only they moved."""
+        self.sets_modes = False
+        """Whether grad mode or autocast is set other than by entering and leaving a context."""
         self.sharing: set[Tensor] = set()
         """Tensors that share memory with another one, as far as the graph shows it."""
         self.roots: dict[Tensor, Tensor] = {}

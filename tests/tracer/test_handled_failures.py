@@ -489,3 +489,86 @@ def test_a_clause_for_what_is_no_exception_class(handled: Any) -> None:
             return x + 1
 
     Comparison(ignore=("traceback",)).assert_same(program, torch.ones(2))
+
+
+def switched(k: torch.Tensor, at: torch.Tensor) -> Any:
+    torch.set_grad_enabled(False)
+    k.add_(1)
+    return k[at]
+
+
+def switched_twice(k: torch.Tensor, at: torch.Tensor) -> Any:
+    torch.set_grad_enabled(False)
+    k.add_(1)
+    torch.set_grad_enabled(True)
+    y = k[at]
+    torch.set_grad_enabled(False)
+    return y
+
+
+def switched_within_a_context(k: torch.Tensor, at: torch.Tensor) -> Any:
+    with torch.enable_grad():
+        torch.set_grad_enabled(False)
+        k.add_(1)
+        return k[at]
+
+
+def switched_before_a_context(k: torch.Tensor, at: torch.Tensor) -> Any:
+    torch.set_grad_enabled(False)
+    with torch.enable_grad():
+        k.add_(1)
+        return k[at]
+
+
+def autocast_is_set(k: torch.Tensor, at: torch.Tensor) -> Any:
+    torch.set_autocast_enabled("cpu", True)
+    k.add_(1)
+    return k[at]
+
+
+def in_a_callee(k: torch.Tensor, at: torch.Tensor) -> Any:
+    try:
+        y = switched(k, at)
+    finally:
+        k.sin()
+    return y
+
+
+def behind_a_break(k: torch.Tensor, at: torch.Tensor) -> Any:
+    with torch.enable_grad():
+        jitpkg.graph_break()
+        torch.set_grad_enabled(False)
+        k.add_(1)
+        return k[at]
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "jitpkg"])
+@pytest.mark.parametrize(
+    "f",
+    [
+        switched,
+        switched_twice,
+        switched_within_a_context,
+        switched_before_a_context,
+        autocast_is_set,
+        in_a_callee,
+        behind_a_break,
+    ],
+)
+@pytest.mark.parametrize("before", [True, False])
+def test_modes_that_a_statement_has_set_stay_when_an_op_fails(
+    f: Callable[..., Any], backend: str, before: bool
+) -> None:
+    def left(f: Callable[..., Any], at: int) -> tuple[str, bool, bool]:
+        with torch.set_grad_enabled(before), torch.autocast("cpu", enabled=False):
+            try:
+                f(torch.zeros(3), torch.tensor([at]))
+            except Exception as error:
+                said = str(error)
+            else:
+                said = ""
+            return said, torch.is_grad_enabled(), torch.is_autocast_enabled("cpu")
+
+    compiled = jitpkg.compile(f, backend=backend)
+    for at in (1, 7, 7):
+        assert left(compiled, at) == left(f, at)
