@@ -80,7 +80,7 @@ class Aside:
         took: list[list[float]] = [[] for _ in functions]
         try:
             given = self._copies(inputs)
-            if any(isinstance(x, torch.Tensor) and x.requires_grad for x in given):
+            if _are_gradients_computed(given):
                 _differentiate_something()
             began = clock()
             for _ in range(rounds):
@@ -127,6 +127,12 @@ def _run(function: Function, inputs: Sequence[Any], clock: Callable[[], float]) 
     began = clock()
     torch.autograd.grad(ends, leaves, ones, allow_unused=True)
     return seconds + clock() - began
+
+
+def _are_gradients_computed(inputs: Sequence[Any]) -> bool:
+    if not torch.is_grad_enabled() or torch.is_inference_mode_enabled():
+        return False
+    return any(isinstance(x, torch.Tensor) and x.requires_grad for x in inputs)
 
 
 def _differentiate_something() -> None:

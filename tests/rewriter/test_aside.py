@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -127,6 +128,36 @@ def test_nobody_sees_it(
     assert not differences(before.facts, after.facts)
     assert fired == []
     assert LEAF.grad is None
+
+
+@contextmanager
+def gradients_in_inference_mode() -> Iterator[None]:
+    with torch.inference_mode(), torch.enable_grad():
+        yield
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, gradients_in_inference_mode])
+@pytest.mark.parametrize(("function", "argument"), SEEN)
+def test_in_every_grad_mode(
+    traces: list[tuple[Trace, Any]],
+    function: Callable[[torch.Tensor], torch.Tensor],
+    argument: Callable[[], torch.Tensor],
+    mode: Callable[[], AbstractContextManager[object]],
+) -> None:
+    """Parameters ask for gradients where none are computed, too."""
+    x = argument()
+    with mode():
+        jitpkg.compile(function)(x)
+    trace, module = traces[0]
+    aside = Aside.of(trace, module)
+    assert aside is not None
+    inputs = [i.example for i in trace.inputs]
+    before = surroundings(x, inputs)
+    with mode():
+        took = aside.timed([module.forward, module.forward], inputs, time.perf_counter, 60.0, 3)
+    assert took is not None
+    assert [len(each) for each in took] == [3, 3]
+    assert not differences(before.facts, surroundings(x, inputs).facts)
 
 
 @jitpkg.allow_in_graph
