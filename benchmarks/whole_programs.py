@@ -92,13 +92,13 @@ CASES = (
         for way, given in (("compile", ("--compile", "jitpkg")), ("auto", ("--compile", "auto")))
     ),
     *(
-        Case(f"Llama, {mode}", "llama_generate.py", llama(mode), 0.3)
-        for mode in ("greedy", "sample", "static", "beams")
+        Case(f"Llama, {mode}", "llama_generate.py", llama(mode), each)
+        for mode, each in (("greedy", 0.12), ("sample", 0.12), ("static", 0.12), ("beams", 0.2))
     ),
-    Case("Llama, beams, by run", "llama_generate.py", llama("beams"), 0.3, (), TRANSFORMERS),
+    Case("Llama, beams, by run", "llama_generate.py", llama("beams"), 0.2, (), TRANSFORMERS),
     Case("ViT", "train_images.py", images("vit"), 0.1),
-    Case("ResNet", "train_images.py", images("resnet"), 0.25),
-    Case("ResNet, by run", "train_images.py", images("resnet"), 0.25, (), RUN),
+    Case("ResNet", "train_images.py", images("resnet"), 0.08),
+    Case("ResNet, by run", "train_images.py", images("resnet"), 0.08, (), RUN),
     Case(
         "UNet, sampling",
         "diffusion_sample.py",
@@ -129,7 +129,7 @@ CASES = (
     Case("PPO, by run", "ppo.py", lambda steps: ["--total-timesteps", 256 * steps], 0.15, (), RUN),
     Case("scikit-learn", "sklearn_pipeline.py", lambda steps: ["--rounds", steps], 0.01),
     Case("notebook", "notebook.py", lambda steps: ["--rounds", max(1, steps // 28)], 0.03),
-    Case("processes", "processes.py", lambda steps: ["--rounds", max(1, steps // 7)], 1.5),
+    Case("processes", "processes.py", lambda steps: ["--rounds", max(1, steps // 7)], 0.65),
     *(
         Case(
             f"two ranks, {way}",
@@ -138,7 +138,7 @@ CASES = (
                 *("--way", way, "--width", 128, "--depth", 4, "--examples", 640),
                 *("--epochs", max(1, steps // 20)),
             ],
-            0.04,
+            0.02,
         )
         for way in ("ddp", "all_reduce")
     ),
@@ -324,7 +324,7 @@ def main(given: Sequence[str]) -> None:
     for case in CASES:
         if not rounds.chosen(case.title, arguments.only):
             continue
-        enough = max(arguments.steps * 1.6, 2 * arguments.seconds / case.each)
+        enough = max(arguments.steps * 1.25, 2 * arguments.seconds / case.each)
         steps = case.quick if arguments.quick else round(enough)
         try:
             print(measured(case, steps, arguments), flush=True)
