@@ -80,7 +80,7 @@ def differences(
         left, right = a.get((where, what), MISSING), b.get((where, what), MISSING)
         if left is not MISSING and right is not MISSING and same(left, right, tolerance):
             continue
-        if what == "raised" and _without(left, ignore) == _without(right, ignore):
+        if what in _TEXTS and _tell_the_same(left, right, ignore):
             continue
         if left is MISSING or right is MISSING or what in _STRUCTURE:
             unlike.add(where)
@@ -93,18 +93,30 @@ _STRUCTURE = frozenset({"raised", "type", "length", "keys", "identity", "dtype",
 """Where two objects differ in this respect, their contents are not compared."""
 
 
-_IN_MESSAGES = (
-    ("grad_fn", re.compile(r",? which is output \d+ of \w+,?")),
+_TEXTS = frozenset({"raised", "message", "value", "output"})
+_IN_TEXTS = (
+    ("grad_fn", re.compile(r",? which is output \d+ of [\w:]+,?")),
     ("grad_fn", re.compile(r"Output \d+ of \w+(?= is a view and is being modified inplace)")),
+    ("grad_fn", re.compile(r"(?<=, grad_fn=<)\w+(?=>\))")),
     ("version", re.compile(r"is at version \d+; expected version \d+")),
+    (
+        "view",
+        re.compile(
+            r"(?<=created in no_grad mode and is being modified inplace with grad mode enabled\. )"
+            r"(This view is the output of a function that returns multiple|Given that this use).*"
+        ),
+    ),
 )
-"""How torch's messages tell such respects."""
+"""How torch's messages, and the text of a tensor, tell such respects."""
 
 
-def _without(raised: Any, ignore: Collection[str]) -> str:
-    """What was raised, without what a message says of respects that are ignored."""
-    text = repr(raised)
-    for what, pattern in _IN_MESSAGES:
+def _tell_the_same(a: Any, b: Any, ignore: Collection[str]) -> bool:
+    return type(a) is type(b) and _without(repr(a), ignore) == _without(repr(b), ignore)
+
+
+def _without(text: str, ignore: Collection[str]) -> str:
+    """A text, without what it says of respects that are ignored."""
+    for what, pattern in _IN_TEXTS:
         if what in ignore:
             text = pattern.sub("", text)
     return text

@@ -155,7 +155,8 @@ def _lines(error: BaseException) -> Phrase:
     """The lines of the program that an exception went through.
 
     An op that fails in a graph is shown by a frame of its own, after that of the function, which
-    stands where the graph was called.
+    stands where the graph was called. How deep a recursion gets before Python ends it depends on
+    what else is on the stack, so that each of its lines counts once.
     """
     summary = traceback.extract_tb(error.__traceback__)[1:]  # the first is the harness's
     shown: list[traceback.FrameSummary] = []
@@ -168,7 +169,8 @@ def _lines(error: BaseException) -> Phrase:
             shown.pop()
         within = False
         shown.append(frame)
-    return Phrase("\n".join(f"{each.filename}:{each.lineno}, in {each.name}" for each in shown))
+    lines = [f"{each.filename}:{each.lineno}, in {each.name}" for each in shown]
+    return Phrase("\n".join(dict.fromkeys(lines) if isinstance(error, RecursionError) else lines))
 
 
 def _is_own(frame: traceback.FrameSummary) -> bool:
