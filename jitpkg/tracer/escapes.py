@@ -33,7 +33,9 @@ def of_op(vm: VM, name: str, *, is_last: bool) -> Escape:
 def _is_reshaped(vm: VM) -> bool:
     """Whether an existing tensor has other sizes than the guards say: where a graph has failed,
     what they were is not found any more."""
-    now = {t.source: vm.facts(t) for t in vm.mutations if t.source is not None}
+    now = {t.source: vm.facts(t) for t in vm.reshaped if t.source is not None}
+    if not now:
+        return False  # without a look at all guards for each op
     before = {g.at: g.facts for g in vm.guards if isinstance(g, TensorIs) and g.at in now}
     return any(
         (before[at].size, before[at].stride) != (facts.size, facts.stride)

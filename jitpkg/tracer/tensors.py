@@ -345,8 +345,11 @@ def _check_resized(vm: VM, name: str, tensors: list[Tensor], outcome: Outcome) -
 
 def _note_mutations(vm: VM, tensors: list[Tensor], outcome: Outcome) -> None:
     for k, (tensor, after) in enumerate(zip(tensors, outcome.arguments, strict=True)):
-        if vm.facts(tensor) != after:
+        before = vm.facts(tensor)
+        if before != after:
             vm.heap.write(tensor, "facts", after)
+        if (before.size, before.stride) != (after.size, after.stride):
+            vm.reshaped.add(tensor)
         owner = vm.roots.get(tensor, tensor)
         if k in outcome.mutated and owner.source is not None:
             vm.mutations.append(owner)

@@ -141,6 +141,8 @@ class VM(ABC):
         self.around = Around()
         self.mutations: list[Tensor] = []
         """Existing tensors that the graph has written to, and random draws, in order."""
+        self.reshaped: set[Tensor] = set()
+        """Existing tensors of which sizes or strides have been changed, perhaps back again."""
         self.drawn: set[torch.device] = set()
         """Whose random streams the graph draws from."""
         self.rewinds = False
