@@ -75,6 +75,10 @@ _WRONG: Mapping[str, Callable[[Sequence[Any]], bool]] = MappingProxyType(
         "pixel_unshuffle": _has_no_elements(0),
         # of integers it is in float32, and it lies in memory in another way
         "ldexp": lambda args: not _some_floats(args) or not all(map(_is_in_order, args)),
+        # kernels refuse integers, and decompositions do not
+        "max_pool1d": lambda args: not _some_floats(args),
+        "hardshrink": lambda args: not _some_floats(args),
+        "interpolate": lambda args: not _some_floats(args) and args[0].dtype is not torch.uint8,
         # kernels refuse a tensor of no dims, which no index fits
         "index_put": lambda args: not args[0].size,
     }

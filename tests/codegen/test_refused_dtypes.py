@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 import jitpkg
 from jitpkg.codegen.lowering.calls import ROWS
@@ -80,3 +81,47 @@ def test_refused_as_in_eager_code(part: int) -> None:
     found = [differing(op, values) for op in overloads()[part::4] for values in calls(op)]
     assert len(found) > 500
     assert not [each for each in found if each]
+
+
+IMAGES = torch.ones(1, 2, 4, 4), torch.ones(1, 2, 4), torch.ones(1, 2, 4, 4, 4)
+DECOMPOSED = {
+    "max_pool1d": lambda x: F.max_pool1d(x.flatten(1)[None], 2),
+    "hardshrink": F.hardshrink,
+    **{
+        f"{mode}, {x.dim() - 2} dims": lambda x, mode=mode: F.interpolate(
+            x, scale_factor=2, mode=mode
+        )
+        for x in IMAGES
+        for mode in ("nearest", "nearest-exact", "linear", "bilinear", "bicubic", "trilinear")
+    },
+    "hardsigmoid": F.hardsigmoid,
+    "softshrink": F.softshrink,
+    "logsigmoid": F.logsigmoid,
+    "glu": lambda x: F.glu(x, 1),
+    "adaptive_max_pool1d": lambda x: F.adaptive_max_pool1d(x.flatten(1)[None], 2),
+    "avg_pool1d": lambda x: F.avg_pool1d(x.flatten(1)[None], 2),
+    "group_norm": lambda x: F.group_norm(x, 1),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dtype", [torch.bool, torch.int64])
+def test_what_kernels_refuse_and_decompositions_take(dtype: torch.dtype) -> None:
+    """In graphs with gradients, and by torch's own decompositions."""
+    leaf = torch.ones(2, requires_grad=True)
+    refused = 0
+    for name, function in DECOMPOSED.items():
+        for x in IMAGES:
+            given = x.to(dtype)
+            expected = raised(function, given)
+            if "not implemented for" not in str(expected):
+                continue
+            refused += 1
+
+            def beside_a_gradient(x: torch.Tensor, function: Any = function) -> Any:
+                return function(x), leaf * 2
+
+            for backend in ("jitpkg", "aot_eager"):
+                compiled = jitpkg.compile(beside_a_gradient, backend=backend, dynamic=False)
+                assert raised(compiled, given) == expected, (name, backend, x.shape)
+    assert refused > 10

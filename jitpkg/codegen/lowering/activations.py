@@ -255,6 +255,7 @@ def _prelu_backward(k: Lowering, grad: Tensor, x: Tensor, weight: Tensor) -> tup
 
 def _log_sigmoid(k: Lowering, x: Tensor) -> tuple[Tensor, Tensor]:
     """Its second result is what ATen keeps for the derivative."""
+    require(x.dtype.is_floating_point, "an activation of integers")
     kept = k.pointwise(lambda v: (-abs(v)).exp(), [x])
     made = k.pointwise(lambda v: v.minimum(0) - (-abs(v)).exp().apply("log1p"), [x])
     return made, kept
@@ -274,6 +275,7 @@ def _log_sigmoid_backward(k: Lowering, grad: Tensor, x: Tensor, kept: Tensor) ->
 def _glu(k: Lowering, x: Tensor, dim: int = -1) -> Tensor:
     dim = dim_of(dim, x.rank)
     require(x.rank > 0 and x.sizes[dim] % 2 == 0, "halves")
+    require(x.dtype.is_floating_point, "an activation of integers")
     first, second = _halves(k, x, dim)
     return k.pointwise(lambda a, b: a * sigmoid(b), [first, second])
 
