@@ -41,7 +41,7 @@ def show(file: str, source: str) -> None:
 
 def drop_with(owner: fx.GraphModule | Callable[..., Any], file: str) -> None:
     """Forget the text that FX keeps for a module, which it does for ever, when the owner dies."""
-    weakref.finalize(owner, _drop, file).atexit = False
+    weakref.finalize(owner, _drop, file, _kept()).atexit = False
 
 
 def texts_of_fx() -> set[str]:
@@ -53,8 +53,8 @@ def _kept() -> dict[str, str] | None:
     return library.TEXTS.found()
 
 
-def _drop(file: str) -> None:
+def _drop(file: str, texts: dict[str, str] | None) -> None:
+    """Runs at any moment, in the midst of an import, too: imports nothing."""
     linecache.cache.pop(file, None)
-    texts = _kept()
     if texts is not None:
         texts.pop(file, None)

@@ -1,13 +1,18 @@
 """Generated functions have files of their own names, for as long as they live."""
 
 import gc
+import importlib
 import linecache
 import traceback
+from dataclasses import replace
 
+import pytest
 import torch
+from torch import fx
 
 import jitpkg
 from jitpkg import listing
+from jitpkg.internals import library
 
 
 def function_of(source: str, name: str):
@@ -61,3 +66,21 @@ def test_nothing_is_left_when_a_compiled_function_dies() -> None:
     del compiled
     gc.collect()
     assert {name for name in linecache.cache if name.startswith("<jitpkg")} <= before
+
+
+def test_what_runs_when_a_graph_dies_imports_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The garbage collector may run in the midst of an import, which Python 3.11 cannot nest."""
+    monkeypatch.setattr(library, "TEXTS", replace(library.TEXTS))  # as before it is first used
+    graph = fx.symbolic_trace(lambda x: x + 1)
+    file = graph.forward.__code__.co_filename
+    listing.drop_with(graph, file)
+    imported: list[str] = []
+    real = importlib.import_module
+    monkeypatch.setattr(importlib, "import_module", lambda n: imported.append(n) or real(n))
+    assert file in listing.texts_of_fx()
+    imported.clear()
+    monkeypatch.setattr(library, "TEXTS", replace(library.TEXTS))
+    del graph
+    gc.collect()
+    assert imported == []
+    assert file not in listing.texts_of_fx()
