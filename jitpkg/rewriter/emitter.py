@@ -39,7 +39,22 @@ class Emitter:
         Raises:
             Unverified: the result would not be safe to run.
         """
-        return Emission(self.points, self.hooks, entry=None).code()
+        first = self.points.first()
+        if [(h, hook.exits) for h, hook in self.hooks.items()] != [(first, (first,))]:
+            return Emission(self.points, self.hooks, entry=None).code()
+        return self._first(*self.hooks.values())
+
+    def _first(self, hook: Hook) -> CodeType:
+        """What each dispatcher of the code begins with: only the door is its own."""
+        made = self.points.first_version
+        if made is None:
+            emitted = Emission(self.points, self.hooks, entry=None).code()
+            at = next(k for k, const in enumerate(emitted.co_consts) if const is hook.door)
+            self.points.first_version = emitted.replace(), at
+            return emitted
+        emitted, at = made
+        consts = emitted.co_consts
+        return emitted.replace(co_consts=(*consts[:at], hook.door, *consts[at + 1 :]))
 
     def resume(self, p: int, base: int, *, called: bool = False) -> CodeType:
         """The same, entered at point `p` by a frame that kept `base` stack values.

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from types import CodeType
+from weakref import WeakValueDictionary
 
 from jitpkg.code.analysis import Analysis, analyse, slot_names, stored_slots
 from jitpkg.code.effects import (
@@ -79,11 +80,15 @@ class Points:
         self.slot_count = len(slot_names(self.code)) - len(self.code.co_freevars)
         """Slots before the free variables."""
         self.stored = stored_slots(analysis)
+        self.first_version: tuple[CodeType, int] | None = None
+        """With a hook at the first point: what was emitted for anybody, and where its constants
+        hold the door."""
 
     @classmethod
     def of(cls, code: CodeType) -> Points:
-        """Analyse `code`."""
-        return cls(analyse(code))
+        """Analyse `code`, unless somebody has and still needs it: as for each module that one
+        function of torch's calls."""
+        return _LIVING.of(code)
 
     # What is handed over
 
@@ -259,3 +264,19 @@ def _names(code: CodeType, names: frozenset[str]) -> bool:
 def _borrowed(stack: str) -> list[int]:
     """Where on the stack cells lie that inlined comprehensions took out of their slots."""
     return [depth for depth, kind in enumerate(stack) if kind == CELL_VALUE]
+
+
+class _Living:
+    """The points of code objects, for as long as anybody uses them."""
+
+    def __init__(self) -> None:
+        self._by_id: WeakValueDictionary[int, Points] = WeakValueDictionary()
+
+    def of(self, code: CodeType) -> Points:
+        found = self._by_id.get(id(code))  # while they live, so does the code
+        if found is None:
+            found = self._by_id[id(code)] = Points(analyse(code))
+        return found
+
+
+_LIVING = _Living()

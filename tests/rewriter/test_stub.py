@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType
 from typing import Any
@@ -11,6 +13,7 @@ import pytest
 from jitpkg.code.instructions import decode
 from jitpkg.code.versions import HAS_PRECALL, JUMPS_ON_BOOLS, NULL_BELOW_CALLABLE
 from jitpkg.rewriter.door import RETURN, Door
+from jitpkg.rewriter.emission import Emission
 from jitpkg.rewriter.emitter import Emitter, Hook
 from jitpkg.rewriter.points import Points
 from tests.regions import Outcome
@@ -23,6 +26,16 @@ class Returning:
         return RETURN, None, values
 
 
+class Fixed:
+    """A region that returns what it was made with."""
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+    def run(self, *_: Any) -> Outcome:
+        return RETURN, None, self.value
+
+
 def product(a: Any, b: Any) -> Any:
     return a * b
 
@@ -31,7 +44,7 @@ def with_everything(a: Any, *rest: Any, b: Any = 1, **others: Any) -> Any:
     return len(rest) + len(others) + a + b
 
 
-def stub(function: FunctionType, region: Returning) -> FunctionType:
+def stub(function: FunctionType, region: Returning | Fixed) -> FunctionType:
     points = Points.of(function.__code__)
     first = points.first()
     assert first is not None
@@ -92,3 +105,23 @@ def test_a_function_without_hooks_has_no_temporaries() -> None:
     code = Emitter(Points.of(product.__code__), {}).hooked()
     assert code.co_varnames == product.__code__.co_varnames
     assert code.co_code == product.__code__.co_code
+
+
+def test_the_same_code_is_emitted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As for the modules that one function of torch calls; each has its own region."""
+    function = FunctionType(product.__code__.replace(), globals())
+    emitted: list[Emission] = []
+    real = Emission.code
+    monkeypatch.setattr(Emission, "code", lambda self: emitted.append(self) or real(self))
+    regions = [Returning(), Fixed(1), Fixed(2)]
+    stubs = [stub(function, region) for region in regions]
+    assert len(emitted) == 1
+    assert [f(3, 4) for f in stubs] == [(3, 4), 1, 2]
+    assert len({id(f.__code__) for f in stubs}) == 3
+    del regions[1]
+    assert [f(3, 4) for f in stubs] == [(3, 4), 12, 2]
+    original = weakref.ref(function.__code__)
+    emitted.clear()
+    del function, stubs
+    gc.collect()
+    assert original() is None
