@@ -128,7 +128,7 @@ CASES = (
     ),
     Case("PPO, by run", "ppo.py", lambda steps: ["--total-timesteps", 256 * steps], 0.15, (), RUN),
     Case("scikit-learn", "sklearn_pipeline.py", lambda steps: ["--rounds", steps], 0.01),
-    Case("notebook", "notebook.py", lambda steps: ["--rounds", max(1, steps // 28)], 0.03),
+    Case("notebook", "notebook.py", lambda steps: ["--rounds", max(1, steps // 28)], 0.005),
     Case("processes", "processes.py", lambda steps: ["--rounds", max(1, steps // 7)], 0.65),
     *(
         Case(

@@ -46,12 +46,16 @@ class Settings:
     isolate_recompiles: bool = False
 
     def compiler(
-        self, *, quiet: bool = False, varying: Mapping[str, frozenset[int] | None] | None = None
+        self,
+        *,
+        quiet: bool = False,
+        asked: bool = True,
+        varying: Mapping[str, frozenset[int] | None] | None = None,
     ) -> Compiler:
         """Check the arguments, and put a compiler together.
 
         Args:
-            quiet, varying: see `Compiler`.
+            quiet, asked, varying: see `Compiler`.
 
         Raises:
             InvalidArgument: one of them is not possible.
@@ -80,6 +84,7 @@ class Settings:
             twin=lambda callee: twins.of(callee, compiler),
             middle=lambda code, name: twins.middle(code, name, compiler),
             quiet=quiet,
+            asked=asked,
             name=self.name,
             recompile_limit=self.recompile_limit,
             varying=varying or {},
@@ -194,7 +199,7 @@ def jit(
         *(fullgraph, dynamic, backend, mode, options, name, recompile_limit, isolate_recompiles)
     )
     _check_flag("disable", disable, (True, False))
-    compiler = settings.compiler()
+    compiler = settings.compiler(asked=_is_new(fn))
     if fn is None:
         return lambda f: jit(f, **_keywords(settings), disable=disable)
     _check(fn, "jit")
@@ -278,7 +283,7 @@ def compile(
         *(fullgraph, dynamic, backend, mode, options, name, recompile_limit, isolate_recompiles)
     )
     _check_flag("disable", disable, (True, False))
-    compiler = settings.compiler()
+    compiler = settings.compiler(asked=_is_new(model))
     if model is None:
         return lambda f: compile(f, **_keywords(settings), disable=disable)
     _check(model, "compile")
@@ -308,6 +313,18 @@ def compile(
             return _compiled_object(model, compiler, _Again(settings))
 
 
+def _is_new(obj: object) -> bool:
+    """Whether nothing else of the same name was to be compiled before, as far as one can tell."""
+    obj = ORIGINALS.callable_of(obj)
+    match obj:
+        case torch.nn.Module():
+            obj = static_lookup(type(obj), "forward")
+        case type():
+            is_module = issubclass(obj, torch.nn.Module)
+            obj = static_lookup(obj, "forward" if is_module else "__call__")
+    return not isinstance(obj, FunctionType) or _COMPILED.ledger.is_new(obj)
+
+
 def _compile_class(cls: type, compiler: Compiler) -> None:
     """Let the calls of all instances of a class run compiled."""
     if issubclass(cls, torch.nn.Module):
@@ -334,7 +351,7 @@ def start(
     stub: Stub, functions: Sequence[FunctionType], settings: Settings
 ) -> SharedDispatcher | None:
     """Compile functions in place whose code has a stub; None where they are not to be."""
-    dispatcher = SharedDispatcher(stub.code, settings.compiler(quiet=True), stub.drop)
+    dispatcher = SharedDispatcher(stub.code, settings.compiler(quiet=True, asked=False), stub.drop)
     if not dispatcher.start(functions):
         return None
     _COMPILED.shared.add(dispatcher)

@@ -163,7 +163,7 @@ class Notebook:
     """One namespace, `__main__` of a module of its own, and numbered cells."""
 
     def __init__(self, steps):
-        self.module = types.ModuleType("__main__")
+        self.module = sys.modules["__main__"] = types.ModuleType("__main__")
         self.module.STEPS = steps
         self.count = 0
         self.modified = {}

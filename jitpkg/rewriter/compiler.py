@@ -65,6 +65,9 @@ class Compiler:
     """Gives what a function can be entered through in its middle, by its code and name."""
     quiet: bool = False
     """Nobody has asked for these functions to be compiled: a limit is no matter for a warning."""
+    asked: bool = True
+    """A program has asked for this function, and for none of the same name before: each of its
+    regions is compiled once, whatever functions owe."""
     name: str | None = None
     """What reports call the function that was asked for."""
     recompile_limit: int | None = None

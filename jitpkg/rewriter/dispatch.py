@@ -114,7 +114,7 @@ class Dispatcher:
         self.refused: Break | None = None
         """Why functions with this code are never traced, where they are to be whole graphs."""
         ledger = compiler.ledger
-        self._account = None if ledger is None else Account(ledger, asked=not compiler.quiet)
+        self._account = None if ledger is None else Account(ledger, asked=compiler.asked)
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
         """In a pickle of a function by value there is no compiled code."""

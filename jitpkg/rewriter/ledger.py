@@ -2,19 +2,23 @@
 
 A function may owe one second, a fifth of the program's first 25 seconds, and a hundredth of what it
 has run since. One that owes more is not compiled for other values until it has paid back, or the
-program has run for long enough.
+program has run for long enough. A function that a notebook's cell defines again counts as the same.
 """
 
 from __future__ import annotations
 
+import sys
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import CodeType, FunctionType
 
 import torch
 
 from jitpkg.config import Options
+from jitpkg.rewriter.originals import ORIGINALS
 
 
 def weighs(options: Options) -> bool:
@@ -54,13 +58,31 @@ class Ledger:
     began: float = field(default_factory=lambda: time.perf_counter() - time.process_time())
     """When the program began: about as long ago as it has computed."""
     owed: float = field(init=False, default=0.0)
-    """For entries of regions that have some already, and for what nobody asked to be compiled."""
+    """For entries of regions that have some already, for what nobody asked to be compiled, and for
+    what is defined again."""
+    _defined: dict[tuple[str, str], weakref.ref[CodeType]] = field(init=False, default_factory=dict)
+    """What the functions that were asked for are, by module and name."""
 
     @property
     def allowed(self) -> float:
         """Seconds that may be owed now."""
         ran = self.clock() - self.began
         return FLOOR + SHARE * min(ran, WHILE) + LATER * max(ran - WHILE, 0.0)
+
+    def is_new(self, function: FunctionType) -> bool:
+        """Whether a function that is asked for is not another one's next definition.
+
+        Only a module's own functions and classes have a name that says which one they are.
+        """
+        module, name = function.__globals__.get("__name__"), function.__qualname__
+        if type(module) is not str or "<lambda>" in name:
+            return True
+        if getattr(sys.modules.get(module), "__dict__", None) is not function.__globals__:
+            return True
+        code = ORIGINALS.of(function.__code__)
+        before = self._defined.get((module, name))
+        self._defined[module, name] = weakref.ref(code)
+        return before is None or before() is code
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +100,7 @@ class Account:
 
     ledger: Ledger
     asked: bool
-    """Whether a program has asked for the function to be compiled: then each region is, once."""
+    """Whether each region is compiled once, whatever is owed: see `Compiler`."""
     owed: float = 0.0
     debtors: list[Callable[[], None]] = field(init=False, default_factory=list)
     """Called, they pay back what they have gained since."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import sys
+import types
 from collections.abc import Callable, Iterator
 from types import FunctionType
 from typing import Any
@@ -341,6 +343,56 @@ def test_what_is_compiled_is_a_share_of_the_time(bench: Bench) -> None:
             function(torch.ones(k))
     again = bench.entries - len(functions)
     assert again - 1 <= 1.0 + 0.2 * bench.now
+
+
+CELL = """
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return f(x) * {k}
+
+def f(x):
+    return x + {k}
+
+compiled = Net() if {k} % 2 else f
+"""
+
+
+def in_a_module(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The names of a notebook."""
+    module = types.ModuleType("notebook")
+    monkeypatch.setitem(sys.modules, "notebook", module)
+    vars(module)["torch"] = torch
+    return vars(module)
+
+
+@pytest.mark.parametrize("door", [jitpkg.jit, jitpkg.compile])
+def test_what_a_cell_defines_again_is_one_function(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, door: Callable[[Any], Any]
+) -> None:
+    bench.compiling, cells = 1.0, in_a_module(monkeypatch)
+    for k in range(40):
+        exec(CELL.format(k=k), cells)
+        assert torch.equal(door(cells["compiled"])(X), (X + k) * (k if k % 2 else 1))
+    again = bench.entries - 2
+    assert 1 <= again <= 1.0 + 0.2 * bench.now + bench.compiling
+    assert len(bench.said(events.Postponed)) == 40 - bench.entries
+
+
+def test_what_is_defined_once_is_compiled_at_once(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other names; instances of one class; lambdas; one function twice; another namespace."""
+    bench.compiling, cells = 10.0, in_a_module(monkeypatch)
+    exec(CELL.format(k=1), cells)
+    compiled = [cells["f"], cells["Net"](), cells["Net"](), lambda x: x + 1, lambda x: x + 2]
+    for _ in range(3):
+        exec(CELL.format(k=2), elsewhere := {"torch": torch})
+        compiled.append(elsewhere["f"])
+    for function in [*compiled, *compiled]:
+        jitpkg.jit(function)
+        function(X)
+    assert bench.said(events.Postponed) == []
+    assert bench.entries == 2 * len(compiled)
 
 
 def test_an_entry_that_is_known_to_gain_is_hardly_a_debt(bench: Bench) -> None:
