@@ -133,9 +133,17 @@ ROWS: Sequence[Row] = (
     Row(
         "The strides of dims of one element, on which the place of no element depends, may differ.",
         Allowed(ignore=("idle strides",)),
-        ops="nn_functional_(conv2d|binary_cross_entropy(_with_logits)?)",
+        ops="nn_functional_conv2d",
         contexts="channels_last_grad",
         backends="jitpkg|aot_eager",
+    ),
+    Row(
+        "The strides of dims of one element, on which the place of no element depends, may differ.",
+        Allowed(ignore=("idle strides",)),
+        ops="nn_functional_binary_cross_entropy(_with_logits)?|rsub|lerp|log_softmax|fft_i?fftshift"
+        "|bfloat16|half|double",
+        contexts="channels_last_grad",
+        backends="jitpkg",
     ),
     Row(
         "The gradient of `std_mean` of numbers that are all the same depends on how their mean is"
