@@ -111,7 +111,7 @@ _IN_TEXTS = (
 
 
 def _tell_the_same(a: Any, b: Any, ignore: Collection[str]) -> bool:
-    return type(a) is type(b) and _without(repr(a), ignore) == _without(repr(b), ignore)
+    return type(a) is type(b) and _without(str(a), ignore) == _without(str(b), ignore)
 
 
 def _without(text: str, ignore: Collection[str]) -> str:

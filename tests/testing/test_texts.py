@@ -30,7 +30,7 @@ def without_history(why: str, mode: str = "no_grad") -> str:
 
 
 SEVERAL = "This view is the output of a function that returns multiple views. Such functions do not"
-SINGLE = "Given that this use case is ambiguous and error-prone, it is forbidden. You can"
+SINGLE = "Given that this use case is ambiguous, it is forbidden (if you don't want it tracked)"
 
 SAME = [
     (modified("", 2), modified("", 3), "version"),
