@@ -102,7 +102,7 @@ def _has_row(heap: Heap, value: Value) -> bool:
     match value:
         case Generator():
             return False
-        case Iterator(kind="walk" | "dict"):
+        case Iterator():
             return walks_as_begun(heap, value)
         case Function(code, closure=closure):
             return len(closure) == len(code.co_freevars)  # else it is still in the making

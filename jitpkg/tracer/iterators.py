@@ -227,6 +227,8 @@ def walks_as_begun(heap: Heap, iterator: Iterator) -> bool:
         return True
     if iterator.kind == "walk":
         return False
+    if iterator.kind != "dict":
+        return not _is_beyond(heap, iterator)
     view, removals = iterator.parts
     assert isinstance(view, DictView) and isinstance(removals, Constant)
     entries, before = heap.read(view.of, "entries"), heap.read(iterator, "content")
@@ -234,6 +236,21 @@ def walks_as_begun(heap: Heap, iterator: Iterator) -> bool:
         return False
     now = tuple(entry.key for entry in entries.entries.values())
     return before.items == now and removals.value == entries.removals
+
+
+def _is_beyond(heap: Heap, iterator: Iterator) -> bool:
+    """Whether a list has become shorter than what has been walked, or, backwards, than what has
+    not: `__setstate__` puts an iterator inside of its list, and it would walk what is added."""
+    if iterator.kind not in ("sequence", "reversed"):
+        return False
+    sequence, *start = iterator.parts
+    items = heap.read(sequence, "items")
+    if items is None or items.unread:
+        return False
+    position, count = heap.read(iterator, "position") or 0, len(items.items)
+    if start:
+        return _reversed_index(iterator, position, count) >= count
+    return position > count
 
 
 def _check_unchanged(

@@ -313,11 +313,18 @@ def _tensor_compare(
         other.value, bool | int | float | complex
     ):
         return vm.op(function, (a, b))
-    if name in ("==", "!=") and not isinstance(other, Object | Opaque | Tuple):
+    if name in ("==", "!=") and not _may_know_tensors(vm, other):
         return Constant(name == "!=")  # the tensor's method says NotImplemented: identity decides
     vm.stop(
         reasons.UNSUPPORTED, f"a comparison of a tensor with a {vm.class_of(other).__qualname__}"
     )
+
+
+def _may_know_tensors(vm: VM, value: Value) -> bool:
+    """Whether what is no tensor may have a comparison of its own with one."""
+    if isinstance(value, Known):  # an enum's member, or a class whose metaclass has one
+        return not classes.inherits(vm, vm.class_of(value), object, "__eq__", "__ne__")
+    return isinstance(value, Object | Opaque | Tuple)
 
 
 def _compare_structures(vm: VM, name: str, a: Value, b: Value) -> Value | None:

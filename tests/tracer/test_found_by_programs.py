@@ -396,3 +396,66 @@ def test_functions_of_numbers_that_are_not_as_many(function: Any, count: int) ->
 
     x = torch.ones(1)
     Comparison(dynamic=True).assert_same_calls(program, call(x, 3), call(x, 4), call(x, 5))
+
+
+@pytest.mark.parametrize("gained", [0, 1, 2, 3])
+@pytest.mark.parametrize("length", [2, 4])
+@pytest.mark.parametrize("begin", [iter, reversed])
+def test_a_list_that_shrinks_below_its_iterator_and_grows(
+    begin: Callable[[Any], Iterator[int]], length: int, gained: int
+) -> None:
+    """An iterator that is made anew at the break between must not be put inside of the list."""
+
+    def program(x: torch.Tensor) -> Any:
+        values = list(range(length))
+        walking = begin(values)
+        walked = [next(walking), next(walking)]
+        del values[1 if begin is iter else 0 :]
+        x = x + 1
+        print(end="")
+        values += [7, 8, 9][:gained]
+        return x, walked + list(walking), values
+
+    assert_same(program, torch.ones(1))
+
+
+class Told(enum.Enum):
+    """Members that are equal, or not, to whatever it is."""
+
+    A = 0
+
+    def __eq__(self, other: object) -> bool:
+        return bool(FLAGS)
+
+    __hash__ = enum.Enum.__hash__
+
+
+class TellsOfClasses(type):
+    def __eq__(cls, other: object) -> bool:
+        return bool(FLAGS)
+
+    __hash__ = type.__hash__
+
+
+class IsTold(metaclass=TellsOfClasses):
+    pass
+
+
+class OneOf(enum.IntEnum):
+    A = 1
+
+
+FLAGS = [1]
+
+
+@pytest.mark.parametrize("compare", [operator.eq, operator.ne])
+@pytest.mark.parametrize(
+    "other", [Told.A, IsTold, OneOf.A, enum.Enum("Plain", "A").A, int, torch.add, iter, "a", None]
+)
+def test_a_tensor_is_compared_with_what_knows_how(
+    compare: Callable[[Any, Any], Any], other: Any
+) -> None:
+    def program(x: torch.Tensor) -> Any:
+        return x + 1, compare(x, other), compare(other, x)
+
+    assert_same(program, torch.ones(2))
