@@ -202,8 +202,10 @@ def _functional(
     copies = layouts.differing(compiled.before.laid, compiled.returned, varies=bool(fakes.varies))
     if isinstance(copies, str):
         return as_it_is(backend, gm, copies)
-    several = compiled.before.several_views
-    keep = None if several or unused or copies or changes_state(gm) else compiled.keep
+    several, without_grad = compiled.before.several_views, compiled.before.views_without_grad
+    keep = (
+        None if several or without_grad or unused or copies or changes_state(gm) else compiled.keep
+    )
     aot.keep_saved(metadata.raw)
     function = compiled.halves.watched(function, metadata)
     plan = plan_of(gm, inputs, compiled.halves, metadata)
@@ -222,8 +224,8 @@ def _functional(
         guarded = without(guarded, len(metadata.outputs) - unused)
     if copies:
         guarded = layouts.laid_out(guarded, copies)
-    if several:
-        guarded = several_views.made_so(guarded, several)
+    if several or without_grad:
+        guarded = several_views.made_so(guarded, several, without_grad)
     for file in listing.texts_of_fx() - before:
         listing.drop_with(guarded, file)
     return guarded

@@ -15,6 +15,7 @@ from torch import fx
 
 from jitpkg import forks
 from jitpkg.codegen import several_views, writing
+from jitpkg.codegen.aten.grad_modes import is_switch
 from jitpkg.codegen.layouts import Laid
 from jitpkg.errors import JitpkgWarning
 from jitpkg.facts import fake
@@ -37,6 +38,9 @@ class Observed:
     """Why an op cannot be one of a graph that writes to nothing."""
     several_views: tuple[int, ...] = ()
     """Which of its results are one of several views: eager code lets nobody write to them."""
+    views_without_grad: tuple[int, ...] = ()
+    """Which of its results are views taken while grad mode was off: eager code lets nobody write to
+    them what requires grad."""
     laid: tuple[Laid | None, ...] = ()
     """How its results lie in memory; None for what is no tensor."""
 
@@ -50,7 +54,9 @@ def observed(gm: fx.GraphModule, inputs: Sequence[Any]) -> Observed:
             results = gm.forward(*given)
         laid = _laid(given, results)
         several = several_views.places(results) if several_views.may_be_made(gm) else ()
-    return Observed(seen.random, seen.checks, seen.obstacle, several, laid)
+        switches = any(map(is_switch, gm.graph.nodes))
+        without_grad = several_views.without_grad(results) if switches else ()
+    return Observed(seen.random, seen.checks, seen.obstacle, several, without_grad, laid)
 
 
 class _Observer:

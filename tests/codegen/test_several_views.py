@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 import jitpkg
 from jitpkg.testing import Comparison, call
@@ -57,3 +58,35 @@ def test_who_calls_may_not_write_to_them_either(backend: str) -> None:
     first, _ = compiled(torch.ones(4, requires_grad=True))
     with pytest.raises(RuntimeError, match="multiple views"):
         first.mul_(2)
+
+
+WRITE: dict[str, Callable[[Tensor, Tensor], Any]] = {
+    "mul_": lambda v, p: v.mul_(p),
+    "augmented": lambda v, p: operator.iadd(v, p),
+    "copy_": lambda v, p: v.copy_(p),
+    "setitem": lambda v, p: operator.setitem(v, 0, p[0]),
+    "no gradient": lambda v, _: v.mul_(2),
+}
+
+
+@pytest.mark.parametrize("backend", ["jitpkg", "aot_eager"])
+@pytest.mark.parametrize("of", ["made", "given"])
+@pytest.mark.parametrize("write", WRITE)
+def test_a_view_taken_without_grad_is_not_written_to_with_it(
+    write: str, of: str, backend: str
+) -> None:
+    def program(x: Tensor, p: Tensor) -> Any:
+        y = x + 1 if of == "made" else x
+        z = y.exp()
+        with torch.no_grad():
+            v = y.view(-1)
+        jitpkg.graph_break()
+        try:
+            WRITE[write](v, p)
+        except RuntimeError as error:
+            return y.detach() + 1, z, str(error)
+        return y, z, v
+
+    given = [call(torch.randn(4), nn.Parameter(torch.randn(4))) for _ in range(3)]
+    comparison = Comparison(backend=backend, ignore=("grad_fn", "view", "version"), relative=1e-5)
+    comparison.assert_same_calls(program, *given)

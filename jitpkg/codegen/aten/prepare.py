@@ -268,10 +268,10 @@ class _Preparation:
         of: Input | Value
         if base.memory.input is not None:
             of = Input(base.memory.input)
-            if views and self._modes.changes:
-                raise Declined("a view of an input, and changes of grad mode")
         else:
             of = Value(self._slot(base))
+        if views and self._modes.changes:
+            raise Declined("a view, and changes of grad mode: one taken while it is off differs")
         return ViewOf(of, views) if views else of
 
     def _slot(self, base: Traced) -> int:
