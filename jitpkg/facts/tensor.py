@@ -113,6 +113,12 @@ def why_not_plain(t: torch.Tensor) -> str | None:
         return "a lazily conjugated or negated tensor"
     if tensors.IS_TRANSFORMED.get()(t):
         return "a tensor wrapped by a function transform"
+    try:
+        _ = t.is_leaf
+    except RuntimeError:
+        return (
+            "a view taken under no_grad of what was written to later: it has no history to ask for"
+        )
     return None
 
 
