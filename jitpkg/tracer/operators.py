@@ -440,6 +440,8 @@ def same(vm: VM, a: Value, b: Value) -> bool:
         vm.stop(reasons.IDENTITY)
     if isinstance(a, Known) and isinstance(b, Known):
         return a.obj is b.obj
+    if _is_empty_tuple(a) and _is_empty_tuple(b):
+        return True
     if type(a) is not type(b):
         return False
     if isinstance(a, Tuple | Slice | Method | Opaque) and a is not b:
@@ -447,6 +449,13 @@ def same(vm: VM, a: Value, b: Value) -> bool:
     if isinstance(a, Tensor | Object) and isinstance(b, Tensor | Object):
         return _same_existing(vm, a, b)
     return a is b
+
+
+def _is_empty_tuple(value: Value) -> bool:
+    """Of those, there is one."""
+    if isinstance(value, Tuple):
+        return value.cls is tuple and not value.items
+    return isinstance(value, Constant) and value.value == () and type(value.value) is tuple
 
 
 def _same_structures(vm: VM, a: Value, b: Value) -> bool:
