@@ -124,6 +124,7 @@ class _Preparation:
         self._inputs = inputs
         self._singles = Singles(decisions)
         self._recorder = Recorder(self._singles, decisions)
+        self._recorder.grad_mode = modes.first
         self._given: list[Traced | None] = []
         self._values: list[fx.Node] = []
         self._slots: dict[int, int] = {}
@@ -180,6 +181,7 @@ class _Preparation:
         args: Any
         kwargs: Any
         if is_switch(node):
+            self._recorder.grad_mode = bool(node.args[0])
             return None
         args, kwargs = fx.map_arg((node.args, node.kwargs), self._made.__getitem__)
         if target is getitem and not isinstance(args[0], torch.Tensor):
@@ -268,11 +270,13 @@ class _Preparation:
         of: Input | Value
         if base.memory.input is not None:
             of = Input(base.memory.input)
+            if views and self._modes.changes:
+                raise Declined("a view of an input, and changes of grad mode")
         else:
             of = Value(self._slot(base))
-        if views and self._modes.changes:
-            raise Declined("a view, and changes of grad mode: one taken while it is off differs")
-        return ViewOf(of, views) if views else of
+        # eager code lets nobody write to a view taken while grad mode is off what requires grad
+        taken = all(each.grad_mode for each in traced.shown() if each.view is not None)
+        return ViewOf(of, views, None if taken is self._modes.first else taken) if views else of
 
     def _slot(self, base: Traced) -> int:
         """Where the graph returns the value of a tensor."""

@@ -31,6 +31,8 @@ class ViewOf:
 
     base: Input | Value
     views: tuple[View, ...]
+    grad_mode: bool | None = None
+    """In which grad mode it is taken, where that is another than when the graph is called."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,8 @@ class Traced:
     parent: Traced | None = None
     view: View | None = None
     """What made it of `parent`."""
+    grad_mode: bool = True
+    """Grad mode where that was done."""
     node: fx.Node | None = None
     """What computes it as of `version` of its memory."""
     version: int = 0
@@ -99,6 +101,8 @@ class Recorder:
         self._singles = singles
         self._traced: dict[int, Traced] = {}
         self._log = _Log()
+        self.grad_mode = True
+        """Where the program is now."""
         self._listens = True
         self._only: str | None = None
         self._function = ""
@@ -290,7 +294,7 @@ class Recorder:
 
     def _seen(self, source: Traced, view: View, made: torch.Tensor) -> None:
         facts = self._facts_of(made)
-        self._register(Traced(made, source.memory, facts, source, view))
+        self._register(Traced(made, source.memory, facts, source, view, self.grad_mode))
 
     def _in_place(self, func: Op, args: Any, kwargs: Any) -> Any:
         target = self.traced(args[0])

@@ -110,6 +110,11 @@ class _Source:
             f"if why is not None: return {name}.run({', '.join(['why', *self._given()])})"
         )
 
+    def _in_mode(self, mode: bool, lines: list[str]) -> list[str]:
+        """The lines, where grad mode is otherwise the other one."""
+        switch = self._switch()
+        return [f"{switch}({mode})", f"try: {'; '.join(lines)}", f"finally: {switch}({not mode})"]
+
     def _switch(self) -> str:
         return self._hold("set_grad_enabled", modes.SET_GRAD_ENABLED.get())
 
@@ -143,11 +148,12 @@ class _Source:
                 return self._result(index, self._prepared.results[index])
             case Constant(value):
                 return text_of(value) if varies(value) else self._hold(f"constant{k}", value)
-            case ViewOf(base, views):
-                name = self._result(k, base)
+            case ViewOf(base, views, grad_mode):
+                name, made = self._result(k, base), []
                 for view in views:
-                    self._lines.append(f"r{k} = {self._view(view, name)}")
+                    made.append(f"r{k} = {self._view(view, name)}")
                     name = f"r{k}"
+                self._lines += made if grad_mode is None else self._in_mode(grad_mode, made)
                 return name
 
     def _view(self, view: View, name: str) -> str:
@@ -168,10 +174,8 @@ class _Source:
         for write in self._prepared.writes:
             self._write(write)
         written, self._lines = self._lines, before
-        if written and self._prepared.without_grad:  # what is written may be an input
-            switch = self._switch()
-            written = [f"{switch}(False)", f"try: {'; '.join(written)}", f"finally: {switch}(True)"]
-        self._lines += written
+        without_grad = written and self._prepared.without_grad  # what is written may be an input
+        self._lines += self._in_mode(False, written) if without_grad else written
 
     def _write(self, write: Write) -> None:
         name, value = self._inputs[write.input], f"v{write.value}"
