@@ -8,16 +8,17 @@ from typing import Any
 _MISSING = object()
 
 
-def _message(function: Callable[[Any], Any], argument: Any) -> str:
-    """What a function says of an argument that it does not take; Pythons word it differently."""
+def _message(function: Callable[..., Any], *arguments: Any) -> str:
+    """What a function says of arguments that it does not take; Pythons word it differently."""
     try:
-        function(argument)
-    except ValueError as error:
+        function(*arguments)
+    except (TypeError, ValueError) as error:
         return str(error)
     raise AssertionError(function)
 
 
 _EMPTY = (_message(min, ()), _message(max, ()))
+_NOT_CALLED = _message(iter, 0, 0)
 
 
 def any_(iterable: Iterable[Any], /) -> bool:
@@ -107,3 +108,18 @@ def reversed_values(mapping: dict[Any, Any]) -> Iterator[Any]:
 def reversed_items(mapping: dict[Any, Any]) -> Iterator[tuple[Any, Any]]:
     """`reversed(mapping.items())`"""
     return ((key, mapping[key]) for key in reversed(mapping))
+
+
+def call_until(function: Callable[[], Any], sentinel: Any) -> Iterator[Any]:
+    """`iter(function, sentinel)`"""
+    if not callable(function):
+        raise TypeError(_NOT_CALLED)
+    return _call_until(function, sentinel)
+
+
+def _call_until(function: Callable[[], Any], sentinel: Any) -> Iterator[Any]:
+    while True:
+        item = function()
+        if item == sentinel:
+            return
+        yield item

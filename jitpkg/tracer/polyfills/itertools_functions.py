@@ -434,18 +434,3 @@ def _group(groups: _Groups, number: int, wanted: Any) -> Iterator[Any]:
             return
         item, groups.item = groups.item, _MISSING
         yield item
-
-
-def call_until(function: Callable[[], Any], sentinel: Any) -> Iterator[Any]:
-    """`iter(function, sentinel)`"""
-    if not callable(function):
-        raise TypeError("iter(v, w): v must be callable")
-    return _call_until(function, sentinel)
-
-
-def _call_until(function: Callable[[], Any], sentinel: Any) -> Iterator[Any]:
-    while True:
-        item = function()
-        if item == sentinel:
-            return
-        yield item

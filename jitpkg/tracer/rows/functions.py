@@ -22,7 +22,7 @@ from jitpkg.tracer import (
     typechecks,
 )
 from jitpkg.tracer.iterators import backwards, each, resume, stop_iteration
-from jitpkg.tracer.polyfills.itertools_functions import call_until
+from jitpkg.tracer.polyfills.builtin_functions import call_until
 from jitpkg.tracer.rows.table import CallTable
 from jitpkg.tracer.values import (
     NONE,
