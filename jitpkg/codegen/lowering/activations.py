@@ -67,6 +67,7 @@ _CUBIC = 0.044715
 
 def _gelu(k: Lowering, x: Tensor, *, approximate: str = "none") -> Tensor:
     require(x.dtype.is_floating_point, "an activation of integers")
+    require(approximate in ("none", "tanh"), "an approximation that is refused")
     if approximate == "tanh":
         return k.pointwise(_gelu_tanh, [x])
     return k.pointwise(_gelu_overflowing if _is_onednns(k, x) else _gelu_erf, [x])
@@ -110,6 +111,7 @@ def _gelu_tanh(x: Expr) -> Expr:
 
 
 def _gelu_backward(k: Lowering, grad: Tensor, x: Tensor, *, approximate: str = "none") -> Tensor:
+    require(approximate in ("none", "tanh"), "an approximation that is refused")
     slope = _gelu_tanh_slope if approximate == "tanh" else _gelu_erf_slope
     return k.pointwise(lambda g, v: g * slope(v), [grad, x])
 
@@ -161,6 +163,7 @@ def _elu_backward(
     is_result: bool,
     x: Tensor,
 ) -> Tensor:
+    require(not is_result or alpha >= 0, "a slope that is refused")
     low = alpha * scale
 
     def element(g: Expr, v: Expr) -> Expr:
@@ -175,7 +178,8 @@ def _leaky_relu(x: Expr, slope: float = 0.01) -> Expr:
     return (x > 0).where(x, x * slope)
 
 
-def _leaky_relu_backward(g: Expr, x: Expr, slope: float, _: bool) -> Expr:
+def _leaky_relu_backward(g: Expr, x: Expr, slope: float, is_result: bool) -> Expr:
+    require(not is_result or slope >= 0, "a slope that is refused")
     return (x > 0).where(g, g * slope)
 
 

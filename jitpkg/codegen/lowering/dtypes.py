@@ -8,15 +8,19 @@ import torch
 
 from jitpkg.codegen.lowering.table import Tensor, require
 
-_NO_BOOLEANS = "sub subtract rsub threshold trace"
+_NO_BOOLEANS = "sub subtract rsub threshold threshold_backward trace"
 _NO_MASKS = "argmax argmin"
 _ALIKE = "heaviside linalg_cross"
 _FLOATING = (
     "lerp addcdiv gelu_backward huber_loss huber_loss_backward log_sigmoid_backward"
     " soft_margin_loss mse_loss_backward smooth_l1_loss_backward binary_cross_entropy_backward"
-    " _prelu_kernel _prelu_kernel_backward"
+    " _prelu_kernel _prelu_kernel_backward elu_backward frac hypot logaddexp logaddexp2"
+    " binary_cross_entropy logit_backward _softmax_backward_data _log_softmax_backward_data"
 )
-_OF_FLOATS = "_native_batch_norm_legit_functional _native_batch_norm_legit native_batch_norm"
+_OF_FLOATS = (
+    "_native_batch_norm_legit_functional _native_batch_norm_legit native_batch_norm"
+    " _native_batch_norm_legit_no_training"
+)
 """The input may be of fewer bits than the parameters and statistics, which are float32 then."""
 
 

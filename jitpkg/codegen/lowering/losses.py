@@ -75,6 +75,7 @@ def _squared_slope(a: Expr, b: Expr) -> Expr:
 
 
 def _huber(a: Expr, b: Expr, delta: float = 1.0) -> Expr:
+    require(not delta <= 0, "a delta that is refused")
     far = abs(a - b)
     return (far <= delta).where(far * far * 0.5, (far - 0.5 * delta) * delta)
 
@@ -86,6 +87,7 @@ def _huber_slope(a: Expr, b: Expr, delta: float) -> Expr:
 
 
 def _smooth(a: Expr, b: Expr, beta: float = 1.0) -> Expr:
+    require(not beta < 0, "a beta that is refused")
     far = abs(a - b)
     if beta == 0:
         return far

@@ -91,6 +91,7 @@ def _rsub(k: Lowering, a: Operand, b: Operand, alpha: Scalar = 1) -> Tensor:
 
 def _alpha(k: Lowering, common: torch.dtype, alpha: Scalar) -> Scalar:
     """ATen's sums round their numbers to the dtype, where its products do not."""
+    require(type(alpha) is not bool or common is torch.bool, "a truth that multiplies numbers")
     if not common.is_floating_point:
         return alpha
     if varies(alpha):
