@@ -80,7 +80,7 @@ LAYOUTS: dict[str, Function] = {
 def test_threads_make_no_difference(
     name: str, layout: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    grain(monkeypatch, 64)
+    grain(monkeypatch, 16)
     function = FUNCTIONS[name]
     torch.manual_seed(0)
     x = LAYOUTS[layout](torch.randn(37, 61))
