@@ -199,7 +199,7 @@ def jit(
         *(fullgraph, dynamic, backend, mode, options, name, recompile_limit, isolate_recompiles)
     )
     _check_flag("disable", disable, (True, False))
-    compiler = settings.compiler(asked=_is_new(fn))
+    compiler = settings.compiler(asked=_note_definition(fn))
     if fn is None:
         return lambda f: jit(f, **_keywords(settings), disable=disable)
     _check(fn, "jit")
@@ -283,7 +283,7 @@ def compile(
         *(fullgraph, dynamic, backend, mode, options, name, recompile_limit, isolate_recompiles)
     )
     _check_flag("disable", disable, (True, False))
-    compiler = settings.compiler(asked=_is_new(model))
+    compiler = settings.compiler(asked=_note_definition(model))
     if model is None:
         return lambda f: compile(f, **_keywords(settings), disable=disable)
     _check(model, "compile")
@@ -313,8 +313,8 @@ def compile(
             return _compiled_object(model, compiler, _Again(settings))
 
 
-def _is_new(obj: object) -> bool:
-    """Whether nothing else of the same name was to be compiled before, as far as one can tell."""
+def _note_definition(obj: object) -> bool:
+    """Note what is to be compiled; whether nothing else of the same name was, before."""
     obj = ORIGINALS.callable_of(obj)
     match obj:
         case torch.nn.Module():
@@ -322,7 +322,7 @@ def _is_new(obj: object) -> bool:
         case type():
             is_module = issubclass(obj, torch.nn.Module)
             obj = static_lookup(obj, "forward" if is_module else "__call__")
-    return not isinstance(obj, FunctionType) or _COMPILED.ledger.is_new(obj)
+    return not isinstance(obj, FunctionType) or _COMPILED.ledger.note_definition(obj)
 
 
 def _compile_class(cls: type, compiler: Compiler) -> None:

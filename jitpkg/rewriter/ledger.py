@@ -69,8 +69,8 @@ class Ledger:
         ran = self.clock() - self.began
         return FLOOR + SHARE * min(ran, WHILE) + LATER * max(ran - WHILE, 0.0)
 
-    def is_new(self, function: FunctionType) -> bool:
-        """Whether a function that is asked for is not another one's next definition.
+    def note_definition(self, function: FunctionType) -> bool:
+        """Note what is asked for; whether it is not another function's next definition.
 
         Only a module's own functions and classes have a name that says which one they are.
         """
