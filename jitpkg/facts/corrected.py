@@ -113,6 +113,18 @@ def _of_batch_norm(at: int) -> Rule:
     return rule
 
 
+def _of_volumes(size: Strides, operands: Sequence[Operand]) -> Strides | None:
+    """One volume alone that lies with its channels innermost, and not in order; of a batch,
+    FakeTensor is right."""
+    x = operands[0]
+    if len(size) != 4 or is_contiguous(x.size, x.stride):
+        return None
+    if not is_contiguous((*x.size[1:], x.size[0]), (*x.stride[1:], x.stride[0])):
+        return None
+    *rest, channels = contiguous_stride((*size[1:], size[0]))
+    return channels, *rest
+
+
 def _preserved(at: int) -> Rule:
     def rule(size: Strides, operands: Sequence[Operand]) -> Strides | None:
         x = operands[at]
@@ -148,7 +160,7 @@ _LAYOUTS: Mapping[str, Rule] = MappingProxyType(
         **_names("native_batch_norm_backward batch_norm_backward", _of_batch_norm(1)),
         **_names(
             """
-            channel_shuffle max_unpool2d native_group_norm reflection_pad3d replication_pad3d roll
+            channel_shuffle max_unpool2d native_group_norm reflection_pad3d replication_pad3d
             """,
             _of_format(0),
         ),
@@ -170,6 +182,7 @@ _LAYOUTS: Mapping[str, Rule] = MappingProxyType(
         ),
         **_names("clone flip hardtanh nan_to_num sort uniform", _preserved(0)),
         "binary_cross_entropy_backward": _preserved(1),
+        "max_pool3d_with_indices": _of_volumes,
         **_names(
             """
             elu_backward hardsigmoid_backward hardswish_backward hardtanh_backward
@@ -250,10 +263,33 @@ def _embedding_bag(args: Sequence[Any], made: Any) -> Any:
     return made[0], made[1].new_empty(0), *made[2:]
 
 
+def _roll(args: Sequence[Any], made: Any) -> Any:
+    """Each dim's two parts are joined in the format that both suggest; without dims, the elements
+    are rolled in their order."""
+    x, shifts, dims = args[0], args[1], args[2] if len(args) > 2 else ()
+    if x.device.type != "cpu" or (dims and x.numel() == 0):
+        return made
+    size, stride = tuple(x.shape), x.stride() if dims else contiguous_stride(x.shape)
+    for shift, dim in zip(shifts, dims, strict=bool(dims)):
+        first = shift % size[dim]
+        parts = [
+            strides_of_format(size, Operand(_replaced(size, dim, length), stride))
+            for length in (first, size[dim] - first)
+        ]
+        stride = parts[0] if parts[0] == parts[1] else contiguous_stride(size)
+    return made if stride == made.stride() else made.new_empty_strided(size, stride)
+
+
+def _replaced(size: Strides, dim: int, length: int) -> Strides:
+    dim %= len(size)
+    return *size[:dim], length, *size[dim + 1 :]
+
+
 _REPLACED: Mapping[str, Callable[[Sequence[Any], Any], Any]] = MappingProxyType(
     {
         "aten::_embedding_bag": _embedding_bag,
         "aten::_embedding_bag_forward_only": _embedding_bag,
+        "aten::roll": _roll,
     }
 )
 """Other corrections; compared with the ops by the tests."""

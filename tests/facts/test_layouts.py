@@ -61,7 +61,6 @@ OTHERS: dict[str, Callable[[torch.Tensor, torch.Tensor], Any]] = {
     "renorm": lambda x, y: x.renorm(2, 0, 1),
     "bernoulli": lambda x, y: torch.bernoulli(x.sigmoid()),
     "poisson": lambda x, y: torch.poisson(x.abs()),
-    "roll": lambda x, y: x.roll(1, 0),
     "tril": lambda x, y: x.tril(),
     "standard_gamma": lambda x, y: torch._standard_gamma(x.abs() + 1),
     "uniform": lambda x, y: aten.uniform(x),
@@ -97,6 +96,39 @@ WINDOWS: dict[str, Callable[[torch.Tensor], Any]] = {
     "group_norm": lambda x: F.group_norm(x, 2),
     "batch_norm": lambda x: F.batch_norm(x, None, None, training=True),
     "grid_sample": lambda x: F.grid_sample(x, torch.ones(2, 4, 4, 2), align_corners=False),
+}
+
+POOLS: dict[str, Callable[[torch.Tensor], Any]] = {
+    "max_pool1d": lambda x: F.max_pool1d(x, 2, return_indices=True),
+    "max_pool2d": WINDOWS["max_pool2d"],
+    "max_pool3d": lambda x: F.max_pool3d(x, 2, return_indices=True),
+    "max_pool3d of planes": lambda x: F.max_pool3d(x, (1, 2, 2)),
+    "max_unpool3d": lambda x: F.max_unpool3d(x, torch.zeros_like(x, dtype=torch.int64), 2),
+    "avg_pool1d": lambda x: F.avg_pool1d(x, 2),
+    "avg_pool2d": WINDOWS["avg_pool2d"],
+    "avg_pool3d": WINDOWS["avg_pool3d"],
+    "adaptive_avg_pool1d": lambda x: F.adaptive_avg_pool1d(x, 2),
+    "adaptive_avg_pool2d": WINDOWS["adaptive_avg_pool2d"],
+    "adaptive_avg_pool3d": WINDOWS["adaptive_avg_pool3d"],
+    "adaptive_avg_pool of one": lambda x: F.adaptive_avg_pool2d(x, 1),
+    "adaptive_avg_pool3d of one": lambda x: F.adaptive_avg_pool3d(x, 1),
+    "adaptive_max_pool1d": lambda x: F.adaptive_max_pool1d(x, 2, return_indices=True),
+    "adaptive_max_pool2d": lambda x: F.adaptive_max_pool2d(x, 2, return_indices=True),
+    "adaptive_max_pool3d": lambda x: F.adaptive_max_pool3d(x, 2, return_indices=True),
+    "lp_pool1d": lambda x: F.lp_pool1d(x, 2, 2),
+    "lp_pool2d": lambda x: F.lp_pool2d(x, 2, 2),
+    "lp_pool3d": lambda x: F.lp_pool3d(x, 2, 2),
+}
+
+ROLLED: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "no dims": lambda x: x.roll(1),
+    "no step": lambda x: x.roll(0, 0),
+    "all around": lambda x: x.roll(x.shape[0], 0),
+    "one dim": lambda x: x.roll(1, 0),
+    "channels": lambda x: x.roll(-1, 1),
+    "two dims": lambda x: x.roll((1, 1), (-1, 0)),
+    "two dims, one by no step": lambda x: x.roll((1, 0), (0, 1)),
+    "fftshift": torch.fft.fftshift,
 }
 
 BACKWARD: dict[str, Callable[[torch.Tensor, torch.Tensor], Any]] = {
@@ -143,6 +175,12 @@ BACKWARD_OF_IMAGES: dict[str, Callable[[torch.Tensor, torch.Tensor], Any]] = {
     "replicate in 3 dims": lambda g, x: aten.replication_pad3d_backward(g, deep(x), [1] * 6),
     "max_pool": lambda g, x: aten.max_pool2d_with_indices_backward(
         g[:, :, :3, :2], x, [2, 2], [2, 2], [0, 0], [1, 1], False, 0 * g[:, :, :3, :2].long()
+    ),
+    "max_pool of a volume": lambda g, x: aten.max_pool3d_with_indices_backward(
+        g[:, :2, :3, :2], x, [2] * 3, [2] * 3, [0] * 3, [1] * 3, False, 0 * g[:, :2, :3, :2].long()
+    ),
+    "avg_pool of a volume": lambda g, x: aten.avg_pool3d_backward(
+        g[:, :2, :3, :2], x, [2] * 3, [2] * 3, [0] * 3, False, True, None
     ),
     "avg_pool": lambda g, x: aten.avg_pool2d_backward(
         g[:, :, :3, :2], x, [2, 2], [2, 2], [0, 0], False, True, None
@@ -248,6 +286,22 @@ def test_of_dims_in_each_order(name: str) -> None:
 def test_of_images_in_each_order(name: str) -> None:
     for x in orders(2, 4, 6, 4):
         agrees(name, WINDOWS[name], x, idle=False)
+
+
+@pytest.mark.parametrize("name", POOLS)
+@pytest.mark.parametrize(
+    "size", [(4, 6, 4), (2, 4, 6, 4), (2, 1, 4, 4), (1, 4, 4, 2), (2, 3, 4, 4, 2)]
+)
+def test_of_pools_in_each_order(name: str, size: tuple[int, ...]) -> None:
+    for x in orders(*size):
+        agrees(name, POOLS[name], x, idle=False)
+
+
+@pytest.mark.parametrize("name", ROLLED)
+@pytest.mark.parametrize("size", [(4, 3, 2), (2, 3, 4, 5), (2, 1, 4, 4), (0, 3, 2, 2)])
+def test_of_what_is_rolled_in_each_order(name: str, size: tuple[int, ...]) -> None:
+    for x in orders(*size):
+        agrees("roll", ROLLED[name], x, idle=False)
 
 
 @pytest.mark.parametrize("name", BACKWARD)
