@@ -253,10 +253,13 @@ gets its own code back.
 Compiling in vain is bounded. A function that owes more than one second, a fifth of the program's
 first 25 seconds, and a hundredth of what it has run since, is not compiled for other values until
 entries have paid that back, or time has passed; nor are all such functions together. What is known
-to gain counts as a quarter. The first entry of a function that `jit` or `compile` was asked for is
-always made. What a module defines once more under the same name, as the cell of a notebook does
-that is run again, counts as the same function. A function gets its own code back, too, once it has
-as many entries as there may be and most calls fit none.
+to gain counts as a quarter while the end is in sight: called as often as until then, it pays back
+within 100 seconds. The first entry of a function that `jit` or `compile` was asked for is always
+made. Of what `run` and `auto` compile, one more entry has to fit into the bound by what those
+before it have cost, or half of the bound has to be free. While a function waits, entries that
+nearly all calls pass by are not tried. What a module defines once more under the same name, as the
+cell of a notebook does that is run again, counts as the same function. A function gets its own code
+back, too, once it has as many entries as there may be and most calls fit none.
 
 The log topic `gains` tells of all this.
 

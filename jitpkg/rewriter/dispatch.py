@@ -37,7 +37,7 @@ from jitpkg.rewriter.ledger import Account, weighs
 from jitpkg.rewriter.originals import ORIGINALS
 from jitpkg.rewriter.points import Points
 from jitpkg.rewriter.produce import Produced, produce
-from jitpkg.rewriter.region import Region, Result
+from jitpkg.rewriter.region import LOOK, LOOK_AGAIN, Region, Result
 from jitpkg.rewriter.telling import failed, forked, limit_reached, not_whole
 from jitpkg.tracer.libraries import looks_past_its_caller
 
@@ -280,7 +280,8 @@ class Dispatcher:
         if options.disable or self._building:
             return region.native(arguments)
         if region.full:
-            if account is not None and region.is_passed():
+            region.misses += 1
+            if account is not None and region.misses >= LOOK_AGAIN and region.is_passed():
                 self.give_back(region, _PASSED)
             return region.native(arguments)
         if not forks.may_compile():
@@ -429,12 +430,16 @@ class Dispatcher:
 
     def _is_postponed(self, region: Region, account: Account) -> bool:
         """Whether too much is owed to compile now."""
-        if region.until > account.ledger.clock():
+        region.misses += 1
+        clock = account.ledger.clock
+        if region.until > clock():
+            if region.misses >= LOOK:
+                region.wait_until(region.until, clock)
             return True
-        refused = account.refusal(first=not region.entries)
+        refused = account.refusal(first=not region.entries, cost=region.cost)
         if refused is None:
             return False
-        region.wait_until(refused.until, account.ledger.clock)
+        region.wait_until(refused.until, clock)
         if not account.told:
             account.told = True
             events.STREAM.emit(events.Postponed(self.name, refused.why))

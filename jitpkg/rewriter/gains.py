@@ -105,6 +105,7 @@ class Meter:
         self.loan = loan
         self._plain: Function = module.forward
         self._aside = Aside.of(trace, module)
+        self._began = self.clock()
         self._calls = 0
         self._needed = 0
         self._besides: list[float] = []
@@ -179,8 +180,8 @@ class Meter:
         if self.gain is None:
             self._needed = _UNKNOWN
         elif self.gain.seconds > 0:
-            self.loan.prove()
             self._needed = min(math.ceil(self.loan.seconds / self.gain.seconds), _MOST_CALLS)
+            self._expect()
         self.unpaid = repeat(None, self._needed)
         if self._needed:
             self.loan.account.debtors.append(self.pay)
@@ -189,6 +190,13 @@ class Meter:
         """Pay back what the calls until now have gained."""
         if self._needed:
             self.loan.pay_until(self._taken / self._needed)
+            if self.gain is not None:
+                self._expect()
+
+    def _expect(self) -> None:
+        """Say when it will have paid back, if it is called as often as until now."""
+        each = (self.clock() - self._began) / (self._calls + self._taken)
+        self.loan.expect(each * (self._needed - self._taken))
 
     def settle(self) -> None:
         """It has been called as often as was needed."""

@@ -42,9 +42,10 @@ SHARE, WHILE = 0.2, 25.0
 LATER = 0.01
 """And of the time that it has run since: whoever gains nothing loses little, for however long."""
 
-PROVEN = 0.25
-"""So much is owed of what has not come back, where it is known that it is coming: a model that is
-trained for a while may be compiled for evaluation before training has paid back."""
+PROVEN, SIGHT = 0.25, 100.0
+"""So much is owed of what has not come back, where that is in sight: as often as the entry has been
+called until now, it pays back within so many seconds. A model that is trained for a while may be
+compiled for evaluation before training has paid back."""
 
 _SOON, _LATE = 0.05, 1.0
 """Seconds until somebody who was refused may ask again: entries may pay back meanwhile."""
@@ -107,21 +108,24 @@ class Account:
     told: bool = field(init=False, default=False)
     """Whether it has been said that the function is not compiled for now."""
 
-    def refusal(self, *, first: bool) -> Refused | None:
+    def refusal(self, *, first: bool, cost: float = 0.0) -> Refused | None:
         """Why a region is not compiled now, or None where it may be.
 
         Args:
             first: whether the region has no entry yet.
+            cost: seconds that an entry of it has taken. One more that nobody asked for has to wait
+                until so much may be owed as well, or half of what may.
         """
         if first and self.asked:
             return None
         for pay in tuple(self.debtors):
             pay()
         allowed = self.ledger.allowed
-        if max(self.owed, self.ledger.owed) <= allowed:
+        more = 0.0 if self.asked else min(cost, allowed / 2)
+        if max(self.owed, self.ledger.owed) + more <= allowed:
             self.told = False
             return None
-        mine = self.owed > allowed
+        mine = self.owed + more > allowed
         owed = self.owed if mine else self.ledger.owed
         whose = "of compiling it" if mine else "of compiling functions"
         why = (
@@ -129,7 +133,9 @@ class Account:
             f" {FLOOR:g} s, {SHARE:.0%} of the program's first {WHILE:g} s, and {LATER:.0%} of what"
             " it has run since"
         )
-        wait = min(max((owed - allowed) / SHARE, _SOON), _LATE)
+        if owed <= allowed:
+            why += f"; one entry more would take about {cost:.1f} s"
+        wait = min(max((owed + more - allowed) / SHARE, _SOON), _LATE)
         return Refused(why, self.ledger.clock() + wait)
 
     def loan(self, *, first: bool) -> Loan:
@@ -161,10 +167,11 @@ class Loan:
             self.seconds += seconds
             self._owe(seconds)
 
-    def prove(self) -> None:
-        """Note that what was compiled gains something: it is on the way to pay back."""
-        self._owe((PROVEN - 1) * (self.seconds - self.paid))
-        self.weight = PROVEN
+    def expect(self, seconds: float) -> None:
+        """Note after how many seconds more it will probably have paid back."""
+        weight = PROVEN if seconds <= SIGHT else 1.0
+        self._owe((weight - self.weight) * (self.seconds - self.paid))
+        self.weight = weight
 
     def pay_until(self, share: float) -> None:
         """Note that such a share of all has come back."""

@@ -22,8 +22,11 @@ _IDLE_ENTRIES = 3
 _RESTS = 16
 """So many calls without a graph: the region gives nothing."""
 
-_LOOK_AGAIN = 256
+LOOK_AGAIN = 256
 """So many calls that fit no entry of a region that is full: it is asked whether it is of use."""
+
+LOOK = 16
+"""As many, of one that is not compiled for now."""
 
 _FEW = 4
 """It is, where at least one call in so many fits an entry."""
@@ -105,7 +108,8 @@ class Region:
         self.until = 0.0
         """The time before which the region is not compiled for other values."""
         self.misses = self.hits = 0
-        """Calls since it is full; calls of entries until this was looked at last."""
+        """Calls that fit no entry, and are not traced, since this was looked at last; calls of
+        entries until then."""
 
     def native(self, arguments: tuple[object, ...]) -> Result:
         """Go on with the original code."""
@@ -125,13 +129,18 @@ class Region:
             self.dispatcher.drop(self)
 
     def wait_until(self, when: float, clock: Clock) -> None:
-        """Compile for no other values before a time of the clock."""
+        """Compile for no other values before a time of the clock; nor try the entries, where there
+        are none, or nearly all calls pass them by."""
         self.until = when
-        if self.entries:
+        if self.entries and not self.is_passed():
             return
 
         def waiting(*arguments: object) -> Result:
-            return self.native(arguments) if clock() < when else self.miss(*arguments)
+            if clock() < when:
+                return self.passed(*arguments)
+            if self.run is waiting:
+                self.heed(config.current())
+            return self.run(*arguments)
 
         self.run = waiting
 
@@ -223,16 +232,20 @@ class Region:
         return f"it gains nothing: {gains[-1]}" if gains else None
 
     def is_passed(self) -> bool:
-        """A call has come by that fits no entry: whether nearly all do."""
-        self.misses += 1
-        if self.misses % _LOOK_AGAIN:
-            return False
+        """Whether nearly all calls fit no entry, of those since this was asked last."""
+        misses, self.misses = self.misses, 0
         calls = [entry.meter.calls for entry in self.entries if entry.meter is not None]
         known = [number for number in calls if number is not None]
         if len(known) < len(calls):  # others have paid back
             return False
         before, self.hits = self.hits, sum(known)
-        return (self.hits - before) * _FEW < _LOOK_AGAIN
+        return (self.hits - before) * _FEW < misses
+
+    @property
+    def cost(self) -> float:
+        """Seconds that its most expensive entry has taken, where that was measured."""
+        meters = (entry.meter for entry in self.entries)
+        return max((meter.loan.seconds for meter in meters if meter is not None), default=0.0)
 
     @property
     def has_graph(self) -> bool:

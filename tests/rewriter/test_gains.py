@@ -14,7 +14,7 @@ import torch
 
 import jitpkg
 from jitpkg import api, events
-from jitpkg.rewriter import aside, gains, produce, region
+from jitpkg.rewriter import aside, dispatch, gains, produce, region
 from jitpkg.rewriter.ledger import Ledger
 from jitpkg.rewriter.originals import ORIGINALS
 
@@ -403,6 +403,90 @@ def test_an_entry_that_is_known_to_gain_is_hardly_a_debt(bench: Bench) -> None:
     assert bench.entries == 2
 
 
+def test_an_entry_that_is_called_too_rarely_is_a_debt(bench: Bench) -> None:
+    """It gains something at each call, and pays back in some days, or in weeks."""
+    bench.compiling = 4.0
+    function = jitpkg.jit(fresh(sine), dynamic=False)
+    for _ in range(10):
+        bench.now += 0.5
+        function(torch.ones(1))
+    assert bench.said(events.Measured)
+    function(torch.ones(2))
+    assert bench.entries == 1
+    assert bench.said(events.Postponed)
+
+
+def test_an_entry_that_is_called_no_more_becomes_a_debt(bench: Bench) -> None:
+    bench.compiling = 4.0
+    function = jitpkg.jit(fresh(sine), dynamic=False)
+    bench.plain = 0.1
+    called(function, torch.ones(1), times=6)
+    function(torch.ones(2))
+    assert bench.entries == 2
+    bench.now = 21.5  # as much may be owed as if it counted as a quarter
+    function(torch.ones(3))
+    assert bench.entries == 2
+
+
+def misses(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """One for each call that has tried entries, none of which fits."""
+    found: list[object] = []
+    miss = dispatch.Dispatcher.miss
+
+    def noted(self: dispatch.Dispatcher, *arguments: Any) -> Any:
+        found.append(self)
+        return miss(self, *arguments)
+
+    monkeypatch.setattr(dispatch.Dispatcher, "miss", noted)
+    return found
+
+
+def test_entries_that_calls_pass_by_are_not_tried_while_it_waits(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Again and again, for it may be different later."""
+    bench.compiling = 4.0
+    function = jitpkg.jit(fresh(sine), dynamic=False)
+    function(torch.ones(1))
+    missed = misses(monkeypatch)
+    for _ in range(100):
+        assert torch.equal(function(torch.ones(2)), torch.ones(2).sin() + 1)
+    assert len(missed) <= 1 + region.LOOK
+    before = len(missed)
+    for _ in range(3):
+        bench.now += 1.0
+        called(function, torch.ones(2), times=100)
+    assert len(missed) <= before + 3
+    bench.now += 1.0
+    before = bench.asides
+    called(function, torch.ones(1), times=10)
+    assert bench.asides > before  # it was called, and measured
+    assert bench.entries == 1
+
+
+def test_entries_that_fit_are_tried_while_it_waits(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.compiling = 4.0
+    function = jitpkg.jit(fresh(sine), dynamic=False)
+    missed = misses(monkeypatch)
+    for _ in range(100):
+        function(torch.ones(1))
+        function(torch.ones(2))
+    assert bench.entries == 1
+    assert len(missed) == 1 + 100
+
+
+def test_what_waits_follows_its_original(bench: Bench) -> None:
+    bench.compiling = 4.0
+    original = fresh(sine)
+    function = jitpkg.compile(original, dynamic=False)
+    for k in (1, 2, 2, 2):
+        function(torch.ones(k))
+    original.__code__ = (lambda x: x - 1).__code__
+    assert torch.equal(function(torch.ones(2)), torch.zeros(2))
+
+
 @pytest.mark.filterwarnings("ignore:sine has been compiled 2 times")
 def test_a_region_that_is_full_and_passed_by_is_given_back(bench: Bench) -> None:
     function = jitpkg.jit(fresh(sine), dynamic=False)
@@ -422,7 +506,7 @@ def test_a_region_that_is_full_and_of_use_stays(bench: Bench) -> None:
             function(torch.ones(k + 1))
             function(torch.ones(1))
     assert bench.said(events.GivenBack) == []
-    assert region._LOOK_AGAIN < 300
+    assert region.LOOK_AGAIN < 300
 
 
 def test_calls_are_counted_where_somebody_asks(bench: Bench) -> None:

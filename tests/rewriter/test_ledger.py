@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jitpkg.rewriter.ledger import FLOOR, PROVEN, SHARE, Account, Ledger, Loan
+from jitpkg.rewriter.ledger import FLOOR, PROVEN, SHARE, SIGHT, Account, Ledger, Loan
 
 
 class Clock:
@@ -93,6 +93,21 @@ def test_all_that_is_compiled_again_shares_one_bound(ledger: Ledger, clock: Cloc
     assert refused.why.startswith("3.6 s of compiling functions")
 
 
+def test_what_would_be_added_has_to_fit(ledger: Ledger, clock: Clock) -> None:
+    """Of what nobody asked for; half of what may be owed is always enough."""
+    clock.now = 10.0
+    account, asked = Account(ledger, asked=False), Account(ledger, asked=True)
+    spent(account, clock, 2.0)
+    assert account.refusal(first=False, cost=1.0) is None
+    refused = account.refusal(first=False, cost=3.0)
+    assert refused is not None
+    assert refused.why.startswith("2.0 s of compiling it have not paid back yet, and 3.4 s")
+    assert refused.why.endswith("; one entry more would take about 3.0 s")
+    assert asked.refusal(first=False, cost=3.0) is None
+    clock.now = 15.0
+    assert account.refusal(first=False, cost=100.0) is None
+
+
 def test_what_fails_costs_as_well(ledger: Ledger, clock: Clock) -> None:
     account = Account(ledger, asked=True)
 
@@ -113,8 +128,11 @@ def test_paying_back(ledger: Ledger, clock: Clock) -> None:
     assert account.owed == ledger.owed == 2.0
     loan.pay_until(0.25)
     assert account.owed == 2.0
-    loan.prove()
+    loan.expect(SIGHT)
     assert account.owed == ledger.owed == 2.0 * PROVEN
+    loan.expect(SIGHT + 1)
+    assert account.owed == ledger.owed == 2.0
+    loan.expect(SIGHT)
     loan.pay_until(1.0)
     assert account.owed == ledger.owed == 0.0
 
