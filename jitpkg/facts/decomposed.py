@@ -34,16 +34,16 @@ def reads_lengths(function: object, args: Sequence[Any], kwargs: Mapping[str, An
     return isinstance(second, TensorFacts) and not second.dtype.is_floating_point
 
 
-def is_wrong(function: object, args: Sequence[Any]) -> bool:
+def is_wrong(function: object, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     """Whether torch's own description of a call is not what its kernels do, in 2.11 to 2.13."""
     name = getattr(function, "__name__", "").partition(".")[0].removesuffix("_forward")
     wrong = _WRONG.get(name.rstrip("_"))
     if wrong is None:
         return False
-    return not args or not isinstance(args[0], TensorFacts) or wrong(args)
+    return not args or not isinstance(args[0], TensorFacts) or wrong(args, kwargs)
 
 
-def _has_gaps(args: Sequence[Any]) -> bool:
+def _has_gaps(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     size, stride = size_of(args[0]), stride_of(args[0])
     if is_contiguous(size, stride):
         return False
@@ -58,29 +58,40 @@ def _some_floats(args: Sequence[Any]) -> bool:
     return any(isinstance(x, TensorFacts) and x.dtype.is_floating_point for x in args)
 
 
-def _has_no_elements(at: int) -> Callable[[Sequence[Any]], bool]:
-    return lambda args: len(args) <= at or 0 in args[at].size
+Rule = Callable[[Sequence[Any], Mapping[str, Any]], bool]
 
 
-_WRONG: Mapping[str, Callable[[Sequence[Any]], bool]] = MappingProxyType(
+def _has_no_elements(at: int) -> Rule:
+    return lambda args, kwargs: len(args) <= at or 0 in args[at].size
+
+
+def _interpolates_integers(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Kernels refuse them, or round bytes at each step; decompositions do neither."""
+    mode = kwargs.get("mode", args[3] if len(args) > 3 else "nearest")
+    if args[0].dtype is torch.uint8 and mode in ("nearest", "nearest-exact", "area"):
+        return False
+    return not _some_floats(args)
+
+
+_WRONG: Mapping[str, Rule] = MappingProxyType(
     {
         # of several labels, it counts those behind the end of the list, too
-        "multilabel_margin_loss": lambda args: True,
+        "multilabel_margin_loss": lambda args, kwargs: True,
         # of one label and one example without reduction, it returns a vector of one number
-        "multi_margin_loss": lambda args: len(args[0].size) < 2,
+        "multi_margin_loss": lambda args, kwargs: len(args[0].size) < 2,
         # kernels refuse what lies with gaps
         "native_group_norm": _has_gaps,
         # what a matrix without elements is added to is returned as it is, of whatever size
         "addmv": _has_no_elements(1),
         "pixel_unshuffle": _has_no_elements(0),
         # of integers it is in float32, and it lies in memory in another way
-        "ldexp": lambda args: not _some_floats(args) or not all(map(_is_in_order, args)),
+        "ldexp": lambda args, kwargs: not _some_floats(args) or not all(map(_is_in_order, args)),
         # kernels refuse integers, and decompositions do not
-        "max_pool1d": lambda args: not _some_floats(args),
-        "hardshrink": lambda args: not _some_floats(args),
-        "interpolate": lambda args: not _some_floats(args) and args[0].dtype is not torch.uint8,
+        "max_pool1d": lambda args, kwargs: not _some_floats(args),
+        "hardshrink": lambda args, kwargs: not _some_floats(args),
+        "interpolate": _interpolates_integers,
         # kernels refuse a tensor of no dims, which no index fits
-        "index_put": lambda args: not args[0].size,
+        "index_put": lambda args, kwargs: not args[0].size,
     }
 )
 

@@ -60,7 +60,7 @@ class FakeFacts:
         """See `jitpkg.facts.answers.Facts.of_call`."""
         if reads_lengths(call, args, kwargs):
             raise DataDependent("the lengths of a packed sequence")
-        if is_wrong(call, args):
+        if is_wrong(call, args, kwargs):
             raise NoFacts("torch's own decomposition of it is wrong")
         if is_cast_inside(call, args):
             raise NoFacts("autocast casts inside of it")

@@ -102,6 +102,32 @@ WRONG: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
 """Calls of which torch's own description is wrong."""
 
 
+MODES = [
+    *((mode, 2) for mode in ("nearest", "nearest-exact", "area", "bilinear", "bicubic")),
+    ("linear", 1),
+    ("trilinear", 3),
+]
+"""How images of so many dims are interpolated."""
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "jitpkg"])
+@pytest.mark.parametrize("requires_grad", [False, True])
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int64])
+@pytest.mark.parametrize(("mode", "dims"), MODES)
+def test_integers_are_interpolated_or_refused(
+    mode: str, dims: int, dtype: torch.dtype, requires_grad: bool, backend: str
+) -> None:
+    """Whether or not the graph has gradients elsewhere."""
+
+    def f(x: Tensor, weight: Tensor) -> Any:
+        return weight * 2, functional.interpolate(x, scale_factor=2, mode=mode)
+
+    x = (torch.arange(4**dims) * 37 % 251).to(dtype).reshape(1, 1, *[4] * dims)
+    weight = torch.ones(2, requires_grad=requires_grad)
+    ignored = ("traceback", "grad_fn")
+    Comparison(backend=backend, ignore=ignored).assert_same(f, x, weight)
+
+
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "jitpkg"])
 @pytest.mark.parametrize("name", WRONG)
 @pytest.mark.parametrize("default", [torch.float32, torch.float64])
