@@ -8,8 +8,11 @@ behind the original instructions; in their midst there is one jump for each hook
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import CodeType
+from typing import NamedTuple
 
+from jitpkg.rewriter.door import Door
 from jitpkg.rewriter.emission import Emission, Entrance, Hook
 from jitpkg.rewriter.points import Points
 
@@ -45,16 +48,14 @@ class Emitter:
         return self._first(*self.hooks.values())
 
     def _first(self, hook: Hook) -> CodeType:
-        """What each dispatcher of the code begins with: only the door is its own."""
-        made = self.points.first_version
+        """What each dispatcher of code like this begins with: only constants and names are its own,
+        and the door."""
+        made = _FIRST.of(self.points.code)
         if made is None:
             emitted = Emission(self.points, self.hooks, entry=None).code()
-            at = next(k for k, const in enumerate(emitted.co_consts) if const is hook.door)
-            self.points.first_version = emitted.replace(), at
+            _FIRST.add(self.points.code, emitted, hook.door)
             return emitted
-        emitted, at = made
-        consts = emitted.co_consts
-        return emitted.replace(co_consts=(*consts[:at], hook.door, *consts[at + 1 :]))
+        return made.for_code(self.points.code, hook.door)
 
     def resume(self, p: int, base: int, *, called: bool = False) -> CodeType:
         """The same, entered at point `p` by a frame that kept `base` stack values.
@@ -70,3 +71,83 @@ class Emitter:
             Unverified: the result would not be safe to run.
         """
         return Emission(self.points, self.hooks, Entrance(p, base, called)).code()
+
+
+class _Shape(NamedTuple):
+    """All of a code object that a hook at its beginning depends on. Lines are relative."""
+
+    code: bytes
+    lines: bytes
+    handlers: bytes
+    slots: tuple[tuple[str, ...], ...]
+    names: tuple[str, ...]
+    numbers: tuple[int, ...]
+    constants: tuple[tuple[type, object], ...]
+    """Of each the type; and the value, where what is emitted may use it as well."""
+
+    @classmethod
+    def of(cls, code: CodeType) -> _Shape:
+        return cls(
+            code.co_code,
+            code.co_linetable,
+            code.co_exceptiontable,
+            (code.co_varnames, code.co_cellvars, code.co_freevars),
+            code.co_names,
+            (
+                code.co_argcount,
+                code.co_posonlyargcount,
+                code.co_kwonlyargcount,
+                code.co_flags,
+                code.co_stacksize,
+            ),
+            tuple((type(c), c if type(c) is int else None) for c in code.co_consts),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Version:
+    """What was emitted for one code object, and is right for all of its shape."""
+
+    emitted: CodeType
+    """Without the constants of the original."""
+    added: tuple[object, ...]
+    """The constants behind those; one of them is the door."""
+    door: int
+
+    def for_code(self, code: CodeType, door: Door) -> CodeType:
+        added = (*self.added[: self.door], door, *self.added[self.door + 1 :])
+        return self.emitted.replace(
+            co_consts=(*code.co_consts, *added),
+            co_filename=code.co_filename,
+            co_firstlineno=code.co_firstlineno,
+            co_name=code.co_name,
+            co_qualname=code.co_qualname,
+        )
+
+
+class _Versions:
+    """With a hook at the beginning: what was emitted, by the shape of the code.
+
+    Other code objects have the same, such as those of a notebook's cell that is run again.
+    """
+
+    MOST = 1024
+
+    def __init__(self) -> None:
+        self._made: dict[_Shape, _Version] = {}
+
+    def of(self, code: CodeType) -> _Version | None:
+        return self._made.get(_Shape.of(code))
+
+    def add(self, code: CodeType, emitted: CodeType, door: Door) -> None:
+        if len(self._made) >= self.MOST:
+            self._made = {}
+        own = len(code.co_consts)
+        added = emitted.co_consts[own:]
+        at = next(k for k, const in enumerate(added) if const is door)
+        kept = (*added[:at], None, *added[at + 1 :])
+        bare = emitted.replace(co_consts=(*[None] * own, *kept))
+        self._made[_Shape.of(code)] = _Version(bare, kept, at)
+
+
+_FIRST = _Versions()

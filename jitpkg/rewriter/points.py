@@ -80,9 +80,6 @@ class Points:
         self.slot_count = len(slot_names(self.code)) - len(self.code.co_freevars)
         """Slots before the free variables."""
         self.stored = stored_slots(analysis)
-        self.first_version: tuple[CodeType, int] | None = None
-        """With a hook at the first point: what was emitted for anybody, and where its constants
-        hold the door."""
 
     @classmethod
     def of(cls, code: CodeType) -> Points:
