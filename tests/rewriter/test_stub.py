@@ -109,7 +109,9 @@ def test_a_function_without_hooks_has_no_temporaries() -> None:
 
 def test_the_same_code_is_emitted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """As for the modules that one function of torch calls; each has its own region."""
-    function = FunctionType(product.__code__.replace(), globals())
+    own = product.__code__.replace(co_stacksize=product.__code__.co_stacksize + 7)
+    function = FunctionType(own, globals())
+    del own
     emitted: list[Emission] = []
     real = Emission.code
     monkeypatch.setattr(Emission, "code", lambda self: emitted.append(self) or real(self))
