@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch.utils.checkpoint import CheckpointPolicy
 
 from jitpkg.codegen.aten.passes.common import share_common
 from jitpkg.codegen.compiler import Maker
@@ -101,9 +102,19 @@ def _partitioned(joint: fx.GraphModule, *given: Any, **named: Any) -> Any:
     try:
         joint.graph.eliminate_dead_code()
         share_common(joint.graph, but=_of_outputs(joint.graph))
+        _save_copies(joint.graph)
         return aot.SMALLEST_PARTITION.get()(joint, *given, **named)
     finally:
         config.cse = before
+
+
+def _save_copies(graph: fx.Graph) -> None:
+    """AOTAutograd copies an input that is written to, and uses the copy alone. To save the input,
+    and copy it in the backward pass, would be to save what has changed by then."""
+    for node in graph.find_nodes(op="placeholder"):
+        reads = [user for user in node.users if isinstance(user.meta.get("val"), torch.Tensor)]
+        if len(reads) == 1 and reads[0].target is torch.ops.aten.clone.default:
+            reads[0].meta["recompute"] = CheckpointPolicy.MUST_SAVE
 
 
 def _drop_detached(graph: fx.Graph) -> None:
