@@ -267,6 +267,9 @@ def _obstacle(gm: fx.GraphModule, inputs: Sequence[Any]) -> str | None:
         return "a recurrent layer: it would be unrolled into the ops of each step"
     if any(map(_makes_leaf, gm.graph.nodes)):
         return "a leaf that is made to require grad: its gradient would get lost"
+    trains = any(isinstance(x, torch.Tensor) and x.requires_grad for x in inputs)
+    if trains and any(writing.name_of(node).rstrip("_") == "sgn" for node in gm.graph.nodes):
+        return "sgn, trained: AOTAutograd takes its gradient of zeros for none"
     if not all(isinstance(x, torch.Tensor | int) for x in inputs):
         return "an input that is no tensor"
     if modes.SAVED_TENSOR_HOOKS.get()(True) is not None:

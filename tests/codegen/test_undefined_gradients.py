@@ -55,3 +55,34 @@ def test_none_comes_out(name: str, around: bool, backend: str) -> None:
     for _ in range(2):
         assert gradient(program) is None
         assert gradient(compiled) is None
+
+
+FLAT = "sgn sign floor ceil round trunc".split()
+"""Ops whose gradient is zero wherever there is one: it is zeros, and not none."""
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "jitpkg"])
+@pytest.mark.parametrize("name", FLAT)
+@pytest.mark.parametrize("where", ["nowhere", "all", "a view", "a part"])
+def test_gradients_of_zeros(name: str, where: str, backend: str) -> None:
+    op = getattr(torch, name)
+
+    def f(y: Tensor) -> Tensor:
+        if where == "all":
+            y.mul_(2)
+        elif where == "a view":
+            y.view(-1).mul_(2)
+        elif where == "a part":
+            y[1:].mul_(2)
+        flat: Tensor = op(y)
+        return flat
+
+    found = []
+    for function in (f, jitpkg.compile(f, backend=backend)):
+        x = torch.linspace(-2, 2, 6, requires_grad=True)
+        made = function(x * 1.5)
+        if made.requires_grad:
+            made.sum().backward()
+        # eager code's may have no memory
+        found.append((made.requires_grad, None if x.grad is None else (x.grad + 0).abs().tolist()))
+    assert found[0] == found[1]
