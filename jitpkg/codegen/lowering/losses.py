@@ -19,6 +19,7 @@ from jitpkg.codegen.lowering.table import (
     named,
     require,
 )
+from jitpkg.facts.layout import is_contiguous, preserved
 
 NONE, MEAN, SUM = 0, 1, 2
 """How the losses of the elements become one: ATen's numbers for it."""
@@ -245,6 +246,9 @@ def _nll_backward(
     ignored: int,
     total: Tensor,
 ) -> Tensor:
+    if x.rank == 4 and k.given:
+        lies_in_order = is_contiguous(x.sizes, preserved(x.sizes, k.given[1].stride))
+        require(lies_in_order, "images that lie otherwise: they are refused")
     classes = _Classes(k, x, target, weight, ignored)
     dtype, dim = computed_in(x.dtype), classes.dim
 
