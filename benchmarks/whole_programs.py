@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -45,6 +45,8 @@ class Case:
     python: tuple[str, ...] = ()
     quick: int = 3
     """Steps of a quick run."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables of both, eager and compiled."""
 
     def command(self, steps: int, *, compiled: bool) -> list[str]:
         arguments = [str(each) for each in self.arguments(steps)]
@@ -76,6 +78,10 @@ def llama(mode: str) -> Callable[[int], list[object]]:
     shape = ["--hidden-size", 128, "--layers", 4, "--new-tokens", 32]
     return lambda steps: ["--mode", mode, *shape, "--prompts", steps]
 
+
+PLAIN_MALLOC = {"MKL_DISABLE_FAST_MM": "1"}
+"""Of a program that forks after threads have computed. Without it, children of the eager program
+were seen to hang, in MKL's own allocator."""
 
 CASES = (
     Case("nanoGPT, training", "nanogpt/train.py", nanogpt, 0.25, (), RUN),
@@ -129,7 +135,13 @@ CASES = (
     Case("PPO, by run", "ppo.py", lambda steps: ["--total-timesteps", 256 * steps], 0.15, (), RUN),
     Case("scikit-learn", "sklearn_pipeline.py", lambda steps: ["--rounds", steps], 0.01),
     Case("notebook", "notebook.py", lambda steps: ["--rounds", max(1, steps // 28)], 0.005),
-    Case("processes", "processes.py", lambda steps: ["--rounds", max(1, steps // 7)], 0.65),
+    Case(
+        "processes",
+        "processes.py",
+        lambda steps: ["--rounds", max(1, steps // 7)],
+        0.65,
+        environment=PLAIN_MALLOC,
+    ),
     *(
         Case(
             f"two ranks, {way}",
@@ -295,6 +307,7 @@ def measured(case: Case, steps: int, arguments: argparse.Namespace) -> Row:
                 Path(folder, str(compiled)),
                 JITPKG_CACHE_DIR=str(Path(folder, "cache")),
                 JITPKG_BACKEND=arguments.backend,
+                **case.environment,
             )
             for compiled in (False, True)
         ]
@@ -327,6 +340,7 @@ def main(given: Sequence[str]) -> None:
         enough = max(arguments.steps * 1.25, 2 * arguments.seconds / case.each)
         steps = case.quick if arguments.quick else round(enough)
         try:
-            print(measured(case, steps, arguments), flush=True)
+            print(measured(case, steps, arguments), *map("=".join, case.environment.items()))
+            sys.stdout.flush()
         except RuntimeError as error:
             print(f"{case.title:24}  fails: {str(error).strip().splitlines()[-1]}", flush=True)

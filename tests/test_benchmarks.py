@@ -1,5 +1,6 @@
 """The benchmarks run, and print a row for each program; what they compute of times is right."""
 
+import argparse
 import importlib
 import os
 import subprocess
@@ -144,3 +145,18 @@ def test_the_benchmark_of_gpus_runs() -> None:
     assert kernel.count("[") == 2
     assert shown.count("\nMLP ") == 2
     assert "jitpkg has 90% of copy bandwidth in" in shown
+
+
+@pytest.mark.usefixtures("modules")
+def test_what_a_program_needs_of_its_environment_is_set_for_both(tmp_path: Path) -> None:
+    whole_programs = importlib.import_module("whole_programs")
+    script = tmp_path / "program.py"
+    script.write_text(
+        "import os, sys\nprint('step 0: 1 ms', file=sys.stderr)\nprint(os.environ['A_B'])"
+    )
+    case = whole_programs.Case("a", str(script), lambda steps: [], 1.0, environment={"A_B": "c"})
+    arguments = argparse.Namespace(backend="jitpkg", seconds=0.0, steps=1)
+    row = whole_programs.measured(case, 1, arguments)
+    assert (row.eager.out, row.compiled.out) == (b"c\n", b"c\n")
+    (processes,) = (case for case in whole_programs.CASES if case.title == "processes")
+    assert processes.environment == {"MKL_DISABLE_FAST_MM": "1"}
