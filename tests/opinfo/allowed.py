@@ -154,6 +154,23 @@ ROWS: Sequence[Row] = (
         backends="jitpkg",
     ),
     Row(
+        "The sum of `triplet_margin_loss` over rows that are all the same has the rounding of one,"
+        " as often.",
+        Allowed(atol=2e-5),
+        ops="nn_functional_triplet_margin_loss",
+        contexts="expanded_grad",
+        backends="jitpkg",
+        dtypes="float32",
+    ),
+    Row(
+        "A gradient of `__rpow__` in which large powers cancel is what their rounding leaves.",
+        Allowed(atol=2e-3),
+        ops="__rpow__",
+        contexts="expanded_grad",
+        backends="jitpkg",
+        dtypes="float32",
+    ),
+    Row(
         "The last digits of `lstsq` change from call to call, in eager code as well.",
         Allowed(),
         ops="linalg_lstsq.*",
