@@ -83,7 +83,8 @@ class _Proxied:
     tensors: dict[Tensor, TensorFacts]
     """The tensors among them, each once, in order; and what is asked in their place."""
     by_type: bool = False
-    """Whether the op's facts depend on the class of a number only."""
+    """Whether the op's facts depend on the class of a number only, if that is an argument itself;
+    numbers in a tuple or list are sizes."""
     stores: bool = False
     """Whether a floating number is stored, of which no facts depend."""
     opaque: bool = False
@@ -93,11 +94,19 @@ class _Proxied:
 
     def node(self, value: Value) -> Any:
         """The argument for the graph."""
+        if (operand := self._operand(value)) is not None:
+            return self._own_node(operand)
         return self._mapped(value, self._own_node)
 
     def facts(self, value: Value) -> Any:
         """The argument for the question what the op returns."""
+        if (operand := self._operand(value)) is not None:
+            return operand.value
         return self._mapped(value, self._own_facts)
+
+    def _operand(self, value: Value) -> Number | None:
+        value = self.vm.peek(value)
+        return value if self.by_type and isinstance(value, Number) else None
 
     def _own_node(self, value: Tensor | Number) -> fx.Node:
         if isinstance(value, Number):
@@ -107,7 +116,7 @@ class _Proxied:
     def _own_facts(self, value: Tensor | Number) -> Any:
         """One object for each tensor: a tensor that is given twice is one tensor."""
         if isinstance(value, Number):
-            if self.by_type or not isinstance(value.expression, Size):
+            if not isinstance(value.expression, Size):
                 return value.value
             self.varies = True
             return value.expression
@@ -153,7 +162,7 @@ class _Proxied:
                 self.vm.stop(reasons.FOREIGN_CALL, f"an op takes a {kind}")
 
     def _may_vary(self, number: Number) -> bool:
-        return self.by_type or self.stores or isinstance(number.expression, Size)
+        return self.stores or isinstance(number.expression, Size)
 
 
 def _plain_atom(member: int | float | str) -> object:

@@ -132,6 +132,8 @@ def program(length: int, context: Context) -> str:
         for name in (f"r{k}", f"s{k}") if context.twice else (f"r{k}",):
             names.append(name)
             lines.append(f"{indent}{name} = function(*calls[{k}][0], **calls[{k}][1])")
+    if context.dynamic is not False:
+        names.append(f"described([{', '.join(names)}])")
     if "w = leaf * 2" in context.before:
         names.append("w")
     body = "\n".join(f"    {line}" for line in lines)
@@ -140,7 +142,8 @@ def program(length: int, context: Context) -> str:
 
 def made(length: int, context: Context) -> Function:
     """That function."""
-    names: dict[str, Any] = {"torch": torch, "jitpkg": jitpkg, "copied": copied}
+    called = {"copied": copied, "described": described}
+    names: dict[str, Any] = {"torch": torch, "jitpkg": jitpkg, **called}
     exec(compile(program(length, context), f"<{length} samples>", "exec"), names)
     function: Function = names["program"]
     return function
@@ -166,6 +169,15 @@ def copied(value: Any) -> Any:
     if type(value) is tuple:
         return tuple([copied(each) for each in value])
     return value
+
+
+def described(value: Any) -> Any:
+    """Sizes and dtypes, which a graph says before it computes the tensors."""
+    if isinstance(value, torch.Tensor):
+        return tuple(value.shape), value.dtype
+    if isinstance(value, list | tuple):
+        return [described(each) for each in value]
+    return None
 
 
 @contextmanager

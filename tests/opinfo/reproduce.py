@@ -19,7 +19,7 @@ import torch
 
 import jitpkg
 from tests.opinfo.compare import Allowed, Outcome, difference
-from tests.opinfo.contexts import copied, default_dtype, deterministic
+from tests.opinfo.contexts import copied, default_dtype, described, deterministic
 from tests.opinfo.samples import backward, function_of
 
 inf, nan = float("inf"), float("nan")

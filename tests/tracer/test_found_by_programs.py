@@ -1,6 +1,7 @@
 """What random programs have found, one test each."""
 
 import collections
+import contextlib
 import enum
 import functools
 import itertools
@@ -468,3 +469,40 @@ def test_a_tensor_is_compared_with_what_knows_how(
         return x + 1, compare(x, other), compare(other, x)
 
     assert_same(program, torch.ones(2))
+
+
+def test_a_comprehension_that_an_exception_ends_gives_back_a_cell() -> None:
+    """From 3.12 on, the cell of an inlined comprehension's variable is on the stack meanwhile."""
+
+    def always() -> bool:
+        jitpkg.graph_break()
+        return True
+
+    def written(x: Any) -> Any:
+        with contextlib.suppress(ZeroDivisionError):
+            [always() / 0 for x in range(2) if always()]
+
+        def compute() -> None:
+            nonlocal x
+            x += 3
+
+        compute()
+        return x
+
+    def read(x: Any) -> Any:
+        try:
+            [always() / 0 for x in range(2) if always()]
+        except ZeroDivisionError:
+            return (lambda: x + 3), x
+
+    def deleted(x: Any) -> Any:
+        try:
+            [missing for x in range(2) if always()]  # type: ignore[name-defined]
+        except NameError:
+            x = (lambda: x), x
+            del x
+        return [x + 1 for x in range(2)]
+
+    for program in (written, read, deleted):
+        assert_same(program, 1)
+        assert_same(program, torch.ones(2))

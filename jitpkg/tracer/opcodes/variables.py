@@ -12,7 +12,7 @@ from jitpkg.guards.sources import Input
 from jitpkg.tracer import namespaces, reasons
 from jitpkg.tracer.frames import Frame
 from jitpkg.tracer.opcodes.table import OpTable
-from jitpkg.tracer.values import NULL, UNBOUND, Cell, Constant, Lazy, Opaque, Value
+from jitpkg.tracer.values import NULL, UNBOUND, Cell, Constant, Kept, Lazy, Opaque, Value
 from jitpkg.tracer.vm import VM
 
 OPS = OpTable()
@@ -123,8 +123,10 @@ def make_cell(vm: VM, frame: Frame, op: Op) -> None:
     frame.locals[slot] = cell
 
 
-def _cell(frame: Frame, op: Op) -> Cell:
+def _cell(vm: VM, frame: Frame, op: Op) -> Cell:
     cell = frame.locals[cast(int, op.arg)]
+    if isinstance(cell, Kept):  # a comprehension that an exception ended has given it back
+        vm.stop(reasons.OPAQUE, "a cell that stays on the stack is used")
     assert isinstance(cell, Cell)
     return cell
 
@@ -132,7 +134,7 @@ def _cell(frame: Frame, op: Op) -> Cell:
 @OPS.op("LOAD_DEREF")
 def load_deref(vm: VM, frame: Frame, op: Op) -> None:
     """-- value"""
-    value = namespaces.cell_content(vm, _cell(frame, op))
+    value = namespaces.cell_content(vm, _cell(vm, frame, op))
     if value is UNBOUND:
         slot = cast(int, op.arg)
         name = frame.program.slots[slot]
@@ -152,13 +154,13 @@ def load_deref(vm: VM, frame: Frame, op: Op) -> None:
 @OPS.op("STORE_DEREF")
 def store_deref(vm: VM, frame: Frame, op: Op) -> None:
     """value --"""
-    namespaces.set_cell(vm, _cell(frame, op), frame.pop())
+    namespaces.set_cell(vm, _cell(vm, frame, op), frame.pop())
 
 
 @OPS.op("DELETE_DEREF")
 def delete_deref(vm: VM, frame: Frame, op: Op) -> None:
     """--"""
-    cell = _cell(frame, op)
+    cell = _cell(vm, frame, op)
     if namespaces.cell_content(vm, cell) is UNBOUND:
         vm.stop(reasons.RAISES, "a name is deleted that is not bound")
     namespaces.set_cell(vm, cell, UNBOUND)
