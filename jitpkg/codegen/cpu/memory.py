@@ -313,6 +313,11 @@ def _put_row(frame: Frame, base: str, value: str, dtype: torch.dtype, mask: str 
     if mask is None:
         frame.w.do(f"store {kind} {value}, ptr {base}, align {dtype.itemsize}")
         return
+    if mask == frame.first_lanes("1"):
+        # LLVM 22, of a vector that is truncated, stores the one lane with the bits cut off.
+        first = frame.w.op(f"extractelement {kind} {value}, i32 0")
+        frame.w.do(f"store {element} {first}, ptr {base}, align {dtype.itemsize}")
+        return
     name = f"@llvm.masked.store.{suffix(element, lanes)}.p0"
     frame.w.declare(f"declare void {name}({kind}, ptr, i32, {ones})")
     frame.w.do(f"call void {name}({kind} {value}, ptr {base}, i32 {dtype.itemsize}, {ones} {mask})")

@@ -53,6 +53,40 @@ def test_results_may_begin_anywhere(shift: int, threads: int) -> None:
     assert memory[:shift].eq(7).all() and memory[shift + 400 * 256 :].eq(7).all()
 
 
+NARROWED = [
+    (torch.float64, torch.bfloat16),
+    (torch.float32, torch.bfloat16),
+    (torch.int64, torch.int32),
+    (torch.int64, torch.int16),
+    (torch.int64, torch.uint8),
+    (torch.int32, torch.int16),
+    (torch.int32, torch.int8),
+    (torch.int16, torch.int8),
+]
+
+
+@pytest.mark.parametrize("rest", [1, 2, 3, 7])
+@pytest.mark.parametrize(("wide", "narrow"), NARROWED, ids=str)
+@pytest.mark.parametrize("step", [1, 4])
+def test_nothing_is_written_beside_a_narrowed_result(
+    step: int, wide: torch.dtype, narrow: torch.dtype, rest: int
+) -> None:
+    """Whatever the lanes that are left after whole vectors: neither by the last row nor by others,
+    which parts of a loop, on other threads, might write before."""
+    for whole in (0, 4, 8, 16, 32, 64):
+        size = whole + rest
+        b = Builder()
+        i, k = b.axes((2, size))
+        x = buffer("x", 2, size, dtype=wide, strides=(1, 2) if step > 1 else None)
+        out = buffer("out", 2, size, dtype=narrow, strides=(size + 8, 1))
+        kernel = kernel_of("k", [Store(out, (i, k), b.cast(b.load(x, (i, k)), narrow))])
+        given = (torch.arange(2 * size) - size).to(wide).view(2, size)
+        memory = torch.full((2, size + 8), 7, dtype=narrow)
+        assert run(kernel, b, [given.t().contiguous() if step > 1 else given, memory]) == 0
+        assert torch.equal(memory[:, :size], given.to(narrow))
+        assert memory[:, size:].eq(7).all()
+
+
 def test_long_chains_take_time_by_their_length() -> None:
     """A thousand ops and more: printed without recursion, and right."""
     b = Builder()
