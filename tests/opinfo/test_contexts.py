@@ -123,6 +123,15 @@ def test_what_of_layouts_is_compared(found: torch.Tensor, why: str | None) -> No
     assert said is None if why is None else why in (said or "")
 
 
+@pytest.mark.parametrize("other", [1.0, 1.5])
+def test_roundings_of_sparse_tensors_are_compared(other: float) -> None:
+    found, expected = (
+        Outcome([torch.full((2, 2), x).to_sparse_csr()], None, []) for x in (1.0, other)
+    )
+    same = difference(found, expected, allowed=Allowed(rounds_alike=True)) is None
+    assert same is (other == 1.0)
+
+
 def test_memory_that_is_shared() -> None:
     x = torch.ones(2)
     apart, shared = Outcome([x, x.clone()], None, []), Outcome([x, x.view(2)], None, [])
