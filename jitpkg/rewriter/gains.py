@@ -237,9 +237,10 @@ class Timing:
         restore = snapshot()
         try:
             return self._timed(arguments)
-        except BaseException:
-            # The entry may have returned inside of a `with` block that Python is not in yet.
-            restore()
+        except BaseException as error:
+            if from_outside(error):
+                # The entry may have returned inside of a `with` block that Python is not in yet.
+                restore()
             raise
 
     def _timed(self, arguments: tuple[object, ...]) -> Any:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Any
 
 from jitpkg.facts.thread_state import setters, snapshot
 from jitpkg.tracer import constants, reasons
 from jitpkg.tracer.torch_calls import state_getters
-from jitpkg.tracer.values import NONE, Constant, Value
+from jitpkg.tracer.values import NONE, Constant, Object, Value
 from jitpkg.tracer.vm import VM, Args, Kwargs
 
 Row = Callable[[VM, Args, Kwargs], Value]
@@ -29,13 +30,22 @@ def _set(setter: Callable[..., Any]) -> Row:
         except (TypeError, ValueError, RuntimeError) as error:
             vm.raise_new(type(error), *error.args)
         vm.graph.call_function(setter, tuple(values), named)
-        vm.sets_modes |= not any(frame.program.code.co_name in _OF_CONTEXTS for frame in vm.frames)
+        vm.sets_modes |= not _is_of_block(vm)
         return Constant(result) if isinstance(result, int) else NONE
 
     return row
 
 
-_OF_CONTEXTS = ("__enter__", "__exit__")
+def _is_of_block(vm: VM) -> bool:
+    """Whether a `with` block does it that begins in this trace: its end puts back what it sets."""
+    for caller, frame in pairwise(vm.frames):
+        match frame.program.code.co_name:
+            case "__enter__":
+                return caller.program.ops[caller.at - 1].name == "BEFORE_WITH"
+            case "__exit__":
+                context = frame.locals[0]
+                return isinstance(context, Object) and context.source is None
+    return False
 
 
 def _get(getter: Callable[..., Any]) -> Row:

@@ -148,7 +148,7 @@ class VM(ABC):
         self.rewinds = False
         """Whether these streams are set back where a node fails before which only they moved."""
         self.sets_modes = False
-        """Whether grad mode or autocast is set other than by entering and leaving a context."""
+        """Whether grad mode or autocast is set, not by `with` blocks that begin in the trace."""
         self.sharing: set[Tensor] = set()
         """Tensors that share memory with another one, as far as the graph shows it."""
         self.roots: dict[Tensor, Tensor] = {}
