@@ -18,7 +18,7 @@ from jitpkg.tracer import exceptions, handlers, reasons
 from jitpkg.tracer.effects import effect_operands
 from jitpkg.tracer.frames import Frame
 from jitpkg.tracer.state import preserved
-from jitpkg.tracer.values import Object
+from jitpkg.tracer.values import Kept, Object
 from jitpkg.tracer.vm import VM, Escape, Raised, Stopped
 
 
@@ -47,6 +47,8 @@ def _is_reshaped(vm: VM) -> bool:
 def _of_op(vm: VM, name: str, *, is_last: bool) -> Escape:
     past = _is_past(vm)
     is_caught = past and not vm.around.passes
+    if is_last and not all(isinstance(e, Kept) for frame in vm.frames for e in frame.handled):
+        _stop(vm, name)  # it would be the __context__ of what the op raises
     handled = [handlers.handles_op(vm, frame) for frame in vm.frames]
     if not is_caught and not any(handled) and not vm.sets_modes:
         return Escape(past)

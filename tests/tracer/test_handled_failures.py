@@ -489,3 +489,95 @@ def test_a_clause_for_what_is_no_exception_class(handled: Any) -> None:
             return x + 1
 
     Comparison(ignore=("traceback",)).assert_same(program, torch.ones(2))
+
+
+GIVEN = KeyError("given")
+
+
+def in_a_handler(k: torch.Tensor, at: torch.Tensor) -> Any:
+    try:
+        raise ValueError(3)
+    except ValueError:
+        k.index_fill_(0, at, 1)
+
+
+def in_a_handler_of_what_exists(k: torch.Tensor, at: torch.Tensor) -> Any:
+    try:
+        raise GIVEN
+    except LookupError:
+        k.index_fill_(0, at, 1)
+
+
+def in_a_callee_of_a_handler(k: torch.Tensor, at: torch.Tensor) -> Any:
+    k.add_(1)
+    try:
+        {}["a"]
+    except KeyError:
+        return without_handler(k, at, [])
+
+
+def in_a_handler_of_a_handler(k: torch.Tensor, at: torch.Tensor) -> Any:
+    k.add_(1)
+    try:
+        try:
+            unknown  # type: ignore[name-defined]
+        except NameError:
+            raise ValueError from None
+    except ValueError:
+        return k[at]
+
+
+def in_a_finally_block(k: torch.Tensor, at: torch.Tensor) -> Any:
+    try:
+        k.add_(1)
+        raise ValueError(3)
+    finally:
+        k.index_fill_(0, at, 1)
+
+
+class _Writes:
+    def __init__(self, k: torch.Tensor, at: torch.Tensor) -> None:
+        self.k, self.at = k, at
+
+    def __enter__(self) -> None:
+        self.k.add_(1)
+
+    def __exit__(self, *error: object) -> None:
+        self.k.index_fill_(0, self.at, 1)
+
+
+def in_an_exit(k: torch.Tensor, at: torch.Tensor) -> Any:
+    with _Writes(k, at):
+        raise ValueError(3)
+
+
+def in_a_handler_of_a_generator(k: torch.Tensor, at: torch.Tensor) -> Any:
+    def written() -> Iterator[Any]:
+        try:
+            k.add_(1)
+            raise ValueError(3)
+        except ValueError:
+            yield 1
+            k.index_fill_(0, at, 1)
+
+    return list(written())
+
+
+@pytest.mark.parametrize("backend", ["eager", "jitpkg"])
+@pytest.mark.parametrize(
+    "program",
+    [
+        in_a_handler,
+        in_a_handler_of_what_exists,
+        in_a_callee_of_a_handler,
+        in_a_handler_of_a_handler,
+        in_a_finally_block,
+        in_an_exit,
+        in_a_handler_of_a_generator,
+    ],
+)
+def test_what_an_op_raises_in_a_handler_says_what_was_handled(
+    program: Callable[..., Any], backend: str
+) -> None:
+    calls = [call(torch.zeros(3), torch.tensor([at])) for at in (1, 7, 7)]
+    Comparison(backend=backend, ignore=("traceback",)).assert_same_calls(program, *calls)
