@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dis
 import inspect
 import io
 import os
@@ -11,7 +12,9 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 import torch
@@ -160,6 +163,8 @@ def _lines(error: BaseException) -> Phrase:
     """
     summary = traceback.extract_tb(error.__traceback__)[1:]  # the first is the harness's
     shown: list[traceback.FrameSummary] = []
+    if isinstance(error, UnboundLocalError) and summary and error.__traceback__:
+        summary[-1].lineno = _line_of_name(error, error.__traceback__)
     within = False
     for frame in summary:
         if _is_own(frame):
@@ -171,6 +176,19 @@ def _lines(error: BaseException) -> Phrase:
         shown.append(frame)
     lines = [f"{each.filename}:{each.lineno}, in {each.name}" for each in shown]
     return Phrase("\n".join(dict.fromkeys(lines) if isinstance(error, RecursionError) else lines))
+
+
+def _line_of_name(error: UnboundLocalError, at: TracebackType) -> int | None:
+    """The line that reads a local which is not bound. CPython 3.11 runs two loads or stores as one
+    instruction once they are warm, and names the line of the first."""
+    while at.tb_next is not None:
+        at = at.tb_next
+    for ins, after in pairwise(dis.get_instructions(at.tb_frame.f_code)):
+        if ins.offset == at.tb_lasti and after.opname == "LOAD_FAST":
+            reads = ins.opname.startswith("LOAD_FAST") and f"'{ins.argval}'" in str(error)
+            if not reads and f"'{after.argval}'" in str(error) and after.positions:
+                return after.positions.lineno
+    return at.tb_lineno
 
 
 def _is_own(frame: traceback.FrameSummary) -> bool:

@@ -506,3 +506,16 @@ def test_a_comprehension_that_an_exception_ends_gives_back_a_cell() -> None:
     for program in (written, read, deleted):
         assert_same(program, 1)
         assert_same(program, torch.ones(2))
+
+
+def test_the_line_of_a_local_that_is_not_bound() -> None:
+    """CPython 3.11 gets it wrong, in code that is warm: of what it says the line is mended."""
+
+    def program(x: torch.Tensor, bound: bool) -> Any:
+        if bound:
+            local = 0
+        other = 1
+        return (local, other)
+
+    calls = [call(torch.ones(2), True)] * 20
+    Comparison().assert_same_calls(program, *calls, call(torch.ones(2), False))
