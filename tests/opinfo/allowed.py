@@ -54,9 +54,10 @@ ROWS: Sequence[Row] = (
         contexts="(?!deterministic).*",
     ),
     Row(
-        "The mean of `multilabel_margin_loss` over no examples is whatever the memory held.",
+        "The mean of `multi_margin_loss` and `multilabel_margin_loss` over no examples is whatever"
+        " the memory held.",
         Allowed(values=True),
-        ops="nn_functional_multilabel_margin_loss",
+        ops="nn_functional_multi(label)?_margin_loss",
         contexts="empty",
     ),
     Row(
@@ -94,9 +95,16 @@ ROWS: Sequence[Row] = (
         dtypes="float(16|32)",
     ),
     Row(
-        "`upsample_bilinear` weights an infinite pixel beside the image by 0: NaN.",
+        "`multi_margin_loss` of numbers whose differences are infinite is NaN.",
         Allowed(not_a_number=True),
-        ops="nn_functional_upsample_bilinear",
+        ops="nn_functional_multi_margin_loss",
+        contexts="special_values",
+        backends="aot_eager",
+    ),
+    Row(
+        "Linear interpolation weights an infinite pixel beside another one by 0: NaN.",
+        Allowed(not_a_number=True),
+        ops="nn_functional_(upsample_bilinear|interpolate_(bi|tri)linear)",
         contexts="special_values",
         backends="aot_eager",
     ),
@@ -128,7 +136,7 @@ ROWS: Sequence[Row] = (
         Allowed(ignore=("idle strides",)),
         ops="linalg_matrix_norm",
         contexts="grad",
-        backends="jitpkg",
+        backends="jitpkg|aot_eager",
     ),
     Row(
         "The strides of dims of one element, on which the place of no element depends, may differ.",
@@ -141,7 +149,7 @@ ROWS: Sequence[Row] = (
         "The strides of dims of one element, on which the place of no element depends, may differ.",
         Allowed(ignore=("idle strides",)),
         ops="nn_functional_binary_cross_entropy(_with_logits)?|rsub|lerp|log_softmax|fft_i?fftshift"
-        "|bfloat16|half|double",
+        "|bfloat16|half|double|nn_functional_rms_norm",
         contexts="channels_last_grad",
         backends="jitpkg",
     ),
@@ -149,7 +157,7 @@ ROWS: Sequence[Row] = (
         "The gradient of `std_mean` of numbers that are all the same depends on how their mean is"
         " rounded.",
         Allowed(values=True),
-        ops="std_mean",
+        ops="std_mean(_unbiased)?",
         contexts="expanded_grad",
         backends="jitpkg",
     ),
