@@ -11,6 +11,7 @@ from typing import Any, TypeVar, overload
 import torch
 
 from jitpkg import config, logs, native
+from jitpkg.again import Again
 from jitpkg.codegen.backends import REGISTRY, WITHOUT_OPTIONS, Backend, configured
 from jitpkg.codegen.options import checked_mode
 from jitpkg.errors import InvalidArgument, NotCompilable
@@ -297,7 +298,7 @@ def compile(
         case torch.nn.Module():
             call = modules.compiled_call(model, compiler)
             _note(call)
-            return modules.view(model, call, _Again(settings))
+            return modules.view(model, call, Again(_keywords(settings)))
         case type():
             _compile_class(model, compiler)
             return model
@@ -310,7 +311,7 @@ def compile(
             _note(twin)
             return twin
         case _:
-            return _compiled_object(model, compiler, _Again(settings))
+            return _compiled_object(model, compiler, Again(_keywords(settings)))
 
 
 def _note_definition(obj: object) -> bool:
@@ -338,7 +339,7 @@ def _compile_class(cls: type, compiler: Compiler) -> None:
 
 
 def _compiled_object(
-    obj: Callable[..., Any], compiler: Compiler, again: _Again
+    obj: Callable[..., Any], compiler: Compiler, again: Again
 ) -> callables.CompiledCallable:
     original = ORIGINALS.callable_of(obj) if mark_of(obj) is None else obj
     assert callable(original)
@@ -384,16 +385,6 @@ def compiled_graph(
     twin = follow.compiled_twin(forward, compiler, name)
     _note(twin)
     return MethodType(twin, gm)
-
-
-@dataclass(frozen=True, slots=True)
-class _Again:
-    """Compiles another object in the same way; it pickles where the settings do."""
-
-    settings: Settings
-
-    def __call__(self, obj: C) -> C:
-        return compile(obj, **_keywords(self.settings))
 
 
 # What can be compiled

@@ -192,3 +192,40 @@ def test_the_linter_refuses_imports_of_torch_s_compiler() -> None:
 def test_the_version_is_that_of_the_package() -> None:
     assert jitpkg.__version__ == version("jitpkg")
     assert "__version__" in dir(jitpkg)
+
+
+LOADED_WITH = """
+    import json, pickle, sys
+    import torch
+    from importlib.abc import MetaPathFinder
+
+    class Watched(MetaPathFinder):
+        def find_spec(self, name, path=None, target=None):
+            import gc
+            if name.startswith(("jitpkg.rewriter.", "jitpkg.codegen.", "jitpkg.tracer.")):
+                found.append(gc.isenabled())
+
+    found = []
+    sys.meta_path.insert(0, Watched())
+    {used}
+    print(json.dumps([len(found), sum(found)]))
+"""
+
+
+@pytest.mark.parametrize(
+    "model", ["torch.nn.Linear(2, 2)", "functools.partial(torch.add, other=torch.ones(2))"]
+)
+def test_the_collector_rests_while_the_compiler_is_loaded(model: str, tmp_path: Path) -> None:
+    """In a child that gets a compiled object by pickle, where nobody has called `jitpkg.compile`."""
+    file = tmp_path / "compiled.pickle"
+    made = f"""
+        import functools, pickle, torch, jitpkg
+        with open({str(file)!r}, "wb") as f:
+            pickle.dump(jitpkg.compile({model}), f)
+        print(0)
+    """
+    found_by(made)
+    used = f"pickle.load(open({str(file)!r}, 'rb'))(torch.ones(2))"
+    modules, collecting = found_by(LOADED_WITH.format(used=used))
+    assert modules > 100
+    assert collecting < 10

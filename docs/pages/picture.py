@@ -61,14 +61,24 @@ LAYERS: tuple[tuple[Room, ...], ...] = (
         Room("interrupts", ("handlers wait",)),
         Room("living", ("weak sets",)),
     ),
-    (Room("forks", ("what a child may do",)),),
+    (Room("again", ("copies and pickles",)), Room("forks", ("what a child may do",))),
     (Room("messages", ("breaks and warnings in words",)),),
     (Room("errors", ("exceptions, breaks, reasons",)),),
 )
 """From the top down: each room may import what lies below it."""
 
 LEAVES = frozenset(
-    {"attempts", "collector", "config", "errors", "events", "forks", "internals", "interrupts"}
+    {
+        "again",
+        "attempts",
+        "collector",
+        "config",
+        "errors",
+        "events",
+        "forks",
+        "internals",
+        "interrupts",
+    }
     | {"listing", "living", "marks", "messages"}
 )
 """Everybody imports these; no arrows are drawn to them."""

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from torch import fx
 
-from jitpkg import forks
+from jitpkg import collector, forks
 from jitpkg.codegen.straight_line import straight_line
 from jitpkg.errors import InvalidArgument
 from jitpkg.messages import near
@@ -94,7 +94,8 @@ class Registry:
 
     def _loaded(self, entry: EntryPoint) -> Backend:
         try:
-            offered: Backend = entry.load()
+            with collector.resting():
+                offered: Backend = entry.load()
         except Exception as error:
             raise InvalidArgument(
                 f"The backend {entry.name!r} cannot be imported from {entry.value}:"

@@ -114,7 +114,8 @@ class Dispatcher:
         self.refused: Break | None = None
         """Why functions with this code are never traced, where they are to be whole graphs."""
         ledger = compiler.ledger
-        self._account = None if ledger is None else Account(ledger, asked=compiler.asked)
+        asked, again = compiler.asked, not (compiler.asked or compiler.quiet)
+        self._account = None if ledger is None else Account(ledger, asked=asked, again=again)
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
         """In a pickle of a function by value there is no compiled code."""
@@ -136,7 +137,7 @@ class Dispatcher:
 
     def install(self, functions: Iterable[FunctionType] = ()) -> bool:
         """Hook the beginning of the code; False where that cannot be."""
-        first = self.points.first()
+        first = self.points.first
         if first is None:
             return False
         self._owners.update(functions)
@@ -265,7 +266,7 @@ class Dispatcher:
 
     def outdated(self, region: Region) -> Result | None:
         """How a call goes on that finds the code changed of what this follows."""
-        if self.followed is None or region.h != self.points.first():
+        if self.followed is None or region.h != self.points.first:
             return None
         leave = self.followed.stale(self.points.code)
         return None if leave is None else (-2 - region.h, leave, ())
@@ -363,7 +364,7 @@ class Dispatcher:
     def _first_run(
         self, entry: Entry, region: Region, arguments: tuple[object, ...], options: config.Options
     ) -> Result:
-        is_whole = entry.exit == RETURN and region.h == self.points.first()
+        is_whole = entry.exit == RETURN and region.h == self.points.first
         if options.verify_correctness and is_whole and not self.is_generator:
             try:
                 return verified(entry, region.handover, arguments)
@@ -403,7 +404,7 @@ class Dispatcher:
             leave=region.leave,
             rest=region.rest,
             probe=region.probe,
-            guards=self._followed_guards() if region.h == self.points.first() else (),
+            guards=self._followed_guards() if region.h == self.points.first else (),
             loan=loan,
         )
         with nullcontext() if loan is None else loan.taken():
@@ -464,7 +465,7 @@ class Dispatcher:
 
     def give_back(self, region: Region, why: str) -> None:
         """Let the original code run from this hook on, for good."""
-        is_first = region.h == self.points.first()
+        is_first = region.h == self.points.first
         is_followed = self.followed is not None and is_first
         if is_followed or len(self.regions) > 1:
             line = None if is_first else self.points.instructions[region.h].line
@@ -480,7 +481,7 @@ class Dispatcher:
 
         Where others stay, it is taken out once it is met again: they often go together.
         """
-        if self.followed is not None and region.h == self.points.first():
+        if self.followed is not None and region.h == self.points.first:
             return
         try:
             if not self._lock.acquire(blocking=False):

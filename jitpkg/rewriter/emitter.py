@@ -42,7 +42,7 @@ class Emitter:
         Raises:
             Unverified: the result would not be safe to run.
         """
-        first = self.points.first()
+        first = self.points.first
         if [(h, hook.exits) for h, hook in self.hooks.items()] != [(first, (first,))]:
             return Emission(self.points, self.hooks, entry=None).code()
         return self._first(*self.hooks.values())

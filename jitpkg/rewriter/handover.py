@@ -84,7 +84,7 @@ class Handover:
         for _, obj in paths:
             assert isinstance(obj, dict)
             namespace = obj
-        own = points.cells_at(h) if h == points.first() else ()
+        own = points.cells_at(h) if h == points.first else ()
         return Start(
             code=points.code,
             point=h,

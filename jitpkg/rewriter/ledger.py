@@ -2,7 +2,8 @@
 
 A function may owe one second, a fifth of the program's first 25 seconds, and a hundredth of what it
 has run since. One that owes more is not compiled for other values until it has paid back, or the
-program has run for long enough. A function that a notebook's cell defines again counts as the same.
+program has run for long enough. A function that a notebook's cell defines again counts as the same,
+and is compiled while half of that is owed.
 """
 
 from __future__ import annotations
@@ -46,6 +47,10 @@ PROVEN, SIGHT = 0.25, 100.0
 """So much is owed of what has not come back, where that is in sight: as often as the entry has been
 called until now, it pays back within so many seconds. A model that is trained for a while may be
 compiled for evaluation before training has paid back."""
+
+AGAIN = 0.5
+"""What is defined again is compiled while no more than so much of what may be owed is: its next
+definition is near, and pays for nothing that was compiled for this one."""
 
 _SOON, _LATE = 0.05, 1.0
 """Seconds until somebody who was refused may ask again: entries may pay back meanwhile."""
@@ -102,6 +107,8 @@ class Account:
     ledger: Ledger
     asked: bool
     """Whether each region is compiled once, whatever is owed: see `Compiler`."""
+    again: bool = False
+    """Whether it is another definition of what was asked for before."""
     owed: float = 0.0
     debtors: list[Callable[[], None]] = field(init=False, default_factory=list)
     """Called, they pay back what they have gained since."""
@@ -120,7 +127,7 @@ class Account:
             return None
         for pay in tuple(self.debtors):
             pay()
-        allowed = self.ledger.allowed
+        allowed = self.ledger.allowed * (AGAIN if self.again else 1.0)
         more = 0.0 if self.asked else min(cost, allowed / 2)
         if max(self.owed, self.ledger.owed) + more <= allowed:
             self.told = False
@@ -133,6 +140,8 @@ class Account:
             f" {FLOOR:g} s, {SHARE:.0%} of the program's first {WHILE:g} s, and {LATER:.0%} of what"
             " it has run since"
         )
+        if self.again:
+            why += f"; {AGAIN:.0%} of that, as it was defined again"
         if owed <= allowed:
             why += f"; one entry more would take about {cost:.1f} s"
         wait = min(max((owed + more - allowed) / SHARE, _SOON), _LATE)

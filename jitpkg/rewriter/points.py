@@ -222,6 +222,7 @@ class Points:
         """All points that can be hooks."""
         return (i for i in range(len(self.instructions)) if self.refusal(i) is None)
 
+    @cached_property
     def first(self) -> int | None:
         """The first point that can be a hook on every call: where the stub stands."""
         i = self.start + 1

@@ -43,7 +43,7 @@ class SharedDispatcher(Dispatcher):
         return True
 
     def _find_first(self) -> None:
-        first = self.points.first()
+        first = self.points.first
         self._first = None if first is None else self.regions.get(first)
 
     def reset(self) -> None:
@@ -92,4 +92,4 @@ class SharedDispatcher(Dispatcher):
 
     def is_beginning(self, exit_: int) -> bool:
         """Whether an exit is the beginning of the code."""
-        return exit_ == self.points.first()
+        return exit_ == self.points.first

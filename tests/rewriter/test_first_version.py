@@ -83,7 +83,7 @@ def test_other_code_is_emitted_for_itself(emitted: list[CodeType]) -> None:
 
 def with_first_hook(code: CodeType) -> tuple[CodeType, Identity] | None:
     points = Points.of(code)
-    first = points.first()
+    first = points.first
     if first is None:
         return None
     region = Identity(points, first)
@@ -109,7 +109,7 @@ def test_it_is_what_would_be_emitted(program: FunctionType, emitted: list[CodeTy
     assert len(emitted) == before
     (door,) = (const for const in code.co_consts if isinstance(const, Door))
     points = Points.of(moved)
-    first = points.first()
+    first = points.first
     assert first is not None
     whole = emission.Emission(points, {first: Hook(door, (first,))}, entry=None).code()
     assert described(code) == described(whole)

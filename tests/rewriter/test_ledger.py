@@ -108,6 +108,20 @@ def test_what_would_be_added_has_to_fit(ledger: Ledger, clock: Clock) -> None:
     assert account.refusal(first=False, cost=100.0) is None
 
 
+def test_what_is_defined_again_is_compiled_while_half_is_owed(ledger: Ledger, clock: Clock) -> None:
+    clock.now = 20.0
+    once = Account(ledger, asked=False)
+    again = Account(ledger, asked=False, again=True)
+    spent(Account(ledger, asked=True), clock, 2.6)
+    assert again.refusal(first=True) is None
+    spent(Account(ledger, asked=True), clock, 0.5)
+    refused = again.refusal(first=True)
+    assert refused is not None
+    assert refused.why.startswith("3.1 s of compiling functions have not paid back yet, and 2.8 s")
+    assert refused.why.endswith("; 50% of that, as it was defined again")
+    assert once.refusal(first=True) is None
+
+
 def test_what_fails_costs_as_well(ledger: Ledger, clock: Clock) -> None:
     account = Account(ledger, asked=True)
 

@@ -46,7 +46,7 @@ def with_everything(a: Any, *rest: Any, b: Any = 1, **others: Any) -> Any:
 
 def stub(function: FunctionType, region: Returning | Fixed) -> FunctionType:
     points = Points.of(function.__code__)
-    first = points.first()
+    first = points.first
     assert first is not None
     code = Emitter(points, {first: Hook(Door(region), (first,))}).hooked()
     return FunctionType(code, function.__globals__, argdefs=function.__defaults__)
