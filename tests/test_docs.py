@@ -102,9 +102,9 @@ def test_a_page_is_up_to_date(name: str, capsys: pytest.CaptureFixture[str]) -> 
 @pytest.mark.skipif(IS_MADE_HERE, reason="the page as a whole is compared")
 @pytest.mark.parametrize("name", BUILD.troubleshooting.EXAMPLES)
 def test_an_example_prints_what_the_page_shows(name: str) -> None:
-    timeless, section = BUILD.troubleshooting.timeless, BUILD.troubleshooting.section
-    shown = timeless((DOCS / "troubleshooting.md").read_text(encoding="utf-8"))
-    assert timeless(section(BUILD.troubleshooting.EXAMPLES[name])) in shown
+    timeless, section_of = BUILD.troubleshooting.timeless, BUILD.troubleshooting.section_of
+    shown = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")
+    assert timeless(section_of(BUILD.troubleshooting.EXAMPLES[name], shown)) in timeless(shown)
 
 
 @pytest.mark.parametrize(

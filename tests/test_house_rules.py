@@ -31,7 +31,8 @@ INTERNALS = "jitpkg.internals"
 
 OF_PYTHON = frozenset(
     """
-    _at_fork_reinit _bisect _count_elements _fields _formatwarnmsg _formatwarnmsg_impl _getframe
+    _at_fork_reinit _bisect _co_code_adaptive _count_elements _fields _formatwarnmsg
+    _formatwarnmsg_impl _getframe
     _heapq _inline_cache_entries _is_coroutine _log _make _missing_ _module_locks _name_
     _recursive_repr _replace
     _showwarnmsg _showwarnmsg_impl _srcfile _style _value_

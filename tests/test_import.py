@@ -216,7 +216,7 @@ LOADED_WITH = """
     "model", ["torch.nn.Linear(2, 2)", "functools.partial(torch.add, other=torch.ones(2))"]
 )
 def test_the_collector_rests_while_the_compiler_is_loaded(model: str, tmp_path: Path) -> None:
-    """In a child that gets a compiled object by pickle, where nobody has called `jitpkg.compile`."""
+    """In a child that gets a compiled object by pickle, without a call of `jitpkg.compile`."""
     file = tmp_path / "compiled.pickle"
     made = f"""
         import functools, pickle, torch, jitpkg

@@ -43,6 +43,7 @@ LAYERS: tuple[tuple[Room, ...], ...] = (
     (Room("tracer", ("what the code does:", "a symbolic interpreter")),),
     (Room("guards", ("what must still hold:", "sources, guards, their text")),),
     (
+        Room("again", ("copies and pickles of", "what was compiled")),
         Room("code", ("what an instruction does;", "needs no torch")),
         Room("facts", ("what an op returns;", "the door to FakeTensor")),
         Room("native", ("LLVM IR to a builtin;", "the door to llvmlite")),
@@ -61,7 +62,7 @@ LAYERS: tuple[tuple[Room, ...], ...] = (
         Room("interrupts", ("handlers wait",)),
         Room("living", ("weak sets",)),
     ),
-    (Room("again", ("copies and pickles",)), Room("forks", ("what a child may do",))),
+    (Room("forks", ("what a child may do",)),),
     (Room("messages", ("breaks and warnings in words",)),),
     (Room("errors", ("exceptions, breaks, reasons",)),),
 )

@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.auto.project import Project  # before the hook is there
+
+# isort: split
+
 from jitpkg import auto, config, events
-from tests.auto.project import Project
 
 auto.uninstall()
 
