@@ -20,7 +20,7 @@ from torch import fx
 
 from jitpkg import config, forks, listing
 from jitpkg.attempts import Attempts, words
-from jitpkg.codegen import autocast, layouts, scalars, several_views, writing
+from jitpkg.codegen import autocast, layouts, scalars, writing
 from jitpkg.codegen.aten.grad_modes import is_switch
 from jitpkg.codegen.autocast import cast_once, casts, enter_and_leave, is_kept
 from jitpkg.codegen.copies import copied
@@ -28,6 +28,7 @@ from jitpkg.codegen.declined import as_it_is
 from jitpkg.codegen.direct import direct, inference_of, plan_of
 from jitpkg.codegen.observed import Observed, is_check, observed, stand_ins, tensors_of, unnoticed
 from jitpkg.codegen.partial_backward import Halves
+from jitpkg.codegen.taken_views import taken_again
 from jitpkg.codegen.unused import return_unused, without
 from jitpkg.codegen.varying import Varying
 from jitpkg.codegen.writing import name_of
@@ -197,35 +198,34 @@ def _functional(
         why = "results that require grad, of which no input gets one: they would not require it"
     if compiled.looks_at_data:
         why = "a complex decomposition: its gradient is defined for some values only"
+    alone, views = inference_of(gm, inputs, compiled.halves, metadata), compiled.before.views
+    if alone is None and views.obstacle is not None:
+        why = views.obstacle
     if why is not None:
         return as_it_is(backend, gm, why)
     copies = layouts.differing(compiled.before.laid, compiled.returned, varies=bool(fakes.varies))
     if isinstance(copies, str):
         return as_it_is(backend, gm, copies)
-    several, without_grad = compiled.before.several_views, compiled.before.views_without_grad
-    keep = (
-        None if several or without_grad or unused or copies or changes_state(gm) else compiled.keep
-    )
+    keep = None if unused or copies or changes_state(gm) else compiled.keep
     aot.keep_saved(metadata.raw)
     function = compiled.halves.watched(function, metadata)
     plan = plan_of(gm, inputs, compiled.halves, metadata)
     if plan is not None:
         function = direct(plan, compiled.halves, function)
         if keep is not None:
-            keep(plan, compiled.streams)
-    alone = inference_of(gm, inputs, compiled.halves, metadata)
+            keep(plan, compiled.streams, views.shown)
     if alone is not None:
         function = alone
         if keep is not None:
-            keep(None, compiled.streams)
+            keep(None, compiled.streams, views.shown)
     conditions = Conditions.of(metadata, inputs, casts=casts(gm.graph))
     guarded = _Guarded(backend, gm, function, compiled, conditions).function()
     if unused:
         guarded = without(guarded, len(metadata.outputs) - unused)
     if copies:
         guarded = layouts.laid_out(guarded, copies)
-    if several or without_grad:
-        guarded = several_views.made_so(guarded, several, without_grad)
+    if views.shown:
+        guarded = taken_again(guarded, views.shown)
     for file in listing.texts_of_fx() - before:
         listing.drop_with(guarded, file)
     return guarded

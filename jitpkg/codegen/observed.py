@@ -7,16 +7,16 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import fx
 
 from jitpkg import forks
-from jitpkg.codegen import several_views, writing
-from jitpkg.codegen.aten.grad_modes import is_switch
+from jitpkg.codegen import writing
 from jitpkg.codegen.layouts import Laid
+from jitpkg.codegen.taken_views import Views, views_of
 from jitpkg.errors import JitpkgWarning
 from jitpkg.facts import fake
 from jitpkg.facts.outcome import is_random
@@ -36,11 +36,8 @@ class Observed:
     """How many of its ops only raise, for some data."""
     obstacle: str | None = None
     """Why an op cannot be one of a graph that writes to nothing."""
-    several_views: tuple[int, ...] = ()
-    """Which of its results are one of several views: eager code lets nobody write to them."""
-    views_without_grad: tuple[int, ...] = ()
-    """Which of its results are views taken while grad mode was off: eager code lets nobody write to
-    them what requires grad."""
+    views: Views = field(default_factory=Views)
+    """What autograd knows of its results."""
     laid: tuple[Laid | None, ...] = ()
     """How its results lie in memory; None for what is no tensor."""
 
@@ -53,10 +50,8 @@ def observed(gm: fx.GraphModule, inputs: Sequence[Any]) -> Observed:
         with dispatch.mode(seen.see):
             results = gm.forward(*given)
         laid = _laid(given, results)
-        several = several_views.places(results) if several_views.may_be_made(gm) else ()
-        switches = any(map(is_switch, gm.graph.nodes))
-        without_grad = several_views.without_grad(results) if switches else ()
-    return Observed(seen.random, seen.checks, seen.obstacle, several, without_grad, laid)
+        views = views_of(given, results)
+    return Observed(seen.random, seen.checks, seen.obstacle, views, laid)
 
 
 class _Observer:

@@ -83,6 +83,11 @@ NEGATED = Row[Callable[[Any], Any]](
     use="copying a tensor that is lazily negated",
     lost="jitpkg.testing does not copy such tensors",
 )
+CREATION = Row[Callable[[Any], Any]](
+    "torch._C._autograd._get_creation_meta",
+    use="seeing how a view was taken, to which eager code may refuse to write",
+    lost="graphs that return views without gradients run op by op",
+)
 IS_TRANSFORMED = Row[Callable[[Any], bool]](
     "torch._C._functorch.is_functorch_wrapped_tensor",
     use="seeing that a tensor is wrapped by a function transform",

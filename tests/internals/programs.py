@@ -159,6 +159,14 @@ def trained(compile_: Compile, backend: str | None = None) -> Any:
     return loss, {name: p.grad for name, p in module.named_parameters()}
 
 
+def views_without_gradients(compile_: Compile) -> Any:
+    """By the backend `jitpkg`: beside what is trained."""
+    f, a = compile_(lambda a, b: (a.sum() * 2, (b * 2).unbind()[0])), x(grad=True)
+    loss, row = f(a, x())
+    loss.backward()
+    return loss.detach(), a.grad, row
+
+
 def trained_simply(compile_: Compile) -> Any:
     """A graph that needs nothing of AOTAutograd's runtime, and returns a view."""
     a, b = x(grad=True), x(3, 2, grad=True)
@@ -396,6 +404,7 @@ NEEDS: Mapping[Row[Any], tuple[Program, ...]] = {
     tensors.BASE: (views_of_inputs, compared),
     tensors.STORAGE_ADDRESS: (plain, in_place, replayed, compared),
     tensors.IS_VIEW: (trained_simply,),
+    tensors.CREATION: (views_without_gradients,),
     ops.UNSAFE_VIEW: (trained_simply,),
     ops.HIGHER_ORDER: (object_with_methods,),
     tensors.NEGATED: (compared_negated,),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from jitpkg.codegen.kept.plain import NotPlain, Plain, read, written
 from jitpkg.codegen.lowering.table import NotLowered
 from jitpkg.codegen.options import Options
 from jitpkg.codegen.partial_backward import Halves
+from jitpkg.codegen.taken_views import Shown, of_plain, plain, taken_again
 from jitpkg.errors import BackendError
 from jitpkg.facts.random_streams import RandomStreams
 from jitpkg.interrupts import from_outside, lost
@@ -99,29 +100,38 @@ class Compilation:
         self._maker.made.clear()
         return boxed(self._called("backward", half))
 
-    def keep(self, plan: Plan | None, streams: Sequence[torch.device]) -> None:
+    def keep(
+        self, plan: Plan | None, streams: Sequence[torch.device], views: Mapping[int, Shown]
+    ) -> None:
         """Keep the halves of a graph.
 
         Args:
             plan: None for a graph that is not differentiated.
             streams: the devices on which random numbers are drawn.
+            views: which results are views.
         """
         if self._key is None or self._forward is None:
             return
-        random = written(tuple(streams))
+        random, shown = written(tuple(streams)), plain(views)
         if plan is None:
-            self._keep(self._key, [self._forward], None, [], random, None)
+            self._keep(self._key, [self._forward], shown, None, [], random, None)
             return
         if self._backward is None or plan.layouts is None:
             return
         layouts = [_layout_text(layout) for layout in plan.layouts]
         about = asdict(replace(plan, layouts=()))
-        self._keep(self._key, [self._forward, self._backward], about, layouts, random, self._text)
+        halves = [self._forward, self._backward]
+        self._keep(self._key, halves, shown, about, layouts, random, self._text)
 
     def again(self, found: Kept) -> Function:
         """The function of a graph that was kept."""
-        about: dict[str, Any] | None
-        about, layouts, random, text = found.rest[1:]
+        shown, *rest = found.rest[1:]
+        function, views = self._again(found, *rest), of_plain(shown)
+        return taken_again(function, views) if views else function
+
+    def _again(
+        self, found: Kept, about: dict[str, Any] | None, layouts: Any, random: Plain, text: Plain
+    ) -> Function:
         original, streams, halves = self._gm.forward, read(random, {}), _halves(found)
         forward = self._called("forward", halves[0])
         if about is None:

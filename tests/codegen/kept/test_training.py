@@ -100,6 +100,21 @@ def test_a_graph_is_differentiated_once_for_all_processes(
             assert bool(each_process.made) is not (found or loss is not LOSSES[0])
 
 
+def test_what_autograd_knows_of_views_is_kept(process: Process) -> None:
+    def parts(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
+        made = w.detach() * 2
+        (one_of_several,) = torch.ones(1, 2).unbind()
+        return (x @ w).sum(), made, made[0], one_of_several
+
+    for found in (False, True):
+        loss, made, row, one_of_several = process.compiled(parts)(leaf(4, 5), leaf(5, 3))
+        assert bool(process.made) is not found
+        row.mul_(loss)
+        assert made.requires_grad
+        with pytest.raises(RuntimeError, match="multiple views"):
+            one_of_several.mul_(loss)
+
+
 @pytest.fixture(params=["made", "found"])
 def compiled(request: pytest.FixtureRequest, process: Process) -> Callable[..., Any]:
     """The function `one`, compiled by this process or by another one."""
