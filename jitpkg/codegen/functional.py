@@ -20,7 +20,7 @@ from torch import fx
 
 from jitpkg import config, forks, listing
 from jitpkg.attempts import Attempts, words
-from jitpkg.codegen import autocast, layouts, scalars, writing
+from jitpkg.codegen import autocast, layouts, saved, scalars, writing
 from jitpkg.codegen.aten.grad_modes import is_switch
 from jitpkg.codegen.autocast import cast_once, casts, enter_and_leave, is_kept
 from jitpkg.codegen.copies import copied
@@ -65,6 +65,8 @@ class Compiled:
     looks_at_data: bool = False
     """Whether eager code, going backward, refuses some values; what is traced does not."""
     halves: Halves = field(default_factory=Halves)
+    saves_restrided: bool = False
+    """Whether an input is saved for gradients whose sizes or strides the graph sets."""
     writes_last: bool = True
     """Whether nothing is written to an input before everything else has been done."""
 
@@ -89,7 +91,9 @@ class Compiled:
         metadata: Any = aot.CONTEXT.get().get().fw_metadata
         if metadata is not None:
             aot.leave_results(metadata)
-            self.returned = _returned(aten.graph, aot.metadata_of(metadata))
+            known = aot.metadata_of(metadata)
+            self.returned = _returned(aten.graph, known)
+            self.saves_restrided |= saved.saves_restrided(aten.graph, known)
 
 
 Compile = Callable[[fx.GraphModule, list[torch.Tensor], Compiled], Function]
@@ -180,6 +184,10 @@ def _functional(
         why = "a write to a leaf that requires grad, or to a view of one: eager code refuses it"
     if any(info.mutates_data and info.mutates_metadata for info in metadata.inputs):
         why = "a write to an input whose strides change, too: they would be those of a copy"
+    if compiled.saves_restrided:
+        why = "an input whose strides change, and that is saved for gradients: as it was before"
+    if _restrided_in_vain(gm, metadata):
+        why = "an input that requires grad, and whose strides are set to what they were"
     if any(map(_written_through, metadata.inputs, inputs)):
         why = "a write to a part of what overlaps with itself, or of a leaf that requires grad"
     if _views_without_history(gm, metadata):
@@ -338,6 +346,20 @@ def _detached_views(gm: fx.GraphModule, metadata: aot.Metadata) -> bool:
         any(info.kind.startswith("alias_of_intermediate") for info in metadata.outputs)
         and not all(info.requires_grad for info in metadata.outputs)
         and any("detach" in name_of(node) for node in gm.graph.nodes)
+    )
+
+
+def _restrided_in_vain(gm: fx.GraphModule, metadata: aot.Metadata) -> bool:
+    """Whether sizes or strides of an input are set in place, to what they were in the end.
+
+    AOTAutograd does not notice, and asks for the gradient of what the input has become: what was
+    computed before gives none to that.
+    """
+    nodes = filter(writing.restrides, gm.graph.nodes)
+    changed = {writing.object_of(node) for node in nodes}
+    return any(
+        node in changed and info.requires_grad and not info.is_written
+        for node, info in zip(gm.graph.find_nodes(op="placeholder"), metadata.inputs, strict=False)
     )
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch.utils.checkpoint import CheckpointPolicy
 
+from jitpkg.codegen import saved
 from jitpkg.codegen.aten.passes.common import share_common
 from jitpkg.codegen.compiler import Maker
 from jitpkg.codegen.differentiated import Run, boxed
@@ -18,7 +18,6 @@ from jitpkg.codegen.halves import with_facts
 from jitpkg.codegen.kept.training import Compilation
 from jitpkg.codegen.options import Options
 from jitpkg.internals import aot
-from jitpkg.internals.tensors import memory as memory_of
 from jitpkg.marks import VARIES
 
 
@@ -101,20 +100,12 @@ def _partitioned(joint: fx.GraphModule, *given: Any, **named: Any) -> Any:
     before, config.cse = config.cse, False
     try:
         joint.graph.eliminate_dead_code()
+        places = saved.not_saved(joint.graph, named["num_fwd_outputs"])
         share_common(joint.graph, but=_of_outputs(joint.graph))
-        _save_copies(joint.graph)
+        saved.read_once(joint.graph, places)
         return aot.SMALLEST_PARTITION.get()(joint, *given, **named)
     finally:
         config.cse = before
-
-
-def _save_copies(graph: fx.Graph) -> None:
-    """AOTAutograd copies an input that is written to, and uses the copy alone. To save the input,
-    and copy it in the backward pass, would be to save what has changed by then."""
-    for node in graph.find_nodes(op="placeholder"):
-        reads = [user for user in node.users if isinstance(user.meta.get("val"), torch.Tensor)]
-        if len(reads) == 1 and reads[0].target is torch.ops.aten.clone.default:
-            reads[0].meta["recompute"] = CheckpointPolicy.MUST_SAVE
 
 
 def _drop_detached(graph: fx.Graph) -> None:
@@ -129,14 +120,7 @@ def _drop_detached(graph: fx.Graph) -> None:
 
 def _of_outputs(graph: fx.Graph) -> set[fx.Node]:
     """What makes the memory of a result: two results may not become one."""
-    memory = {node: _memories(node) for node in graph.nodes}
+    memory = {node: saved.memories(node) for node in graph.nodes}
     (output,) = graph.find_nodes(op="output")
     returned = {place for node in output.all_input_nodes for place in memory[node]}
     return {node for node, places in memory.items() if not returned.isdisjoint(places)}
-
-
-def _memories(node: fx.Node) -> set[int]:
-    """Where the tensors lie that an op returns: one, or several."""
-    value = node.meta.get("val")
-    every = value if isinstance(value, tuple | list) else [value]
-    return {memory_of(x) for x in every if isinstance(x, torch.Tensor)}

@@ -56,6 +56,23 @@ def written_by(node: fx.Node) -> Any:
     return node.kwargs.get("out", node.args[0] if node.args else None)
 
 
+def restrides(node: fx.Node) -> bool:
+    """Whether a method sets sizes or strides of a tensor in place, as `t_` does."""
+    if not node.op.startswith("call") or not name_of(node).endswith("_"):
+        return False
+    packet = getattr(torch.ops.aten, name_of(node), None)
+    if packet is None:
+        return False
+    return any(torch.Tag.inplace_view in getattr(packet, name).tags for name in packet.overloads())
+
+
+def object_of(node: fx.Node) -> fx.Node:
+    """What methods that return the tensor itself were called of."""
+    while _writes(node) and node.args and isinstance(node.args[0], fx.Node):
+        node = node.args[0]
+    return node
+
+
 def is_lost(op: object) -> bool:
     """Whether torch makes an op with `out=` functional in a wrong way: where the op is generated,
     it forgets to resize; where it writes to other arguments, too, the values get mixed up."""

@@ -256,6 +256,7 @@ def test_a_long_chain_computes_its_values_again_for_the_backward_graph() -> None
     """Instead of keeping them all: memory, and the time to write and read it."""
 
     def chain(x: Tensor, y: Tensor) -> Tensor:
+        x = x * y  # of which eager code, too, keeps both
         for _ in range(20):
             x = torch.sigmoid(torch.exp(torch.tanh(x * 1.25 + y) - 0.125) * y)
         return x
