@@ -155,7 +155,7 @@ def _functional(
     why = _obstacle(gm, inputs)
     if why is not None:
         return as_it_is(backend, gm, why)
-    context = aot.CONTEXT.get()(fakes.mode)
+    context, gm = aot.CONTEXT.get()(fakes.mode), layouts.in_order(gm)
     try:
         compiled = Compiled(before=observed(gm, inputs))
     except Exception as error:  # eager code may refuse it, too

@@ -10,10 +10,28 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import fx
 
+from jitpkg.codegen.copies import copied
 from jitpkg.codegen.differentiated import Layout
+from jitpkg.codegen.writing import name_of
 from jitpkg.facts.layout import overlaps
 from jitpkg.facts.tensor import is_idle
+
+
+def in_order(gm: fx.GraphModule) -> fx.GraphModule:
+    """The graph, with what `one_hot` is given in order: where there are no data, its result lies in
+    the order of that, and otherwise in its own."""
+    if not any(name_of(node) == "one_hot" for node in gm.graph.nodes):
+        return gm
+    graph = copied(gm.graph)
+    for node in list(graph.nodes):
+        if name_of(node) == "one_hot" and node.args:
+            with graph.inserting_before(node):
+                node.update_arg(0, graph.call_method("contiguous", (node.args[0],)))
+    made = fx.GraphModule(gm, graph, class_name=type(gm).__name__)
+    made.meta.update(gm.meta)
+    return made
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,6 +65,23 @@ def test_results_have_the_strides_of_eager_code(
             same.assert_same_calls(program, call(leaf(change(torch.randn(SHAPE)), grad=grad)))
 
 
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_one_hot_lies_in_order(layout: str, backend: str, dynamic: bool | None) -> None:
+    def program(index: Tensor, x: Tensor) -> Any:
+        return F.one_hot(index, 5), F.one_hot(index[0], 7).t() if index.dim() == 2 else 0, x * 2
+
+    index = LAYOUTS[layout](torch.randint(0, 5, SHAPE))
+    compiled = jitpkg.compile(program, backend=backend, dynamic=dynamic)
+    for given in (index, index[0, 0].t()):
+        for grad in (True, False):
+            x = leaf(torch.randn(3), grad=grad)
+            expected, results = program(given, x), compiled(given, x)
+            assert [*map(str, expected[:2])] == [*map(str, results[:2])]
+            assert results[0].stride() == expected[0].stride()
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_the_program_goes_the_way_that_the_result_says(backend: str) -> None:
     def program(x: Tensor) -> tuple[Tensor, bool]:
