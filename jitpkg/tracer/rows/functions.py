@@ -323,13 +323,10 @@ def _any_order(vm: VM, iterable: Value) -> Any:
 
 @TABLE.row(math.prod)
 def prod(vm: VM, iterable: Value, /, *, start: Value | None = None) -> Value:
-    items = Tuple(tuple(vm.unpack(iterable)))
-    first = Constant(1) if start is None else start
-    if not numbers.among(vm, items.items) and constants.foldable(vm, (items, first), {}):
-        return constants.fold(vm, math.prod, (items,), {"start": first})
-    for item in items.items:
-        first = vm.binary("*", first, item)
-    return first
+    total: Value = Constant(1) if start is None else start
+    for item in each(vm, iterable):
+        total = vm.binary("*", total, item)
+    return total
 
 
 @TABLE.row(math.fsum)
@@ -342,12 +339,16 @@ def fsum(vm: VM, iterable: Value, /) -> Value:
 
 @TABLE.row(sum)
 def sum_(vm: VM, iterable: Value, /, start: Value | None = None) -> Value:
-    """Constants are added as `sum` adds them: floats are compensated from 3.12 on."""
+    """Numbers are added as `sum` adds them: floats are compensated from 3.12 on. What may not be
+    added is added at once: nothing is done between that and the exception."""
     total: Value = Constant(0) if start is None else start
-    pending: list[Value] | None = [] if constants.is_constant(vm, total) else None
+    pending: list[Value] | None = None
+    if constants.is_constant(vm, total):
+        total = constants.fold(vm, sum, (Tuple(()), total))
+        pending = [] if _is_number(vm, total) else None
     for item in each(vm, iterable):
         varies = numbers.among(vm, (item,))
-        if pending is not None and not varies and constants.is_constant(vm, item):
+        if pending is not None and not varies and _is_number(vm, item):
             pending.append(item)
             continue
         if pending is not None:
@@ -355,6 +356,10 @@ def sum_(vm: VM, iterable: Value, /, start: Value | None = None) -> Value:
             pending = None
         total = vm.binary("+", total, item)
     return total if pending is None else constants.fold(vm, sum, (Tuple(tuple(pending)), total))
+
+
+def _is_number(vm: VM, value: Value) -> bool:
+    return vm.class_of(value) in (bool, int, float, complex) and constants.is_constant(vm, value)
 
 
 # Numbers and text
