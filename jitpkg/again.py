@@ -1,17 +1,31 @@
 """How what `jitpkg.compile` returns is copied and pickled.
 
-A pickle names this module, which is small: what it compiles with is loaded as `import jitpkg` does.
+A pickle names this module, which is small. In a process that has not loaded the compiler a model
+runs as it is until its calls have taken as long as that would: most workers that get one live on,
+and those that do not, lose nothing.
 """
 
 from __future__ import annotations
 
+import copy
+import sys
+import time
+import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import jitpkg
+from jitpkg import config
+from jitpkg.marks import disable
 
 C = TypeVar("C", bound=Callable[..., Any])
+
+LOADING = 0.3
+"""Seconds that loading the compiler takes, and compiling what is kept on disk."""
+
+_ASKED = ("fullgraph", "backend", "mode", "options")
+"""Who gives one of these wants the first call to be compiled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,5 +36,68 @@ class Again:
     """Of `jitpkg.compile`."""
 
     def __call__(self, obj: C) -> C:
+        return self.compiled(obj) if _is_loaded() or not self._may_wait(obj) else waiting(obj, self)
+
+    def compiled(self, obj: C) -> C:
         compiled: C = jitpkg.compile(obj, **self.arguments)
         return compiled
+
+    def _may_wait(self, obj: object) -> bool:
+        module = getattr(sys.modules.get("torch.nn"), "Module", None)
+        if module is None or not isinstance(obj, module):
+            return False
+        return config.weighs(config.current()) and not any(map(self.arguments.get, _ASKED))
+
+
+def _is_loaded() -> bool:
+    return "jitpkg.api" in sys.modules
+
+
+def waiting(original: Any, again: Again) -> Any:
+    """A view of a module that runs as it is at first; one day its class is that of a compiled view,
+    which shares everything with the original, too."""
+    base = type(original)
+    taken = 0.0
+
+    def __call__(module: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
+        nonlocal taken
+        if taken >= LOADING or _is_loaded() or type(original) is not base:
+            module.__class__ = type(again.compiled(original))
+            return module(*args, **kwargs)
+        began = time.perf_counter()
+        try:
+            return original(*args, **kwargs)
+        finally:
+            taken += time.perf_counter() - began
+
+    return viewed(original, derived(original, disable(__call__), again))
+
+
+def viewed(original: Any, cls: type) -> Any:
+    """An instance of a class that `derived` made, with the original's attributes."""
+    made: Any = object.__new__(cls)
+    object.__setattr__(made, "__dict__", original.__dict__)
+    return made
+
+
+def derived(original: Any, call: Callable[..., Any], again: Callable[[Any], Any]) -> type:
+    """A class of views of a module, derived from the module's own.
+
+    Args:
+        call: the views' `__call__`.
+        again: makes such a view of another module, for copies and pickles.
+    """
+    base = type(original)
+    call.__qualname__ = f"{base.__qualname__}.__call__"
+    call.__dict__["__wrapped__"] = base.__call__
+    namespace = {
+        "__call__": call,
+        "__module__": base.__module__,
+        "__qualname__": base.__qualname__,
+        "__doc__": base.__doc__,
+        "__reduce_ex__": lambda module, protocol: (again, (original,)),
+        "__deepcopy__": lambda module, memo: again(copy.deepcopy(original, memo)),
+        "__copy__": lambda module: again(copy.copy(original)),
+        "__slots__": (),
+    }
+    return types.new_class(base.__name__, (base,), exec_body=lambda ns: ns.update(namespace))

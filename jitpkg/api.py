@@ -24,7 +24,7 @@ from jitpkg.rewriter import callables, follow, modules
 from jitpkg.rewriter.compiler import Compiler
 from jitpkg.rewriter.dispatch import Dispatcher
 from jitpkg.rewriter.hooked import Stub
-from jitpkg.rewriter.ledger import Account, Ledger, weighs
+from jitpkg.rewriter.ledger import Account, Ledger
 from jitpkg.rewriter.originals import ORIGINALS, given_to_torch_compile
 from jitpkg.rewriter.shared import SharedDispatcher
 from jitpkg.rewriter.twins import Twins
@@ -361,7 +361,7 @@ def start(
 
 def postponed() -> tuple[float, str]:
     """The time of `time.perf_counter` before which no function is compiled unasked, and why."""
-    if not weighs(config.current()):
+    if not config.weighs(config.current()):
         return 0.0, ""
     refused = Account(_COMPILED.ledger, asked=False).refusal(first=True)
     return (0.0, "") if refused is None else (refused.until, refused.why)

@@ -228,6 +228,16 @@ def current() -> Options:
     return _CURRENT.options
 
 
+def weighs(options: Options) -> bool:
+    """Whether what functions gain is measured, and what they cost is bounded.
+
+    Not where a program has asked for deterministic algorithms: the clock decides here, and the
+    last bits of compiled code may be others.
+    """
+    torch = sys.modules.get("torch")
+    return options.never_worse and not (torch and torch.are_deterministic_algorithms_enabled())
+
+
 @contextmanager
 def patch(**changes: object) -> Iterator[Options]:
     """Change settings inside a `with` block or a decorated function.

@@ -262,11 +262,15 @@ cell of a notebook does that is run again, counts as the same function, and is c
 more than half of the bound is owed. A function gets its own code back, too, once it has as many
 entries as there may be and most calls fit none.
 
+A model that a pickle brings to another process, such as a worker that was spawned, runs as it is
+there until its calls have taken 0.3 seconds, about what loading the compiler takes, or something
+else has loaded that. One that was compiled with `mode` or `options` does not wait.
+
 The log topic `gains` tells of all this.
 
 So the clock decides whether kernels or eager code compute a result, and the last bits of these may
-differ. Nothing is measured, and everything is compiled, with `fullgraph=True`, with a backend of
-your own, with `backend="eager"` or `"aot_eager"`, with `JITPKG_NEVER_WORSE=0`, and after
+differ. Nothing is measured, and everything is compiled at once, with `fullgraph=True`, with a
+backend of your own, with `backend="eager"` or `"aot_eager"`, with `JITPKG_NEVER_WORSE=0`, and after
 `torch.use_deterministic_algorithms(True)`.
 
 ## Memory of results

@@ -33,7 +33,7 @@ from jitpkg.rewriter.correctness import verified
 from jitpkg.rewriter.door import RETURN, Door
 from jitpkg.rewriter.emitter import Emitter, Hook
 from jitpkg.rewriter.entry import Entry, Interface
-from jitpkg.rewriter.ledger import Account, weighs
+from jitpkg.rewriter.ledger import Account
 from jitpkg.rewriter.originals import ORIGINALS
 from jitpkg.rewriter.points import Points
 from jitpkg.rewriter.produce import Produced, produce
@@ -277,7 +277,7 @@ class Dispatcher:
         if self.keeps_frame and self.regions.get(region.h) is not region:
             return region.native(arguments)  # a frame that is older than the newest hooks
         options = config.current()
-        account = self._account if weighs(options) else None
+        account = self._account if config.weighs(options) else None
         if options.disable or self._building:
             return region.native(arguments)
         if region.full:

@@ -16,20 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
 
-import torch
-
-from jitpkg.config import Options
 from jitpkg.rewriter.originals import ORIGINALS
-
-
-def weighs(options: Options) -> bool:
-    """Whether what functions gain is measured, and what they cost is bounded.
-
-    Not where a program has asked for deterministic algorithms: the clock decides here, and the
-    last bits of compiled code may be others.
-    """
-    return options.never_worse and not torch.are_deterministic_algorithms_enabled()
-
 
 Clock = Callable[[], float]
 """Seconds from any moment on."""

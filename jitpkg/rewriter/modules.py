@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import types
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
@@ -11,6 +9,7 @@ from typing import Any
 import torch
 from torch.nn.modules.lazy import LazyModuleMixin
 
+from jitpkg.again import derived, viewed
 from jitpkg.guards.kinds import static_lookup
 from jitpkg.internals import modules as internals
 from jitpkg.rewriter.compiler import Compiler
@@ -67,23 +66,10 @@ class _View:
         self.original = original
         self.call = call
         self.again = again
-        cls = self._derived()
-        self.made: Module = object.__new__(cls)
-        object.__setattr__(self.made, "__dict__", original.__dict__)
+        self.made: Module = viewed(original, self._derived())
 
     def _derived(self) -> type[Module]:
-        base = type(self.original)
-        namespace = {
-            "__call__": self._call(),
-            "__module__": base.__module__,
-            "__qualname__": base.__qualname__,
-            "__doc__": base.__doc__,
-            "__reduce_ex__": lambda module, protocol: (self.again, (self.original,)),
-            "__deepcopy__": lambda module, memo: self.again(copy.deepcopy(self.original, memo)),
-            "__copy__": lambda module: self.again(copy.copy(self.original)),
-            "__slots__": (),
-        }
-        return types.new_class(base.__name__, (base,), exec_body=lambda ns: ns.update(namespace))
+        return derived(self.original, self._call(), self.again)
 
     def _call(self) -> Callable[..., Any]:
         base, original, call = type(self.original), self.original, self.call
@@ -99,6 +85,4 @@ class _View:
             return call(original, *args, **kwargs)
 
         __call__.__module__ = base.__module__  # what calls it traces it, as it does the module's
-        __call__.__qualname__ = f"{base.__qualname__}.__call__"
-        __call__.__dict__["__wrapped__"] = static_lookup(base, "__call__")
         return __call__
