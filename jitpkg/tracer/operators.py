@@ -155,19 +155,19 @@ def _tensor_binary(
     vm: VM, function: Callable[[Any, Any], Any], stem: str, a: Value, b: Value
 ) -> Value:
     other = b if isinstance(a, Tensor) else a
-    if isinstance(other, Tensor | Constant | Number | Tuple) or _is_plain_sequence(other):
+    own = f"__r{stem}__" if other is b else f"__{stem}__"
+    if isinstance(other, Tensor | Constant | Number) or _is_plain_sequence(vm, other, own):
         _check_operator(vm, a if isinstance(a, Tensor) else b, stem)
         return vm.op(function, (a, b))
     if isinstance(other, Known) and isinstance(other.obj, int | float):  # an enum's member
         base = int if isinstance(other.obj, int) else float
-        if other is b or classes.inherits(vm, type(other.obj), base, f"__{stem}__"):
+        if other is b or classes.inherits(vm, type(other.obj), base, own):
             return vm.op(function, (a, b))
     # An object with operators of its own: the tensor's method does not know it and says so.
-    if isinstance(other, Object):
-        reflected = f"__r{stem}__" if other is b else f"__{stem}__"
-        method = vm.method_of_class(other, reflected)
-        if method is not None:
-            return vm.call(method, (a if other is b else b,))
+    if isinstance(other, Object | Tuple):
+        result = _first_result(vm, [(other, own, a if other is b else b)])
+        if result is not None:
+            return result
     if isinstance(other, Opaque):
         vm.refuse(other)
     vm.stop(reasons.RAISES, f"a tensor and a {vm.class_of(other).__qualname__}")
@@ -182,7 +182,10 @@ def _check_operator(vm: VM, tensor: Value, stem: str) -> None:
             vm.stop(reasons.UNSUPPORTED, f"torch.Tensor.{name} has been replaced")
 
 
-def _is_plain_sequence(value: Value) -> bool:
+def _is_plain_sequence(vm: VM, value: Value, own: str) -> bool:
+    """Whether a value is a list, or a tuple of a class that has no such operator of its own."""
+    if isinstance(value, Tuple):
+        return value.cls is torch.Size or classes.inherits(vm, value.cls, tuple, own)
     return isinstance(value, Object) and value.cls is list
 
 
