@@ -188,7 +188,7 @@ def new_tuple(vm: VM, cls: type, args: Args) -> Value:
     """`tuple.__new__(cls, iterable)`"""
     if cls.__dictoffset__:
         vm.stop(reasons.UNSUPPORTED, f"making a {cls.__qualname__}, a tuple with attributes")
-    items = tuple(vm.unpack(args[0])) if args else ()
+    items = tuple(vm.unpack(args[0], hinted=True)) if args else ()
     return Tuple(items, cls)
 
 

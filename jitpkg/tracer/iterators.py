@@ -5,8 +5,10 @@ from __future__ import annotations
 import collections
 from collections.abc import Iterator as PythonIterator
 from collections.abc import Sequence
+from types import FunctionType
 from typing import NoReturn, cast
 
+from jitpkg.guards.kinds import ABSENT
 from jitpkg.tracer import classes, constants, containers, handlers, protocols, reasons
 from jitpkg.tracer.exceptions import raise_, raise_from
 from jitpkg.tracer.frames import Frame, Return
@@ -103,15 +105,22 @@ def advance(vm: VM, iterator: Value) -> Value | None:
         raise
 
 
-def unpack(vm: VM, value: Value) -> Sequence[Value]:
-    """All that iterating gives."""
+def unpack(vm: VM, value: Value, *, hinted: bool = False) -> Sequence[Value]:
+    """All that iterating gives.
+
+    Args:
+        hinted: whether it is asked how much that will be, as what makes lists and tuples does.
+    """
     value = vm.look(value)
+    names = ("__iter__", "__len__") if hinted else ("__iter__",)
     match value:
-        case Tuple(cls=cls) if classes.inherits(vm, cls, tuple, "__iter__"):
+        case Tuple(cls=cls) if classes.inherits(vm, cls, tuple, *names):
             return value.items
         case Object(cls) if cls is list:
             return containers.list_items(vm, value)
     iterator = iterate(vm, value)
+    if hinted:
+        _hint(vm, value)
     items: list[Value] = []
     while (item := advance(vm, iterator)) is not None:
         items.append(item)
@@ -120,13 +129,61 @@ def unpack(vm: VM, value: Value) -> Sequence[Value]:
     return items
 
 
-def each(vm: VM, value: Value) -> PythonIterator[Value]:
+def unpack_fast(vm: VM, value: Value) -> Sequence[Value]:
+    """All that iterating gives, as `PySequence_Fast` does it: the iterator is asked how much."""
+    value = vm.look(value)
+    if isinstance(value, Object | Tuple) and value.cls in (list, tuple):
+        return unpack(vm, value)
+    return unpack(vm, iterate(vm, value), hinted=True)
+
+
+def _hint(vm: VM, value: Value) -> None:
+    """Ask for a length, if that is more than to read it; a TypeError says that there is none."""
+    specials = ["__len__", "__length_hint__"]
+    if isinstance(value, Iterator) and value.kind == "sequence":
+        value = value.parts[0]
+        if isinstance(value, Object) and issubclass(value.cls, list):
+            return
+        specials.pop()  # it is the iterator that has one, and asks for the other's length
+    if not isinstance(value, Object | Tuple):
+        return
+    for special in specials:
+        found = classes.lookup(vm, vm.class_of(value), special)
+        if found is ABSENT:
+            continue
+        if not isinstance(found, FunctionType):
+            return
+        try:
+            _length(vm, value, special)
+        except Raised as raised:
+            if not issubclass(raised.value.cls, TypeError):
+                raise
+        else:
+            return
+
+
+def _length(vm: VM, value: Value, special: str) -> None:
+    if special == "__len__":
+        vm.call_object(len, value)
+        return
+    method = vm.method_of_class(value, special)
+    assert method is not None
+    hint = vm.look(vm.call(method, ()))
+    if not isinstance(hint, Constant) or hint.value is NotImplemented:
+        return
+    if not isinstance(hint.value, int) or hint.value < 0:
+        vm.stop(reasons.RAISES, f"{special}() that returns {hint.value!r}")
+
+
+def each(vm: VM, value: Value, *, hinted: bool = False) -> PythonIterator[Value]:
     """What iterating gives, one by one: the program may see what is done between two steps."""
     value = vm.look(value)
     if isinstance(value, Object) and value.cls is list:
         yield from unpack(vm, value)
         return
     iterator = iterate(vm, value)
+    if hinted:
+        _hint(vm, value)
     for _ in range(_MAX_ITEMS):
         item = advance(vm, iterator)
         if item is None:

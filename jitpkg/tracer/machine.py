@@ -202,8 +202,8 @@ class Machine(VM):
     def advance(self, iterator: Value) -> Value | None:
         return iterators.advance(self, iterator)
 
-    def unpack(self, value: Value) -> Sequence[Value]:
-        return iterators.unpack(self, value)
+    def unpack(self, value: Value, *, hinted: bool = False) -> Sequence[Value]:
+        return iterators.unpack(self, value, hinted=hinted)
 
     def class_of(self, value: Value) -> type:
         return classes.class_of(self, value)

@@ -9,7 +9,16 @@ from typing import Any
 
 import torch
 
-from jitpkg.tracer import assignments, classes, constants, containers, indexing, protocols, reasons
+from jitpkg.tracer import (
+    assignments,
+    classes,
+    constants,
+    containers,
+    indexing,
+    iterators,
+    protocols,
+    reasons,
+)
 from jitpkg.tracer.values import (
     Constant,
     InstanceDict,
@@ -186,7 +195,7 @@ def set_container_item(vm: VM, container: Object, key: Value, value: Value) -> N
         return
     items = list(containers.list_items(vm, container))
     if isinstance(key, Slice):
-        _assign_slice(vm, items, constant_slice(vm, key), value)
+        value = _assign_slice(vm, items, constant_slice(vm, key), value)
         real_key: Value = key
     else:
         index = constant_index(vm, key)
@@ -194,19 +203,20 @@ def set_container_item(vm: VM, container: Object, key: Value, value: Value) -> N
             vm.raise_new(IndexError, _out_of_range(container))
         items[index] = value
         real_key = Constant(index)
-    if isinstance(key, Slice):
-        value = containers.new_list(vm, vm.unpack(value))
     containers.change_list(vm, container, items, "__setitem__", real_key, value)
 
 
-def _assign_slice(vm: VM, items: list[Value], cut: slice, value: Value) -> None:
+def _assign_slice(vm: VM, items: list[Value], cut: slice, value: Value) -> Value:
+    """Change the items; what they are changed to, as a list."""
     value = vm.look(value)
-    is_iterable = vm.method_of_class(value, "__iter__") is not None
-    new: Any = vm.unpack(value) if is_iterable else None
+    specials = ("__iter__", "__getitem__")
+    is_iterable = any(vm.method_of_class(value, special) is not None for special in specials)
+    new: Any = iterators.unpack_fast(vm, value) if is_iterable else None
     try:
         items[cut] = new
     except (TypeError, ValueError) as error:
         vm.raise_new(type(error), *error.args)
+    return containers.new_list(vm, new)
 
 
 def delete(vm: VM, container: Value, key: Value) -> None:

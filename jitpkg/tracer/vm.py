@@ -355,8 +355,8 @@ class VM(ABC):
         """`next(iterator)`, or None at its end."""
 
     @abstractmethod
-    def unpack(self, value: Value) -> Sequence[Value]:
-        """All that iterating gives."""
+    def unpack(self, value: Value, *, hinted: bool = False) -> Sequence[Value]:
+        """All that iterating gives; `hinted`: as what makes a list or a tuple asks for it."""
 
     @abstractmethod
     def class_of(self, value: Value) -> type:

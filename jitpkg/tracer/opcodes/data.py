@@ -245,7 +245,7 @@ def map_add(vm: VM, frame: Frame, op: Op) -> None:
 @OPS.op("LIST_EXTEND")
 def list_extend(vm: VM, frame: Frame, op: Op) -> None:
     """list … iterable -- list …"""
-    items = vm.unpack(frame.pop())
+    items = vm.unpack(frame.pop(), hinted=True)
     for item in items:
         containers.append(vm, _below(vm, frame, op), item)
 
@@ -288,7 +288,12 @@ def unpack_sequence(vm: VM, frame: Frame, op: Op) -> None:
 def unpack_ex(vm: VM, frame: Frame, op: Op) -> None:
     """iterable -- item … rest item …, the first on top"""
     before, after = cast(int, op.arg) & 0xFF, cast(int, op.arg) >> 8
-    items = list(vm.unpack(frame.pop()))
+    iterator = vm.iterate(frame.pop())
+    items: list[Value] = []
+    while len(items) < before and (item := vm.advance(iterator)) is not None:
+        items.append(item)
+    if len(items) == before:
+        items += vm.unpack(iterator, hinted=True)
     if len(items) < before + after:
         vm.raise_new(
             ValueError,

@@ -58,7 +58,7 @@ def call_function_ex(vm: VM, frame: Frame, op: Op) -> None:
             if not isinstance(name, Constant) or not isinstance(name.value, str):
                 vm.stop(reasons.RAISES, "a keyword that is no string")
             kwargs[name.value] = value
-    args = tuple(vm.unpack(frame.pop()))
+    args = tuple(vm.unpack(frame.pop(), hinted=True))
     function, receiver = _pop_callee(frame)
     frame.push(vm.call_directly(function, (*receiver, *args), kwargs))
 

@@ -103,12 +103,13 @@ def tuple_(vm: VM, iterable: Value | None = None, /) -> Value:
     value = vm.look(iterable)
     if isinstance(value, Tuple) and value.cls is tuple:
         return value
-    return Tuple(tuple(vm.unpack(value)))
+    return Tuple(tuple(vm.unpack(value, hinted=True)))
 
 
 @TABLE.row(list)
 def list_(vm: VM, iterable: Value | None = None, /) -> Value:
-    return containers.new_list(vm, () if iterable is None else tuple(vm.unpack(iterable)))
+    items = () if iterable is None else vm.unpack(iterable, hinted=True)
+    return containers.new_list(vm, tuple(items))
 
 
 @TABLE.row(set)

@@ -7,6 +7,7 @@ import math
 import operator
 import types
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 from jitpkg.tracer import (
@@ -311,11 +312,15 @@ def sorted_(
 def _any_order(vm: VM, iterable: Value) -> Any:
     """All items; a set's in any order, if they are constants that sort in one way only."""
     iterable = vm.look(iterable)
-    if isinstance(iterable, Object) and issubclass(iterable.cls, set | frozenset):
+    if (
+        isinstance(iterable, Object)
+        and issubclass(iterable.cls, set | frozenset)
+        and not isinstance(classes.lookup(vm, iterable.cls, "__len__"), FunctionType)
+    ):
         entries = containers.all_entries(vm, iterable).entries.values()
         if all(constants.is_constant(vm, entry.key) for entry in entries):
             return [entry.key for entry in entries]
-    return vm.unpack(iterable)
+    return vm.unpack(iterable, hinted=True)
 
 
 # Aggregation

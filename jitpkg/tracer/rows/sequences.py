@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from jitpkg.tracer import classes, constants, containers, formatting, reasons, subscripts
-from jitpkg.tracer.iterators import backwards, each, walk_of
+from jitpkg.tracer.iterators import backwards, each, unpack_fast, walk_of
 from jitpkg.tracer.operators import equal_items
 from jitpkg.tracer.rows.functions import sorted_items
 from jitpkg.tracer.rows.table import CallTable
@@ -52,7 +52,8 @@ def append(vm: VM, target: Value, item: Value, /) -> Value:
 @TABLE.row(list.extend, collections.deque.extend)
 def extend(vm: VM, target: Value, iterable: Value, /) -> Value:
     itself = vm.look(iterable) is vm.look(target)
-    for item in _items(vm, target) if itself else each(vm, iterable):
+    hinted = not issubclass(vm.class_of(target), collections.deque)
+    for item in _items(vm, target) if itself else each(vm, iterable, hinted=hinted):
         containers.append(vm, _list(vm, target), item)
     return NONE
 
@@ -124,7 +125,7 @@ def sort(
 
 @TABLE.row(list.__init__)
 def init(vm: VM, target: Value, iterable: Value | None = None, /) -> Value:
-    items = () if iterable is None else tuple(vm.unpack(iterable))
+    items = () if iterable is None else tuple(vm.unpack(iterable, hinted=True))
     made = containers.new_list(vm, items)
     containers.change_list(vm, _list(vm, target), items, "__init__", made)
     return NONE
@@ -383,7 +384,7 @@ for _cls in (list, tuple, collections.deque):
 
 @TABLE.row(str.join, bytes.join)
 def join(vm: VM, separator: Value, iterable: Value, /) -> Value:
-    items: Sequence[Value] = vm.unpack(iterable)
+    items: Sequence[Value] = unpack_fast(vm, iterable)
     pieces = Tuple(tuple(items))
     if not constants.foldable(vm, (separator, pieces), {}):
         vm.stop(reasons.RAISES, "join() of something that is no string")
