@@ -113,6 +113,7 @@ def run(program: Program, way: Way | None, **variables: str) -> Ended:
             "OBSERVED_IN": str(observed),
             "OMP_NUM_THREADS": "1",
             "PYTHONPATH": os.pathsep.join(paths),
+            "PYTHONWARNINGS": "ignore:Guards may run slower:RuntimeWarning",  # Dynamo, of 3.13.0
             **variables,
         }
         before = children_cpu()

@@ -224,6 +224,7 @@ def remove_tree(at: int, name: str) -> None:
 def close_to_others(path: Path) -> None:
     """Take from others what a mask may have left them: what Triton writes has any mode."""
     for each in (path, *path.iterdir()):
-        found = os.lstat(each)
-        if not stat.S_ISLNK(found.st_mode) and _is_open(found):
-            each.chmod(stat.S_IMODE(found.st_mode) & ~(stat.S_IWGRP | stat.S_IWOTH))
+        with suppress(FileNotFoundError):  # somebody else's, who has just removed it
+            found = os.lstat(each)
+            if not stat.S_ISLNK(found.st_mode) and _is_open(found):
+                each.chmod(stat.S_IMODE(found.st_mode) & ~(stat.S_IWGRP | stat.S_IWOTH))

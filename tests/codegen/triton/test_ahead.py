@@ -5,6 +5,7 @@ The kernels here are written by hand; those that are printed have tests of their
 
 import contextlib
 import os
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -233,15 +234,16 @@ def test_what_another_thread_is_writing_does_not_count(
     tmp_path: Path, noted: list[int], kernel: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It compiles the same kernel: its temporary files go as we look at them."""
-    listed = os.scandir
+    scanned, listed = os.scandir, os.listdir
 
-    def scandir(path: Any) -> Any:
+    def beside(look: Callable[[Any], Iterable[Any]], path: Any) -> list[Any]:
         (kernel / "tmp.pid_1").mkdir()
-        found = list(listed(path))
+        found = list(look(path))
         (kernel / "tmp.pid_1").rmdir()
-        return contextlib.nullcontext(iter(found))
+        return found
 
-    monkeypatch.setattr(os, "scandir", scandir)
+    monkeypatch.setattr(os, "scandir", lambda at: contextlib.nullcontext(iter(beside(scanned, at))))
+    monkeypatch.setattr(os, "listdir", lambda at: beside(listed, at))
     folder.note_made(kernel)
     assert noted == [8192]
     folder.note_made(tmp_path / "GONE")
