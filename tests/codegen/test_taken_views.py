@@ -161,3 +161,40 @@ def test_a_write_in_the_same_function(write: str, backend: str, breaks: bool) ->
 
 def given() -> tuple[Tensor, Tensor]:
     return torch.ones(2, 2, requires_grad=True), torch.ones(2, 2)
+
+
+CHAINS: dict[str, Callable[[Tensor], tuple[Tensor, ...]]] = {
+    "detached": lambda x: (y := x.detach(), y[0]),
+    "detached, two": lambda x: (y := x.detach(), y[0], y[1], y.t()),
+    "detached, hidden": lambda x: ((y := x.detach())[0], y[1]),
+    "detached twice": lambda x: (x.detach(), x.detach()[0]),
+    "detached, of a result": lambda x: (y := x * 2, z := y.detach(), z[0]),
+    "made": lambda x: (y := torch.ones(2, 2), y[0]),
+    "made, hidden": lambda x: ((y := torch.ones(2, 2))[0], y.view(4)),
+    "views of views": lambda x: (y := x.detach(), z := y.t(), z[0], z[0]),
+    "a view twice": lambda x: (y := x.detach(), y[0], y[0]),
+    "of a number": lambda x: (y := torch.full((2, 2), 2.0), y.view(4), y.view(4)[:2]),
+}
+
+
+@pytest.mark.parametrize("written", range(4))
+@pytest.mark.parametrize("no_grad", [False, True])
+@pytest.mark.parametrize("chain", CHAINS)
+@pytest.mark.parametrize("backend", ["eager", "jitpkg", "aot_eager"])
+def test_what_is_detached_is_one_tensor(
+    backend: str, chain: str, no_grad: bool, written: int
+) -> None:
+    """Who writes to it what requires grad sees that in views of it, and the other way round."""
+
+    def known(f: Callable[[Tensor], tuple[Tensor, ...]]) -> list[object]:
+        with torch.set_grad_enabled(not no_grad):
+            results = f(torch.ones(2, 2))
+        weight = torch.tensor(3.0, requires_grad=True)
+        try:
+            results[written % len(results)].mul_(weight)
+        except RuntimeError as error:
+            return [str(error).partition(".")[0]]
+        return [(x.requires_grad, x.tolist()) for x in results]
+
+    f = CHAINS[chain]
+    assert known(jitpkg.compile(f, backend=backend)) == known(f)

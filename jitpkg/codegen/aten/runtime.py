@@ -29,6 +29,8 @@ from jitpkg.internals.ops import op_name, overload_name
 from jitpkg.interrupts import from_outside
 
 Function = Callable[..., Any]
+Chain = tuple[str | bool | int | None, ...]
+"""Views of one tensor, one of the other: its name, a grad mode, and which these are."""
 
 
 def op_by_op(prepared: Prepared) -> Function:
@@ -60,6 +62,7 @@ class _Source:
         self._run = run
         self._held: dict[str, Any] = {}
         self._lines: list[str] = []
+        self._views: dict[Chain, str] = {}
         placeholders = prepared.graph.find_nodes(op="placeholder")
         self._inputs = [
             node.name if SYMBOL in node.meta else f"x{k}" for k, node in enumerate(placeholders)
@@ -149,12 +152,22 @@ class _Source:
             case Constant(value):
                 return text_of(value) if varies(value) else self._hold(f"constant{k}", value)
             case ViewOf(base, views, grad_mode):
-                name, made = self._result(k, base), []
-                for view in views:
-                    made.append(f"r{k} = {self._view(view, name)}")
-                    name = f"r{k}"
-                self._lines += made if grad_mode is None else self._in_mode(grad_mode, made)
-                return name
+                return self._view_of(self._result(k, base), views, grad_mode)
+
+    def _view_of(self, name: str, views: tuple[View, ...], grad_mode: bool | None) -> str:
+        """The name of a view of a view and so on, each of which is taken once for all results:
+        what is written to one of them is seen by the others, also by autograd."""
+        made = []
+        chain: Chain = (name, grad_mode)
+        for view in views:
+            chain = (*chain, id(view))
+            if chain not in self._views:
+                self._views[chain] = f"r{len(self._views)}"
+                made.append(f"{self._views[chain]} = {self._view(view, name)}")
+            name = self._views[chain]
+        if made:
+            self._lines += made if grad_mode is None else self._in_mode(grad_mode, made)
+        return name
 
     def _view(self, view: View, name: str) -> str:
         packet = op_name(view.op).removeprefix("aten::")
