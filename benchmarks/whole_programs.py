@@ -27,6 +27,9 @@ RUN = ("-m", "jitpkg", "run")
 TRANSFORMERS = (*RUN, "--include", "transformers.models,transformers.generation,__main__")
 TICK = os.sysconf("SC_CLK_TCK")
 STEP = re.compile(rb"^step \d+: ", re.MULTILINE)
+PRECISE = 0.05
+"""Seconds for which CPU time is not read again: that takes longer than some programs' steps."""
+
 STEADY, AHEAD = 1.1, 10.0
 """What compiled code may take per step, over eager code; and by how many seconds eager may win."""
 
@@ -163,7 +166,7 @@ class Contestant:
 
     process: subprocess.Popen[bytes]
     marks: list[float] = field(default_factory=list)
-    """CPU seconds of all processes at each step."""
+    """CPU seconds of all processes at each step, to within `PRECISE`."""
     out: bytes = b""
     err: bytes = b""
     total: float = 0.0
@@ -196,11 +199,15 @@ class Contestant:
 
     def _read_err(self) -> None:
         assert self.process.stderr is not None
+        used = looked = 0.0
         for line in self.process.stderr:
-            if STEP.match(line):
-                self.marks.append(self.cpu())
-            else:
+            if not STEP.match(line):
                 self.err += line
+                continue
+            if time.monotonic() - looked > PRECISE:
+                used = max(used, self.cpu())  # nothing is there to be read once it has ended
+                looked = time.monotonic()
+            self.marks.append(used)
 
     def cpu(self) -> float:
         """Seconds of all processes that there are, and of those that these have waited for."""
