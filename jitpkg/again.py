@@ -11,12 +11,16 @@ import copy
 import sys
 import time
 import types
+import weakref
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import jitpkg
 from jitpkg import config
+from jitpkg.errors import JitpkgError
+from jitpkg.living import Living
 from jitpkg.marks import disable
 
 C = TypeVar("C", bound=Callable[..., Any])
@@ -36,7 +40,10 @@ class Again:
     """Of `jitpkg.compile`."""
 
     def __call__(self, obj: C) -> C:
-        return self.compiled(obj) if _is_loaded() or not self._may_wait(obj) else waiting(obj, self)
+        if _is_loaded() or not self._may_wait(obj):
+            return self.compiled(obj)
+        view: C = Waiting(obj, self).view()
+        return view
 
     def compiled(self, obj: C) -> C:
         compiled: C = jitpkg.compile(obj, **self.arguments)
@@ -53,24 +60,52 @@ def _is_loaded() -> bool:
     return "jitpkg.api" in sys.modules
 
 
-def waiting(original: Any, again: Again) -> Any:
+class Waiting:
     """A view of a module that runs as it is at first; one day its class is that of a compiled view,
     which shares everything with the original, too."""
-    base = type(original)
-    taken = 0.0
 
-    def __call__(module: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
-        nonlocal taken
-        if taken >= LOADING or _is_loaded() or type(original) is not base:
-            module.__class__ = type(again.compiled(original))
-            return module(*args, **kwargs)
-        began = time.perf_counter()
-        try:
-            return original(*args, **kwargs)
-        finally:
-            taken += time.perf_counter() - began
+    def __init__(self, original: Any, again: Again) -> None:
+        self.original = original
+        self.again = again
+        self.taken = 0.0
 
-    return viewed(original, derived(original, disable(__call__), again))
+    def view(self) -> Any:
+        made = viewed(self.original, derived(self.original, disable(self._call()), self.again))
+        self._made = weakref.ref(made)
+        WAITING.add(self)
+        return made
+
+    def _call(self) -> Callable[..., Any]:
+        base, original = type(self.original), self.original
+
+        def __call__(module: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
+            if self.taken >= LOADING or _is_loaded() or type(original) is not base:
+                self.wake()
+                return module(*args, **kwargs)
+            began = time.perf_counter()
+            try:
+                return original(*args, **kwargs)
+            finally:
+                self.taken += time.perf_counter() - began
+
+        return __call__
+
+    def wake(self) -> None:
+        """Let the view be a compiled one."""
+        made = self._made()
+        if made is not None:
+            made.__class__ = type(self.again.compiled(self.original))
+
+
+WAITING: Living[Waiting] = Living()
+"""All that wait; their views hold them."""
+
+
+def wake() -> None:
+    """Once the compiler is there, nobody waits for it."""
+    for each in tuple(WAITING):
+        with suppress(JitpkgError):  # the next call raises it
+            each.wake()
 
 
 def viewed(original: Any, cls: type) -> Any:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar, overload
 import torch
 
 from jitpkg import config, logs, native
-from jitpkg.again import Again
+from jitpkg.again import Again, wake
 from jitpkg.codegen.backends import REGISTRY, WITHOUT_OPTIONS, Backend, configured
 from jitpkg.codegen.options import checked_mode
 from jitpkg.errors import InvalidArgument, NotCompilable
@@ -492,3 +492,6 @@ def register_backend(backend: B, name: str | None = None) -> B:
         InvalidArgument: it is not callable, or the name is taken.
     """
     return REGISTRY.register(backend, name)
+
+
+wake()  # what pickles have brought before this was loaded

@@ -227,3 +227,45 @@ def test_a_short_lived_process_loads_no_compiler(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == [[4, 2], [], True]
+
+
+USES = {
+    "a whole graph": """
+        @jitpkg.jit(fullgraph=True)
+        def f(x):
+            return model(x) + 1
+        f(x)
+    """,
+    "compiled again": "jitpkg.compile(model, fullgraph=True)(x)",
+    "in place": "jitpkg.jit(model, fullgraph=True)(x)",
+    "explained": "assert jitpkg.explain(model)(x).graph_break_count == 0",
+    "inside of another": """
+        outer = torch.nn.Sequential(model, torch.nn.ReLU())
+        jitpkg.compile(outer, fullgraph=True)(x)
+    """,
+}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_it_is_a_compiled_view_once_the_compiler_is_there(use: str, tmp_path: Path) -> None:
+    file = tmp_path / "model.pickle"
+    file.write_bytes(pickle.dumps(jitpkg.compile(nn.Linear(3, 2))))
+    program = f"""
+import pickle, sys, torch
+with open({str(file)!r}, "rb") as f:
+    model = pickle.load(f)
+x = torch.ones(4, 3)
+model(x)
+assert "jitpkg.api" not in sys.modules
+import jitpkg
+{textwrap.dedent(USES[use])}
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "JITPKG_NEVER_WORSE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
