@@ -160,7 +160,8 @@ _LAYOUTS: Mapping[str, Rule] = MappingProxyType(
         **_names("native_batch_norm_backward batch_norm_backward", _of_batch_norm(1)),
         **_names(
             """
-            channel_shuffle max_unpool2d native_group_norm reflection_pad3d replication_pad3d
+            channel_shuffle max_unpool2d native_group_norm reflection_pad2d reflection_pad3d
+            replication_pad2d replication_pad3d
             """,
             _of_format(0),
         ),
