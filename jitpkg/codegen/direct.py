@@ -35,16 +35,16 @@ def plan_of(
         return None
     (end,) = backward.find_nodes(op="output")
     gradients: Any = end.args[0]
-    if len(gradients) != len(inputs) or halves.tangents == 0:
+    tangents = halves.gradients()
+    if len(gradients) != len(inputs) or not tangents:
         return None
     differentiable = [k for k, info in enumerate(metadata.outputs) if info.requires_grad]
-    if len(differentiable) != halves.tangents:
+    if len(differentiable) != len(tangents):
         return None
     results, saved = _returned(forward, len(metadata.outputs))
     ints = _ints_behind_tensors(saved)
     taken = [node.meta["val"] for node in backward.find_nodes(op="placeholder")]
-    tangents = taken[-halves.tangents :]
-    if ints is None or not _are_taken(taken[: -halves.tangents], saved, ints):
+    if ints is None or not _are_taken(taken[: -len(tangents)], saved, ints):
         return None
     layouts = tuple(map(Layout.of, tangents))
     as_results = any(type(n) is not int for each in layouts for n in (*each.size, *each.stride))

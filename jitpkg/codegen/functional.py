@@ -35,7 +35,7 @@ from jitpkg.codegen.writing import name_of
 from jitpkg.errors import BackendError
 from jitpkg.facts import fake
 from jitpkg.facts.decomposed import is_recurrent
-from jitpkg.facts.layout import overlaps
+from jitpkg.facts.layout import overlaps_itself
 from jitpkg.facts.outcome import draws, draws_otherwise
 from jitpkg.facts.random_streams import RandomStreams, can_be_set_back
 from jitpkg.facts.thread_state import setters
@@ -206,6 +206,10 @@ def _functional(
         why = "results that require grad, of which no input gets one: they would not require it"
     if compiled.looks_at_data:
         why = "a complex decomposition: its gradient is defined for some values only"
+    if any(map(overlaps_itself, compiled.halves.gradients())):
+        why = "a result that overlaps with itself: gradients of some elements would be lost"
+    if fakes.varies and any(_is_strided_of(info, inputs) for info in metadata.outputs):
+        why = "a view of varying sizes of what overlaps with itself: gradients would be shared"
     alone, views = inference_of(gm, inputs, compiled.halves, metadata), compiled.before.views
     if alone is None and views.obstacle is not None:
         why = views.obstacle
@@ -372,6 +376,13 @@ def _written_through(info: aot.InputInfo, given: torch.Tensor) -> bool:
     return info.mutates_data and _State.of(given) not in (_State.PLAIN, _State.LEAF)
 
 
+def _is_strided_of(info: aot.OutputInfo, inputs: Sequence[Any]) -> bool:
+    """Whether a result is made again by `as_strided` of an input that overlaps with itself."""
+    if info.base is None or not info.kind.startswith("alias_of_input"):
+        return False
+    return info.requires_grad and overlaps_itself(inputs[info.base])
+
+
 class _State(Enum):
     """Of an input, what matters to a write."""
 
@@ -384,7 +395,7 @@ class _State(Enum):
 
     @classmethod
     def of(cls, x: torch.Tensor) -> _State:
-        if not x.is_contiguous() and overlaps(x.shape, x.stride()):
+        if overlaps_itself(x):
             return cls.OVERLAPS
         if x.is_leaf:
             return cls.LEAF

@@ -50,6 +50,14 @@ class Halves:
     def backward_graph(self) -> fx.Graph | None:
         return None if self._whole is None else self._whole.graph
 
+    def gradients(self) -> list[Any]:
+        """The gradients that the backward graph takes, without data."""
+        backward = self.backward_graph
+        if backward is None or self.tangents == 0:
+            return []
+        taken = backward.find_nodes(op="placeholder")[-self.tangents :]
+        return [node.meta["val"] for node in taken]
+
     def runs_forward(self, aten: fx.GraphModule, function: Callable[..., Any]) -> None:
         """Note what the forward graph has become."""
         self.forward, self.forward_graph = function, copied(aten.graph)

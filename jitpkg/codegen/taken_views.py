@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from jitpkg.facts.layout import overlaps_itself
 from jitpkg.internals import tensors
 
 
@@ -204,7 +205,11 @@ def _shows(view: torch.Tensor, base: torch.Tensor) -> bool:
 
 def _view(of: torch.Tensor, like: torch.Tensor, taken: Taken) -> torch.Tensor:
     with torch.set_grad_enabled(taken is not Taken.NO_GRAD_MODE):
-        view = of.as_strided(like.shape, like.stride(), like.storage_offset())
+        # The backward of as_strided shares gradients out among elements that share memory.
+        if of is like or overlaps_itself(of):
+            view = like.view_as(like)
+        else:
+            view = of.as_strided(like.shape, like.stride(), like.storage_offset())
         if taken is Taken.MULTI_OUTPUT_NODE:
             (view,) = view.unsqueeze(0).unbind(0)
     return view

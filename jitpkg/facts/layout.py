@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from jitpkg.facts.tensor import contiguous_stride
 
 Sizes = tuple[int, ...]
@@ -159,6 +161,11 @@ def overlaps(size: Sequence[Any], stride: Sequence[Any]) -> bool:
             return 0 not in size
         reach = step * extent
     return False
+
+
+def overlaps_itself(x: torch.Tensor) -> bool:
+    """Whether two elements of a tensor may lie at one place. Sizes and strides may vary."""
+    return not x.is_contiguous() and overlaps(x.shape, x.stride())
 
 
 def _expanded(operand: Operand, size: Sizes) -> Sizes:

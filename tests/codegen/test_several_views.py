@@ -90,3 +90,58 @@ def test_a_view_taken_without_grad_is_not_written_to_with_it(
     given = [call(torch.randn(4), nn.Parameter(torch.randn(4))) for _ in range(3)]
     comparison = Comparison(backend=backend, ignore=("grad_fn", "view", "version"), relative=1e-5)
     comparison.assert_same_calls(program, *given)
+
+
+LEAVES: dict[str, Callable[[], Tensor]] = {
+    "dense": lambda: torch.randn(4, 4),
+    "rows repeated": lambda: torch.randn(1, 4).expand(4, 4),
+    "columns repeated": lambda: torch.randn(4, 1).expand(4, 4),
+    "one element": lambda: torch.randn(1, 1).expand(4, 4),
+    "windows": lambda: torch.randn(10).as_strided((4, 4), (2, 1)),
+    "every other": lambda: torch.randn(4, 8)[:, ::2],
+}
+
+TAKE: dict[str, Callable[[Tensor], Any]] = {
+    "unbind": lambda x: x.unbind(0),
+    "unbind columns": lambda x: x.unbind(-1),
+    "split": lambda x: x.split(3),
+    "split with sizes": lambda x: x.split([1, 3], 1),
+    "chunk": lambda x: x.chunk(2, 1),
+    "tensor_split": lambda x: x.tensor_split((1, 2)),
+    "hsplit": lambda x: torch.hsplit(x, 2),
+    "vsplit": lambda x: torch.vsplit(x, 2),
+    "dsplit": lambda x: torch.dsplit(x[None], 2),
+    "a view of one": lambda x: x.unbind(1)[1][1:],
+    "several views of one": lambda x: x[1:].unbind(0)[0].split(2),
+    "a single view": lambda x: x[1:],
+    "both": lambda x: (x.t(), *x.unbind(1)),
+    "as it is": lambda x: x.view_as(x),
+    "windows": lambda x: x.unfold(1, 2, 1),
+    "windows of what is made": lambda x: (x * 2).unfold(0, 3, 1),
+    "windows, and what they are of": lambda x: (lambda y: (y, y.unfold(0, 3, 1)))(x * 2),
+    "strided": lambda x: (x * 2).as_strided((3, 3), (1, 2)),
+    "expanded": lambda x: x.exp()[:1].expand(4, 4),
+}
+
+
+@pytest.mark.parametrize("backend", ["jitpkg", "aot_eager"])
+@pytest.mark.parametrize("leaf", LEAVES)
+@pytest.mark.parametrize("take", TAKE)
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_gradients_of_views_of_what_lies_in_any_way(
+    take: str, leaf: str, backend: str, dynamic: bool
+) -> None:
+    """Each element has a gradient of its own, where some share memory, in leaves or results."""
+    compiled = jitpkg.compile(TAKE[take], backend=backend, dynamic=dynamic)
+    for seed in range(2):
+        gradients = []
+        for function in (compiled, TAKE[take]):
+            torch.manual_seed(seed)
+            x = LEAVES[leaf]().detach().requires_grad_()
+            torch.autograd.backward([(y * torch.randn(y.shape)).sum() for y in _each(function(x))])
+            gradients.append(x.grad)
+        torch.testing.assert_close(*gradients)
+
+
+def _each(results: Any) -> tuple[Tensor, ...]:
+    return (results,) if isinstance(results, Tensor) else tuple(results)
