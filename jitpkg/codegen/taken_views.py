@@ -207,7 +207,7 @@ def _view(of: torch.Tensor, like: torch.Tensor, taken: Taken) -> torch.Tensor:
     with torch.set_grad_enabled(taken is not Taken.NO_GRAD_MODE):
         # The backward of as_strided shares gradients out among elements that share memory.
         if of is like or overlaps_itself(of):
-            view = like.view_as(like)
+            view = like[...]
         else:
             view = of.as_strided(like.shape, like.stride(), like.storage_offset())
         if taken is Taken.MULTI_OUTPUT_NODE:

@@ -134,14 +134,14 @@ def test_gradients_of_views_of_what_lies_in_any_way(
     """Each element has a gradient of its own, where some share memory, in leaves or results."""
     compiled = jitpkg.compile(TAKE[take], backend=backend, dynamic=dynamic)
     for seed in range(2):
-        gradients = []
+        gradients, strides = [], []
         for function in (compiled, TAKE[take]):
             torch.manual_seed(seed)
             x = LEAVES[leaf]().detach().requires_grad_()
-            torch.autograd.backward([(y * torch.randn(y.shape)).sum() for y in _each(function(x))])
+            results = function(x)
+            each = (results,) if isinstance(results, Tensor) else tuple(results)
+            strides.append([y.stride() for y in each])
+            torch.autograd.backward([(y * torch.randn(y.shape)).sum() for y in each])
             gradients.append(x.grad)
+        assert strides[0] == strides[1]
         torch.testing.assert_close(*gradients)
-
-
-def _each(results: Any) -> tuple[Tensor, ...]:
-    return (results,) if isinstance(results, Tensor) else tuple(results)
