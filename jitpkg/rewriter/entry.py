@@ -50,7 +50,8 @@ from jitpkg.rewriter.door import LEAVE, RETURN
 from jitpkg.rewriter.failure import Failures, Past
 from jitpkg.rewriter.gains import Meter
 from jitpkg.rewriter.ledger import Loan
-from jitpkg.rewriter.rebuild import Rebuilder, needed
+from jitpkg.rewriter.rebuild import Rebuilder
+from jitpkg.rewriter.references import needed
 from jitpkg.tracer.effects import effect_operands
 from jitpkg.tracer.region import Left
 from jitpkg.tracer.trace import Returned, Trace

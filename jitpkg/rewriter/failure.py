@@ -35,7 +35,8 @@ from jitpkg.guards.text import Text
 from jitpkg.interrupts import from_outside, of_handler
 from jitpkg.living import Living
 from jitpkg.rewriter.gains import Meter
-from jitpkg.rewriter.rebuild import Rebuilder, can_rebuild, needed, reachable
+from jitpkg.rewriter.rebuild import Rebuilder
+from jitpkg.rewriter.references import can_rebuild, needed, reachable
 from jitpkg.tracer.effects import effect_operands
 from jitpkg.tracer.heap import Heap, values_of
 from jitpkg.tracer.region import Left

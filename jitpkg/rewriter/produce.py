@@ -41,7 +41,7 @@ from jitpkg.rewriter.failure import can_replay
 from jitpkg.rewriter.handover import Handover, called_depth
 from jitpkg.rewriter.originals import ORIGINALS
 from jitpkg.rewriter.points import Points
-from jitpkg.rewriter.rebuild import can_rebuild, needed, reachable
+from jitpkg.rewriter.references import can_rebuild, needed, reachable
 from jitpkg.rewriter.telling import not_whole
 from jitpkg.tracer import reasons
 from jitpkg.tracer.history import History

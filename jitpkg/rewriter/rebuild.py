@@ -15,7 +15,8 @@ from typing import cast
 import torch
 
 from jitpkg.guards.kinds import static_lookup
-from jitpkg.guards.numbers import Expression, number_text, read_by
+from jitpkg.guards.leaves import is_mutable
+from jitpkg.guards.numbers import Expression, number_text
 from jitpkg.guards.sources import Held, Source
 from jitpkg.guards.special import special
 from jitpkg.guards.text import Text
@@ -35,7 +36,7 @@ from jitpkg.tracer.effects import (
     SetItem,
 )
 from jitpkg.tracer.heap import Heap
-from jitpkg.tracer.iterators import FINISHED, walks_as_begun
+from jitpkg.tracer.iterators import FINISHED
 from jitpkg.tracer.look import source_of
 from jitpkg.tracer.values import (
     NULL,
@@ -45,7 +46,6 @@ from jitpkg.tracer.values import (
     Continuation,
     DictView,
     Function,
-    Generator,
     InstanceDict,
     Iterator,
     Known,
@@ -56,138 +56,9 @@ from jitpkg.tracer.values import (
     Slice,
     String,
     Super,
-    Tensor,
     Tuple,
     Value,
 )
-
-
-def reachable(heap: Heap, values: Sequence[Value], *, cells: bool = False) -> set[Value]:
-    """All of these values, and what they refer to; with `cells` what existing cells hold, too."""
-    seen: set[Value] = set()
-    todo = list(values)
-    while todo:
-        value = todo.pop()
-        if value in seen:
-            continue
-        seen.add(value)
-        if source_of(value) is None or isinstance(value, Object | Cell if cells else Object):
-            todo.extend(parts(heap, value))
-    return seen
-
-
-def can_rebuild(heap: Heap, values: Sequence[Value]) -> bool:
-    """Whether all of these values, and what they refer to, can be made real."""
-    return all(
-        _has_row(heap, value) and not (isinstance(value, Iterator) and _holds_itself(heap, value))
-        for value in reachable(heap, values)
-    )
-
-
-def _holds_itself(heap: Heap, iterator: Iterator) -> bool:
-    """Whether an iterator is among the items that it walks."""
-    seen: set[Value] = set()
-    todo = list(iterator.parts)
-    while todo:
-        value = todo.pop()
-        if value is iterator:
-            return True
-        if value not in seen and source_of(value) is None:
-            seen.add(value)
-            todo.extend(parts(heap, value))
-    return False
-
-
-def _has_row(heap: Heap, value: Value) -> bool:
-    match value:
-        case Generator():
-            return False
-        case Iterator():
-            return walks_as_begun(heap, value)
-        case Function(code, closure=closure):
-            return len(closure) == len(code.co_freevars)  # else it is still in the making
-        case Object(cls, None):
-            raised = "__traceback__" in (heap.read(value, "attributes") or {})
-            return cls is not types.TracebackType and not raised
-        case _:
-            return True
-
-
-def parts(heap: Heap, value: Value) -> list[Value]:
-    """What a new value refers to."""
-    match value:
-        case Tuple():
-            return list(value.items)
-        case Slice():
-            return [value.start, value.stop, value.step]
-        case Object():
-            return _object_parts(heap, value)
-        case InstanceDict() | DictView():
-            return [value.of]
-        case Cell():
-            content = heap.read(value, "content")
-            return [] if content is None else [content]
-        case Function():
-            optional = (value.defaults, value.keyword_defaults, value.annotations)
-            attributes = heap.read(value, "attributes") or {}
-            return [*value.closure, *(v for v in optional if v is not None), *attributes.values()]
-        case Method():
-            return [value.function, value.receiver]
-        case Super():
-            return [value.receiver]
-        case Iterator():
-            return list(value.parts)
-        case Continuation():
-            return [*value.locals, *value.stack]
-        case _:
-            return []
-
-
-def _object_parts(heap: Heap, value: Object) -> list[Value]:
-    if value.source is not None:
-        return []
-    found: list[Value] = []
-    if (items := heap.read(value, "items")) is not None:
-        found.extend(items.items)
-    if (entries := heap.read(value, "entries")) is not None:
-        for entry in entries.entries.values():
-            found.extend((entry.key, entry.value))
-        if entries.factory is not None:
-            found.append(entries.factory)
-    if (content := heap.read(value, "content")) is not None:
-        found.append(content)
-    found.extend((heap.read(value, "attributes") or {}).values())
-    return found
-
-
-def needed(
-    heap: Heap, values: Sequence[Value]
-) -> tuple[list[Source], list[Tensor], list[Expression]]:
-    """The paths to read and the numbers to compute before the graph runs, and the tensors that it
-    must return."""
-    sources: list[Source] = []
-    numbers: list[Expression] = []
-    tensors: list[Tensor] = []
-    seen: set[Value] = set()
-    todo = list(reversed(values))
-    while todo:
-        value = todo.pop()
-        if value in seen:
-            continue
-        seen.add(value)
-        source = source_of(value)
-        if source is not None:
-            sources.append(source)
-        elif isinstance(value, Tensor):
-            tensors.append(value)
-        elif isinstance(value, Number | String):
-            sources.extend(read_by(value.expression))
-            numbers.append(value.expression)
-        else:
-            if isinstance(value, Function | Continuation):
-                sources.append(value.globals)
-            todo.extend(reversed(parts(heap, value)))
-    return sources, tensors, list(dict.fromkeys(numbers))
 
 
 class Rebuilder:
@@ -301,20 +172,14 @@ class Rebuilder:
     def _object(self, value: Object) -> str:
         cls, base = value.cls, base_class(value.cls)
         if base is frozenset:
-            return self._named(value, "frozenset", self._frozenset(value))
+            return self._later(value, "frozenset", self._frozenset(value))
         if cls in _PLAIN:
             return self._later(value, cls.__name__, f"{self._hold(cls)}({self._arguments(value)})")
-        held = self._hold(cls)
         if cls in FROM_ARGUMENTS:
             return self._named(value, cls.__name__, self._from_arguments(value))
         if cls is types.MappingProxyType:
             return self._proxy(value)
-        if base is not None or issubclass(cls, BaseException):
-            new = self.text.hold(cls.__new__, f"new_{cls.__name__}")
-            return self._later(value, cls.__name__, f"{new}({held})")
-        new_of = types.SimpleNamespace if issubclass(cls, types.SimpleNamespace) else object
-        new = self.text.hold(special(new_of, "__new__"), "new_object")
-        return self._later(value, cls.__name__, f"{new}({held})")
+        return self._later(value, cls.__name__, f"{self._new(cls)})")
 
     def _arguments(self, value: Object) -> str:
         """What an empty container is made with."""
@@ -330,8 +195,13 @@ class Rebuilder:
     def _frozenset(self, value: Object) -> str:
         entries = self.heap.read(value, "entries")
         keys = [self.expression(e.key) for e in entries.entries.values()] if entries else []
-        inner = "".join(f"{key}, " for key in keys)
-        return f"{self._hold(value.cls)}(({inner}))"
+        return f"{self._new(value.cls)}, ({''.join(f'{key}, ' for key in keys)}))"
+
+    def _new(self, cls: type) -> str:
+        """The beginning of a call of the `__new__` that is not written in Python."""
+        builtin = next(base for base in cls.__mro__ if not is_mutable(base))
+        new = self.text.hold(special(builtin, "__new__"), f"new_{builtin.__name__}")
+        return f"{new}({self._hold(cls)}"
 
     def _proxy(self, value: Object) -> str:
         content = self.heap.read(value, "content")
@@ -377,7 +247,7 @@ class Rebuilder:
                 call = f"{self.text.hold(special(base, 'extend'), 'extend')}({name}, "
             self.text.line(f"{call}({inner}))")
         entries = self.heap.read(value, "entries")
-        if entries is None:
+        if entries is None or base is frozenset:
             return
         assert base is not None
         for entry in entries.entries.values():
@@ -394,14 +264,25 @@ class Rebuilder:
         content = self.heap.read(value, "content")
         if not issubclass(value.cls, BaseException) or not isinstance(content, Tuple):
             return
-        args = self.expression(content)
-        self.text.line(f"{self.names[value]}.args = {args}")
+        name, args = self.names[value], self.expression(content)
+        self._set_slot(name, value.cls, BaseException, "args", args)
         if issubclass(value.cls, StopIteration) and content.items:
-            self.text.line(f"{self.names[value]}.value = {args}[0]")
+            self._set_slot(name, value.cls, StopIteration, "value", f"{args}[0]")
+
+    def _set_slot(self, name: str, cls: type, base: type, attribute: str, text: str) -> None:
+        if not is_mutable(cls):
+            self.text.line(f"{name}.{attribute} = {text}")
+            return
+        set_ = self.text.hold(special(base, attribute).__set__, f"set_{attribute}")
+        self.text.line(f"{set_}({name}, {text})")
 
     def _fill_attributes(self, value: Object | Function) -> None:
         name = self.names[value]
         cls = value.cls if isinstance(value, Object) else types.FunctionType
+        dictionary = f"{name}.__dict__"
+        if isinstance(static_lookup(cls, "__getattribute__"), types.FunctionType):
+            get = self.text.hold(special(object, "__getattribute__"), "get_attribute")
+            dictionary = f"{get}({name}, '__dict__')"
         for attribute, new in (self.heap.read(value, "attributes") or {}).items():
             if new is UNBOUND:
                 continue
@@ -411,7 +292,7 @@ class Rebuilder:
                 set_ = self.text.hold(object.__setattr__, "set_attribute")
                 self.text.line(f"{set_}({name}, {attribute!r}, {text})")
             else:
-                self.text.line(f"{name}.__dict__[{attribute!r}] = {text}")
+                self.text.line(f"{dictionary}[{attribute!r}] = {text}")
 
     # Functions
 
@@ -505,7 +386,7 @@ class Rebuilder:
         """An iterator that was advanced some steps; it must be made when its container is full."""
         sequence = self.expression(value.parts[0])
         self._fill_pending()
-        make = self._hold(reversed if value.kind == "reversed" else iter)
+        make = self._walk(value)
         name = self._named(value, "iterator", f"{make}({sequence})")
         if position and value.kind == "dict":
             skip = self.text.hold(advance, "advance")
@@ -517,6 +398,16 @@ class Rebuilder:
         elif position:
             self.text.line(f"{name}.__setstate__({position})")
         return name
+
+    def _walk(self, value: Iterator) -> str:
+        """What makes an iterator of its container."""
+        walked, is_reversed = value.parts[0], value.kind == "reversed"
+        if isinstance(walked, Object | Tuple) and is_mutable(walked.cls):
+            base = tuple if isinstance(walked, Tuple) else base_class(walked.cls)
+            if base is not None:
+                name = "__reversed__" if is_reversed else "__iter__"
+                return self.text.hold(special(base, name), name.strip("_"))
+        return self._hold(reversed if is_reversed else iter)
 
     # Effects
 

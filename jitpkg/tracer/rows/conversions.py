@@ -143,14 +143,16 @@ def dict_(vm: VM, *args: Value, **kwargs: Value) -> Value:
 
 
 def update_mapping(vm: VM, target: Object, args: tuple[Value, ...], kwargs: Any) -> None:
-    """What `dict(*args, **kwargs)` puts into a dict."""
+    """What `dict(*args, **kwargs)` puts into a dict; an OrderedDict by its own `__setitem__`."""
     if len(args) > 1:
         vm.stop(reasons.RAISES, "dict() takes one mapping")
+    ordered = issubclass(target.cls, collections.OrderedDict)
+    put = subscripts.set_ if ordered else containers.set_item
     if args:
         for key, value in _pairs_for(vm, target, args[0]):
-            containers.set_item(vm, target, key, value)
+            put(vm, target, key, value)
     for name, value in kwargs.items():
-        containers.set_item(vm, target, Constant(name), value)
+        put(vm, target, Constant(name), value)
 
 
 def _pairs_for(vm: VM, target: Object, mapping: Value) -> Iterator[tuple[Value, Value]]:

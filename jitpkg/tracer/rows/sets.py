@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from jitpkg.tracer import containers, reasons
 from jitpkg.tracer.heap import Entry
-from jitpkg.tracer.iterators import each
+from jitpkg.tracer.iterators import each, walk_of
 from jitpkg.tracer.rows.table import CallTable
 from jitpkg.tracer.values import NONE, Constant, Object, Value
 from jitpkg.tracer.vm import VM
@@ -99,7 +99,8 @@ def copy(vm: VM, target: Value, /) -> Value:
 
 @TABLE.row(set.__iter__, frozenset.__iter__)
 def iter_(vm: VM, target: Value, /) -> Value:
-    return vm.iterate(_set(vm, target))
+    value = _set(vm, target)
+    return walk_of(vm, value, tuple(containers.elements(vm, value)))
 
 
 # Algebra

@@ -1,0 +1,158 @@
+"""What new values refer to, and whether they can be made real."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Sequence
+
+from jitpkg.guards.numbers import Expression, read_by
+from jitpkg.guards.sources import Source
+from jitpkg.tracer.heap import Heap
+from jitpkg.tracer.iterators import walks_as_begun
+from jitpkg.tracer.look import source_of
+from jitpkg.tracer.values import (
+    Cell,
+    Continuation,
+    DictView,
+    Function,
+    Generator,
+    InstanceDict,
+    Iterator,
+    Method,
+    Number,
+    Object,
+    Slice,
+    String,
+    Super,
+    Tensor,
+    Tuple,
+    Value,
+)
+
+
+def reachable(heap: Heap, values: Sequence[Value], *, cells: bool = False) -> set[Value]:
+    """All of these values, and what they refer to; with `cells` what existing cells hold, too."""
+    seen: set[Value] = set()
+    todo = list(values)
+    while todo:
+        value = todo.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        if source_of(value) is None or isinstance(value, Object | Cell if cells else Object):
+            todo.extend(parts(heap, value))
+    return seen
+
+
+def can_rebuild(heap: Heap, values: Sequence[Value]) -> bool:
+    """Whether all of these values, and what they refer to, can be made real."""
+    return all(
+        _has_row(heap, value) and not (isinstance(value, Iterator) and _holds_itself(heap, value))
+        for value in reachable(heap, values)
+    )
+
+
+def _holds_itself(heap: Heap, iterator: Iterator) -> bool:
+    """Whether an iterator is among the items that it walks."""
+    seen: set[Value] = set()
+    todo = list(iterator.parts)
+    while todo:
+        value = todo.pop()
+        if value is iterator:
+            return True
+        if value not in seen and source_of(value) is None:
+            seen.add(value)
+            todo.extend(parts(heap, value))
+    return False
+
+
+def _has_row(heap: Heap, value: Value) -> bool:
+    match value:
+        case Generator():
+            return False
+        case Iterator():
+            return walks_as_begun(heap, value)
+        case Function(code, closure=closure):
+            return len(closure) == len(code.co_freevars)  # else it is still in the making
+        case Object(cls, None):
+            raised = "__traceback__" in (heap.read(value, "attributes") or {})
+            return cls is not types.TracebackType and not raised
+        case _:
+            return True
+
+
+def parts(heap: Heap, value: Value) -> list[Value]:
+    """What a new value refers to."""
+    match value:
+        case Tuple():
+            return list(value.items)
+        case Slice():
+            return [value.start, value.stop, value.step]
+        case Object():
+            return _object_parts(heap, value)
+        case InstanceDict() | DictView():
+            return [value.of]
+        case Cell():
+            content = heap.read(value, "content")
+            return [] if content is None else [content]
+        case Function():
+            optional = (value.defaults, value.keyword_defaults, value.annotations)
+            attributes = heap.read(value, "attributes") or {}
+            return [*value.closure, *(v for v in optional if v is not None), *attributes.values()]
+        case Method():
+            return [value.function, value.receiver]
+        case Super():
+            return [value.receiver]
+        case Iterator():
+            return list(value.parts)
+        case Continuation():
+            return [*value.locals, *value.stack]
+        case _:
+            return []
+
+
+def _object_parts(heap: Heap, value: Object) -> list[Value]:
+    if value.source is not None:
+        return []
+    found: list[Value] = []
+    if (items := heap.read(value, "items")) is not None:
+        found.extend(items.items)
+    if (entries := heap.read(value, "entries")) is not None:
+        for entry in entries.entries.values():
+            found.extend((entry.key, entry.value))
+        if entries.factory is not None:
+            found.append(entries.factory)
+    if (content := heap.read(value, "content")) is not None:
+        found.append(content)
+    found.extend((heap.read(value, "attributes") or {}).values())
+    return found
+
+
+def needed(
+    heap: Heap, values: Sequence[Value]
+) -> tuple[list[Source], list[Tensor], list[Expression]]:
+    """The paths to read and the numbers to compute before the graph runs, and the tensors that it
+    must return."""
+    sources: list[Source] = []
+    numbers: list[Expression] = []
+    tensors: list[Tensor] = []
+    seen: set[Value] = set()
+    todo = list(reversed(values))
+    while todo:
+        value = todo.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        source = source_of(value)
+        if source is not None:
+            sources.append(source)
+        elif isinstance(value, Tensor):
+            tensors.append(value)
+        elif isinstance(value, Number | String):
+            sources.extend(read_by(value.expression))
+            numbers.append(value.expression)
+        else:
+            if isinstance(value, Function | Continuation):
+                sources.append(value.globals)
+            todo.extend(reversed(parts(heap, value)))
+    return sources, tensors, list(dict.fromkeys(numbers))
