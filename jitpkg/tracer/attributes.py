@@ -297,13 +297,7 @@ def own_dictionary(vm: VM, value: Value) -> dict[str, object]:
     """The dictionary of an existing object's attributes, which must be its own."""
     if isinstance(value, Known) and isinstance(value.obj, types.FunctionType):
         vm.identify(value)
-    real = existing(value)[1]
-    getter = classes.lookup(vm, type(real), "__getattribute__")
-    if not isinstance(getter, types.WrapperDescriptorType):  # guards would run it
-        vm.stop(
-            reasons.ATTRIBUTE, f"attributes of a {type(real).__qualname__}, which gives its own"
-        )
-    own: dict[str, object] = object.__getattribute__(real, "__dict__")
+    own: dict[str, object] = object.__getattribute__(existing(value)[1], "__dict__")
     if type(own) is not dict:
         vm.stop(reasons.UNSUPPORTED, "attributes in a dictionary of a class of its own")
     if vm.owners.setdefault(id(own), value) is not value or id(own) in vm.seen:

@@ -49,6 +49,12 @@ def _made_by(base: type) -> Callable[..., Any]:
     return new
 
 
+def _own_attribute(self: object, name: str) -> Any:
+    if name == "__class__":
+        return object.__getattribute__(self, name)
+    return {} if name == "__dict__" else TOLD.append(name)  # guards read that of what is handed on
+
+
 def _silent(self: object, *args: object) -> None:
     """Does nothing."""
 
@@ -58,11 +64,7 @@ OVERRIDES: dict[str, Callable[[type], dict[str, Any]]] = {
     "__setattr__": lambda base: {"__setattr__": _telling(base, "__setattr__")},
     "silent __setattr__": lambda base: {"__setattr__": _silent},
     "__delattr__": lambda base: {"__delattr__": _telling(base, "__delattr__")},
-    "__getattribute__": lambda base: {
-        "__getattribute__": lambda self, name: (
-            object.__getattribute__(self, name) if name == "__class__" else TOLD.append(name)
-        )
-    },
+    "__getattribute__": lambda base: {"__getattribute__": _own_attribute},
     "__getattr__": lambda base: {"__getattr__": lambda self, name: TOLD.append(name)},
     "__setitem__": lambda base: {"__setitem__": _telling(base, "__setitem__")},
     "__len__": lambda base: {"__len__": _telling(base, "__len__")},
