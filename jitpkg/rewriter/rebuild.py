@@ -179,7 +179,7 @@ class Rebuilder:
             return self._named(value, cls.__name__, self._from_arguments(value))
         if cls is types.MappingProxyType:
             return self._proxy(value)
-        return self._later(value, cls.__name__, f"{self._new(cls)})")
+        return self._later(value, cls.__name__, self._new(cls))
 
     def _arguments(self, value: Object) -> str:
         """What an empty container is made with."""
@@ -195,13 +195,13 @@ class Rebuilder:
     def _frozenset(self, value: Object) -> str:
         entries = self.heap.read(value, "entries")
         keys = [self.expression(e.key) for e in entries.entries.values()] if entries else []
-        return f"{self._new(value.cls)}, ({''.join(f'{key}, ' for key in keys)}))"
+        return self._new(value.cls, _tuple_of(keys))
 
-    def _new(self, cls: type) -> str:
-        """The beginning of a call of the `__new__` that is not written in Python."""
+    def _new(self, cls: type, *arguments: str) -> str:
+        """A call of the `__new__` that is not written in Python."""
         builtin = next(base for base in cls.__mro__ if not is_mutable(base))
         new = self.text.hold(special(builtin, "__new__"), f"new_{builtin.__name__}")
-        return f"{new}({self._hold(cls)}"
+        return f"{new}({', '.join((self._hold(cls), *arguments))})"
 
     def _proxy(self, value: Object) -> str:
         content = self.heap.read(value, "content")
@@ -279,10 +279,6 @@ class Rebuilder:
     def _fill_attributes(self, value: Object | Function) -> None:
         name = self.names[value]
         cls = value.cls if isinstance(value, Object) else types.FunctionType
-        dictionary = f"{name}.__dict__"
-        if isinstance(static_lookup(cls, "__getattribute__"), types.FunctionType):
-            get = self.text.hold(special(object, "__getattribute__"), "get_attribute")
-            dictionary = f"{get}({name}, '__dict__')"
         for attribute, new in (self.heap.read(value, "attributes") or {}).items():
             if new is UNBOUND:
                 continue
@@ -292,7 +288,14 @@ class Rebuilder:
                 set_ = self.text.hold(object.__setattr__, "set_attribute")
                 self.text.line(f"{set_}({name}, {attribute!r}, {text})")
             else:
-                self.text.line(f"{dictionary}[{attribute!r}] = {text}")
+                self.text.line(f"{self._dictionary(name, cls)}[{attribute!r}] = {text}")
+
+    def _dictionary(self, name: str, cls: type) -> str:
+        """An instance's dictionary, which the class's own `__getattribute__` may not give."""
+        if not isinstance(static_lookup(cls, "__getattribute__"), types.FunctionType):
+            return f"{name}.__dict__"
+        get = self.text.hold(special(object, "__getattribute__"), "get_attribute")
+        return f"{get}({name}, '__dict__')"
 
     # Functions
 
@@ -400,14 +403,14 @@ class Rebuilder:
         return name
 
     def _walk(self, value: Iterator) -> str:
-        """What makes an iterator of its container."""
+        """What makes an iterator of its container; of a subclass's, the inherited method."""
         walked, is_reversed = value.parts[0], value.kind == "reversed"
-        if isinstance(walked, Object | Tuple) and is_mutable(walked.cls):
-            base = tuple if isinstance(walked, Tuple) else base_class(walked.cls)
-            if base is not None:
-                name = "__reversed__" if is_reversed else "__iter__"
-                return self.text.hold(special(base, name), name.strip("_"))
-        return self._hold(reversed if is_reversed else iter)
+        cls = walked.cls if isinstance(walked, Object) else list
+        base = base_class(cls)
+        if base is None or not is_mutable(cls):
+            return self._hold(reversed if is_reversed else iter)
+        name = "__reversed__" if is_reversed else "__iter__"
+        return self.text.hold(special(base, name), name.strip("_"))
 
     # Effects
 

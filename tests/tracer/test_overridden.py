@@ -113,7 +113,7 @@ USES: Mapping[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("name", OVERRIDDEN)
 def test_who_calls_whom(name: str, base: type) -> None:
     own = getattr(base, name, None)
-    if own is None and name != "__missing__" and name not in ("__bool__",):
+    if own is None and name not in ("__missing__", "__bool__"):
         pytest.skip(f"a {base.__name__} has no {name}")
     told: list[object] = []
 
