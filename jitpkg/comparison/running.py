@@ -10,7 +10,7 @@ import os
 import re
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -210,16 +210,19 @@ def _backward(result: object, facts: list[Fact]) -> None:
         facts.append(Fact("backward", "raised", _one_line(error)))
 
 
-def _tensors(result: object) -> Iterator[torch.Tensor]:
+def _tensors(result: object, within: frozenset[int] = frozenset()) -> Iterator[torch.Tensor]:
+    """The tensors of a result, which may hold again what it lies `within`."""
+    if id(result) in within:
+        return
+    items: Iterable[object] = ()
     match result:
         case torch.Tensor():
             yield result
         case list() | tuple():
-            for item in result:
-                yield from _tensors(item)
+            items = result
         case dict():
-            for item in result.values():
-                yield from _tensors(item)
+            items = result.values()
         case object(__dataclass_fields__=fields):
-            for name in fields:
-                yield from _tensors(getattr(result, name, None))
+            items = (getattr(result, name, None) for name in fields)
+    for item in items:
+        yield from _tensors(item, within | {id(result)})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import math
 import operator
 import types
@@ -35,15 +34,12 @@ from jitpkg.guards.sources import Attr, Item, Source
 from jitpkg.internals import trees
 from jitpkg.internals.ops import is_of_another_library
 from jitpkg.marks import DYNAMIC_DIMS, SCALAR
-from jitpkg.tracer import classes, containers, numbers, operands, reasons, resizing, warnings
+from jitpkg.tracer import containers, numbers, operands, reasons, resizing, warnings
+from jitpkg.tracer.proxied import Proxied
 from jitpkg.tracer.torch_calls import is_graph_function
 from jitpkg.tracer.values import (
     Constant,
-    Known,
-    Number,
-    Object,
     Opaque,
-    Slice,
     Tensor,
     Tuple,
     Value,
@@ -75,113 +71,6 @@ def existing(vm: VM, obj: torch.Tensor, source: Source) -> Value:
 # Ops
 
 
-@dataclass
-class _Proxied:
-    """A call's arguments as the graph has them, and as facts."""
-
-    vm: VM
-    tensors: dict[Tensor, TensorFacts]
-    """The tensors among them, each once, in order; and what is asked in their place."""
-    by_type: bool = False
-    """Whether the op's facts depend on the class of a number only, if that is an argument itself;
-    numbers in a tuple or list are sizes."""
-    stores: bool = False
-    """Whether a floating number is stored, of which no facts depend."""
-    opaque: bool = False
-    """Whether it is the program's own function, which no row knows by its name."""
-    varies: bool = False
-    """Whether a size or a number among the arguments does."""
-
-    def node(self, value: Value) -> Any:
-        """The argument for the graph."""
-        if (operand := self._operand(value)) is not None:
-            return self._own_node(operand)
-        return self._mapped(value, self._own_node)
-
-    def facts(self, value: Value) -> Any:
-        """The argument for the question what the op returns."""
-        if (operand := self._operand(value)) is not None:
-            return operand.value
-        return self._mapped(value, self._own_facts)
-
-    def _operand(self, value: Value) -> Number | None:
-        value = self.vm.peek(value)
-        return value if self.by_type and isinstance(value, Number) else None
-
-    def _own_node(self, value: Tensor | Number) -> fx.Node:
-        if isinstance(value, Number):
-            return numbers.node(self.vm, value)
-        return self.vm.node(value)
-
-    def _own_facts(self, value: Tensor | Number) -> Any:
-        """One object for each tensor: a tensor that is given twice is one tensor."""
-        if isinstance(value, Number):
-            if not isinstance(value.expression, Size):
-                return value.value
-            self.varies = True
-            return value.expression
-        if value not in self.tensors:
-            self.tensors[value] = replace(self.vm.facts(value))
-            self.varies = self.varies or self.tensors[value].is_symbolic
-        return self.tensors[value]
-
-    def _mapped(self, value: Value, leaf: Callable[[Tensor | Number], Any]) -> Any:
-        value = self.vm.peek(value)
-        if isinstance(value, Number) and not self._may_vary(value):
-            value = self.vm.look(value)
-        match value:
-            case Tensor() | Number():
-                return leaf(value)
-            case Constant():
-                return value.value
-            case Tuple() if classes.inherits(self.vm, value.cls, tuple, "__iter__", "__len__"):
-                items = [self._mapped(item, leaf) for item in value.items]
-                return _tuple_like(value.cls, items)
-            case Slice():
-                parts = [self.vm.peek(p) for p in (value.start, value.stop, value.step)]
-                if any(isinstance(part, Tensor) for part in parts):
-                    self.vm.stop(reasons.DATA_VALUE, "a slice with tensors as bounds")
-                parts[2] = self.vm.look(parts[2])  # torch takes no step that varies
-                return slice(*(self._mapped(part, leaf) for part in parts))
-            case Object() if value.cls is list:
-                members = containers.list_items(self.vm, value)
-                return [self._mapped(item, leaf) for item in members]
-            case Object() if value.cls is dict:
-                return {
-                    self._mapped(key, leaf): self._mapped(item, leaf)
-                    for key, item in containers.mapping_items(self.vm, value)
-                }
-            case Known(torch.finfo() | torch.iinfo()):
-                return value.obj
-            case Known(enum.Enum() as member) if isinstance(member, int | float | str):
-                return _plain_atom(member)
-            case Opaque():
-                self.vm.refuse(value)
-            case _:
-                kind = self.vm.class_of(value).__qualname__
-                self.vm.stop(reasons.FOREIGN_CALL, f"an op takes a {kind}")
-
-    def _may_vary(self, number: Number) -> bool:
-        return self.stores or isinstance(number.expression, Size)
-
-
-def _plain_atom(member: int | float | str) -> object:
-    """What an op sees of an enum's member that is a number or a string, too."""
-    match member:
-        case int():
-            return int.__int__(member)
-        case float():
-            return float.__float__(member)
-        case _:
-            return str.__str__(member)
-
-
-def _tuple_like(cls: type, items: list[Any]) -> Any:
-    if hasattr(cls, "_fields") and hasattr(cls, "_make"):
-        return cls._make(items)
-    return tuple(items)
-
-
 def op(
     vm: VM,
     target: Callable[..., Any] | str,
@@ -196,7 +85,7 @@ def op(
     if not opaque:
         resizing.check_factors(vm, name, args, kwargs)
     by_type = not opaque and operands.of_any_number(name)
-    proxied = _Proxied(vm, {}, by_type=by_type, stores=target is operator.setitem, opaque=opaque)
+    proxied = Proxied(vm, {}, by_type=by_type, stores=target is operator.setitem, opaque=opaque)
     began = vm.graph.mark()
     node_args = tuple(proxied.node(value) for value in args)
     node_kwargs = {name: proxied.node(value) for name, value in kwargs.items()}
@@ -262,7 +151,7 @@ def _outcome(
     call: Callable[..., Any],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-    proxied: _Proxied,
+    proxied: Proxied,
 ) -> Outcome:
     unknown = proxied.opaque or is_of_another_library(call)
     asked = args[1] if call is getattr else "" if unknown else name

@@ -1,0 +1,151 @@
+"""The arguments of a call, as the graph has them and as facts."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import fx
+
+from jitpkg.facts.sizes import Size
+from jitpkg.facts.tensor import TensorFacts
+from jitpkg.tracer import classes, containers, numbers, reasons
+from jitpkg.tracer.values import (
+    Constant,
+    Known,
+    Number,
+    Object,
+    Opaque,
+    Slice,
+    Tensor,
+    Tuple,
+    Value,
+)
+from jitpkg.tracer.vm import VM
+
+__all__ = ["Proxied"]
+
+
+@dataclass
+class Proxied:
+    """A call's arguments as the graph has them, and as facts."""
+
+    vm: VM
+    tensors: dict[Tensor, TensorFacts]
+    """The tensors among them, each once, in order; and what is asked in their place."""
+    by_type: bool = False
+    """Whether the op's facts depend on the class of a number only, if that is an argument itself;
+    numbers in a tuple or list are sizes."""
+    stores: bool = False
+    """Whether a floating number is stored, of which no facts depend."""
+    opaque: bool = False
+    """Whether it is the program's own function, which no row knows by its name."""
+    varies: bool = False
+    """Whether a size or a number among the arguments does."""
+    _within: set[Value] = field(default_factory=set)
+    """The lists and dicts that what is looked at lies in."""
+
+    def node(self, value: Value) -> Any:
+        """The argument for the graph."""
+        if (operand := self._operand(value)) is not None:
+            return self._own_node(operand)
+        return self._mapped(value, self._own_node)
+
+    def facts(self, value: Value) -> Any:
+        """The argument for the question what the op returns."""
+        if (operand := self._operand(value)) is not None:
+            return operand.value
+        return self._mapped(value, self._own_facts)
+
+    def _operand(self, value: Value) -> Number | None:
+        value = self.vm.peek(value)
+        return value if self.by_type and isinstance(value, Number) else None
+
+    def _own_node(self, value: Tensor | Number) -> fx.Node:
+        if isinstance(value, Number):
+            return numbers.node(self.vm, value)
+        return self.vm.node(value)
+
+    def _own_facts(self, value: Tensor | Number) -> Any:
+        """One object for each tensor: a tensor that is given twice is one tensor."""
+        if isinstance(value, Number):
+            if not isinstance(value.expression, Size):
+                return value.value
+            self.varies = True
+            return value.expression
+        if value not in self.tensors:
+            self.tensors[value] = replace(self.vm.facts(value))
+            self.varies = self.varies or self.tensors[value].is_symbolic
+        return self.tensors[value]
+
+    def _mapped(self, value: Value, leaf: Callable[[Tensor | Number], Any]) -> Any:
+        value = self.vm.peek(value)
+        if isinstance(value, Number) and not self._may_vary(value):
+            value = self.vm.look(value)
+        match value:
+            case Tensor() | Number():
+                return leaf(value)
+            case Constant():
+                return value.value
+            case Tuple() if classes.inherits(self.vm, value.cls, tuple, "__iter__", "__len__"):
+                items = [self._mapped(item, leaf) for item in value.items]
+                return _tuple_like(value.cls, items)
+            case Slice():
+                parts = [self.vm.peek(p) for p in (value.start, value.stop, value.step)]
+                if any(isinstance(part, Tensor) for part in parts):
+                    self.vm.stop(reasons.DATA_VALUE, "a slice with tensors as bounds")
+                parts[2] = self.vm.look(parts[2])  # torch takes no step that varies
+                return slice(*(self._mapped(part, leaf) for part in parts))
+            case Object() if value.cls is list:
+                with self._inside(value):
+                    members = containers.list_items(self.vm, value)
+                    return [self._mapped(item, leaf) for item in members]
+            case Object() if value.cls is dict:
+                with self._inside(value):
+                    return {
+                        self._mapped(key, leaf): self._mapped(item, leaf)
+                        for key, item in containers.mapping_items(self.vm, value)
+                    }
+            case Known(torch.finfo() | torch.iinfo()):
+                return value.obj
+            case Known(enum.Enum() as member) if isinstance(member, int | float | str):
+                return _plain_atom(member)
+            case Opaque():
+                self.vm.refuse(value)
+            case _:
+                kind = self.vm.class_of(value).__qualname__
+                self.vm.stop(reasons.FOREIGN_CALL, f"an op takes a {kind}")
+
+    @contextmanager
+    def _inside(self, value: Object) -> Iterator[None]:
+        if value in self._within:
+            self.vm.stop(reasons.FOREIGN_CALL, f"an op takes a {value.cls.__name__} in itself")
+        self._within.add(value)
+        try:
+            yield
+        finally:
+            self._within.discard(value)
+
+    def _may_vary(self, number: Number) -> bool:
+        return self.stores or isinstance(number.expression, Size)
+
+
+def _plain_atom(member: int | float | str) -> object:
+    """What an op sees of an enum's member that is a number or a string, too."""
+    match member:
+        case int():
+            return int.__int__(member)
+        case float():
+            return float.__float__(member)
+        case _:
+            return str.__str__(member)
+
+
+def _tuple_like(cls: type, items: list[Any]) -> Any:
+    if hasattr(cls, "_fields") and hasattr(cls, "_make"):
+        return cls._make(items)
+    return tuple(items)
