@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from types import CodeType
 from weakref import WeakValueDictionary
 
@@ -86,6 +87,14 @@ class Points:
         """Analyse `code`, unless somebody has and still needs it: as for each module that one
         function of torch's calls."""
         return _LIVING.of(code)
+
+    def for_equal(self, code: CodeType) -> Points:
+        """The points of another code object that is equal to this one."""
+        if code is self.code:
+            return self
+        points = copy.copy(self)
+        points.code, points.analysis = code, replace(self.analysis, code=code)
+        return points
 
     # What is handed over
 
@@ -273,8 +282,14 @@ class _Living:
     def of(self, code: CodeType) -> Points:
         found = self._by_id.get(id(code))  # while they live, so does the code
         if found is None:
-            found = self._by_id[id(code)] = Points(analyse(code))
+            found = self._by_id[id(code)] = _latest(code, code.co_linetable).for_equal(code)
         return found
+
+
+@lru_cache(maxsize=64)
+def _latest(code: CodeType, lines: bytes) -> Points:
+    """A notebook's cell that is run again makes equal code; not every CPython compares lines."""
+    return Points(analyse(code))
 
 
 _LIVING = _Living()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
+from operator import itemgetter
 from typing import Any, Protocol
 
 from jitpkg import config
@@ -30,6 +31,14 @@ LOOK = 16
 
 _FEW = 4
 """It is, where at least one call in so many fits an entry."""
+
+
+def _taking(positions: tuple[int, ...]) -> Callable[[tuple[object, ...]], tuple[object, ...]]:
+    """What takes the values at these positions: in C, for most calls of hooks do no more."""
+    first, count = min(positions, default=0), len(positions)
+    if positions == tuple(range(first, first + count)):
+        return itemgetter(slice(first, first + count))
+    return itemgetter(*positions)
 
 
 class Behind(Protocol):
@@ -87,6 +96,7 @@ class Region:
         "history",
         "hits",
         "is_closed",
+        "kept",
         "misses",
         "rests",
         "run",
@@ -99,6 +109,7 @@ class Region:
         self.h = h
         self.handover = Handover(dispatcher.points, h)
         self.unchanged = dispatcher.points.unchanged(h)
+        self.kept = _taking(self.unchanged)
         self.entries: tuple[Entry, ...] = ()
         self.exits: tuple[int, ...] = (h,)
         self.run: Run = self.miss
@@ -113,7 +124,7 @@ class Region:
 
     def native(self, arguments: tuple[object, ...]) -> Result:
         """Go on with the original code."""
-        return self.h, None, tuple(arguments[k] for k in self.unchanged)
+        return self.h, None, self.kept(arguments)
 
     def rest(self, *arguments: object) -> Result:
         """Nothing is to be gained for these arguments; if that stays so, the hook goes."""
@@ -135,9 +146,11 @@ class Region:
         if self.entries and not self.is_passed():
             return
 
+        outdated, h, kept = self.dispatcher.outdated, self.h, self.kept
+
         def waiting(*arguments: object) -> Result:
             if clock() < when:
-                return self.passed(*arguments)
+                return outdated(self) or (h, None, kept(arguments))
             if self.run is waiting:
                 self.heed(config.current())
             return self.run(*arguments)
@@ -166,8 +179,7 @@ class Region:
         """Go on with the original code, in a frame that has the newest hooks."""
         if self.dispatcher.keeps_frame:
             return self.native(arguments)
-        values = tuple(arguments[k] for k in self.unchanged)
-        return -2 - self.h, self.leave, values
+        return -2 - self.h, self.leave, self.kept(arguments)
 
     def miss(self, *arguments: object) -> Result:
         """No entry fits: trace, and run what comes of it."""

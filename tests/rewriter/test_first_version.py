@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import jitpkg
+from jitpkg.code.analysis import analyse
 from jitpkg.rewriter import emission
 from jitpkg.rewriter.door import Door
 from jitpkg.rewriter.emitter import Emitter, Hook
@@ -79,6 +80,24 @@ def test_other_code_is_emitted_for_itself(emitted: list[CodeType]) -> None:
     for k, function in enumerate((f, g, h, i)):
         jitpkg.jit(function)
         assert len(emitted) == k + 1
+
+
+def test_equal_code_is_analysed_once() -> None:
+    values = {"before": "", "k": 2.5, "text": "points"}
+    cell, again, below = (
+        defined("<cell 1>", **values).__code__,
+        defined("<cell 2>", **values).__code__,
+        defined("<cell 3>", **{**values, "before": "\n\n"}).__code__,
+    )
+    wide = cell.replace(co_linetable=b"")
+    points, same, other, lines = map(Points.of, (cell, again, below, wide))
+    assert same.code is same.analysis.code is again
+    assert points.code is points.analysis.code is cell
+    assert same.analysis.decoded is points.analysis.decoded
+    for k, code in ((other, below), (lines, wide)):
+        assert k.code is code
+        assert k.analysis.decoded is not points.analysis.decoded
+        assert k.instructions == Points(analyse(code)).instructions
 
 
 def with_first_hook(code: CodeType) -> tuple[CodeType, Identity] | None:
