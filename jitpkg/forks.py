@@ -19,6 +19,8 @@ from contextlib import contextmanager
 from importlib import _bootstrap
 from typing import Any
 
+from jitpkg.endings import dropping
+
 PATIENCE = 1.0
 """Seconds for which a fork waits for threads that compile."""
 
@@ -38,8 +40,8 @@ class _Work:
         """Those that compile, or import the compiler; in how many functions."""
         self.undos: dict[int, list[Callable[[], None]]] = {}
         """By thread, what undoes what it has changed for a while."""
-        self.locks: weakref.WeakSet[Any] = weakref.WeakSet()
-        self.waited_for: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.locks: dict[int, weakref.ref[Any]] = {}
+        self.waited_for: dict[int, weakref.ref[Any]] = {}
         """Locks that nobody else has when the process forks, if that can be had."""
         self.taken: list[Any] = []
         self.forking = False
@@ -60,7 +62,7 @@ class _Work:
                 break
             time.sleep(0.001)
         self.is_alone = not others
-        self.taken = [lock for lock in list(self.waited_for) if lock.acquire(timeout=PATIENCE)]
+        self.taken = [lock for lock in _living(self.waited_for) if lock.acquire(timeout=PATIENCE)]
 
     def _others(self, here: int) -> set[int]:
         """The threads at work, besides one."""
@@ -75,7 +77,7 @@ class _Work:
     def in_child(self) -> None:
         self.in_parent()
         here = threading.get_ident()
-        for lock in list(self.locks):
+        for lock in _living(self.locks):
             if lock.acquire(blocking=False):
                 lock.release()
             else:
@@ -85,6 +87,11 @@ class _Work:
                 undo()
         self.threads = {thread: depth for thread, depth in self.threads.items() if thread == here}
         self.may_compile = self.may_compile and self.is_alone
+
+
+def _living(locks: dict[int, weakref.ref[Any]]) -> list[Any]:
+    found = (reference() for reference in list(locks.values()))
+    return [lock for lock in found if lock is not None]
 
 
 def _importing() -> dict[str, int]:
@@ -145,7 +152,6 @@ def lock(*, waits: bool = False) -> threading.RLock:
         waits: whether a fork waits a little until no other thread has it.
     """
     made = threading.RLock()
-    _WORK.locks.add(made)
-    if waits:
-        _WORK.waited_for.add(made)
+    for table in (_WORK.locks, _WORK.waited_for) if waits else (_WORK.locks,):
+        table[id(made)] = dropping(made, table, id(made))
     return made

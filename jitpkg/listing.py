@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import linecache
-import weakref
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
 from torch import fx
 
+from jitpkg import endings
 from jitpkg.internals import library
 
 
@@ -31,7 +31,7 @@ def keep(function: FunctionType, source: str) -> None:
     """Show `source` as the text of a function's file for as long as the function lives."""
     file = function.__code__.co_filename
     show(file, source)
-    weakref.finalize(function, linecache.cache.pop, file, None).atexit = False
+    endings.drop_with(function, (linecache.cache, file))
 
 
 def show(file: str, source: str) -> None:
@@ -41,7 +41,9 @@ def show(file: str, source: str) -> None:
 
 def drop_with(owner: fx.GraphModule | Callable[..., Any], file: str) -> None:
     """Forget the text that FX keeps for a module, which it does for ever, when the owner dies."""
-    weakref.finalize(owner, _drop, file, _kept()).atexit = False
+    texts = _kept()
+    entries = [(table, file) for table in (linecache.cache, texts) if table is not None]
+    endings.drop_with(owner, *entries)
 
 
 def texts_of_fx() -> set[str]:
@@ -51,10 +53,3 @@ def texts_of_fx() -> set[str]:
 
 def _kept() -> dict[str, str] | None:
     return library.TEXTS.found()
-
-
-def _drop(file: str, texts: dict[str, str] | None) -> None:
-    """Runs at any moment, in the midst of an import, too: imports nothing."""
-    linecache.cache.pop(file, None)
-    if texts is not None:
-        texts.pop(file, None)

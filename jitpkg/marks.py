@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import inspect
-import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from types import FunctionType, MethodType
 from typing import Any, Literal, NoReturn, TypeVar, overload
 
+from jitpkg.endings import dropping
 from jitpkg.errors import InvalidArgument
 from jitpkg.internals import Missing, modules
 
@@ -287,7 +287,7 @@ class _Marked:
         key = id(function)
         reference: Callable[[], object]
         try:
-            reference = weakref.ref(function, lambda _: self._marks.pop(key, None))
+            reference = dropping(function, self._marks, key)
         except TypeError:  # a method of a class in C: it lives as long as the class
             reference = lambda: function  # noqa: E731
         self._marks[key] = reference, mark

@@ -7,6 +7,7 @@ from types import CodeType, FunctionType
 from typing import Protocol
 
 from jitpkg import forks
+from jitpkg.endings import dropping
 from jitpkg.marks import COMPILED
 from jitpkg.rewriter.callables import CompiledCallable, original_of
 
@@ -30,12 +31,8 @@ class Originals:
         if emitted is original:
             return
         key = id(emitted)
-
-        def forget(_: object) -> None:
-            self._of.pop(key, None)
-
         with self._lock:
-            self._of[key] = weakref.ref(emitted, forget), original
+            self._of[key] = dropping(emitted, self._of, key), original
 
     def of(self, code: CodeType) -> CodeType:
         """The original; any other code object is its own."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import copy
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from types import CodeType
-from weakref import WeakValueDictionary
 
 from jitpkg.code.analysis import Analysis, analyse, slot_names, stored_slots
 from jitpkg.code.effects import (
@@ -24,6 +24,7 @@ from jitpkg.code.effects import (
     VALUE,
 )
 from jitpkg.code.versions import END_FOR_POPS_ONE, FOR_ITER_SKIPS_END
+from jitpkg.endings import dropping
 
 _USES_GLOBALS = frozenset(
     {
@@ -277,12 +278,15 @@ class _Living:
     """The points of code objects, for as long as anybody uses them."""
 
     def __init__(self) -> None:
-        self._by_id: WeakValueDictionary[int, Points] = WeakValueDictionary()
+        self._by_id: dict[int, weakref.ref[Points]] = {}
 
     def of(self, code: CodeType) -> Points:
-        found = self._by_id.get(id(code))  # while they live, so does the code
+        key = id(code)
+        reference = self._by_id.get(key)  # while the points live, so does the code
+        found = None if reference is None else reference()
         if found is None:
-            found = self._by_id[id(code)] = _latest(code, code.co_linetable).for_equal(code)
+            found = _latest(code, code.co_linetable).for_equal(code)
+            self._by_id[key] = dropping(found, self._by_id, key)
         return found
 
 
