@@ -10,6 +10,7 @@ integers.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -286,10 +287,29 @@ def _replaced(size: Strides, dim: int, length: int) -> Strides:
     return *size[:dim], length, *size[dim + 1 :]
 
 
+def _transform(args: Sequence[Any], made: Any) -> Any:
+    """MKL's: dims that are not transformed lie by their strides, and within them those that are;
+    innermost is the last one, where reals are transformed. PyTorch 2.11 does not know it."""
+    x, dims = args[0], [dim % args[0].dim() for dim in args[1]]
+    by_mkl = torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]
+    if not dims or x.device.type != "cpu" or not by_mkl:
+        return made
+    last = [] if x.is_complex() else [dims.pop()]
+    others = [dim for dim in range(x.dim()) if dim not in (*dims, *last)]
+    by_step = partial(sorted, key=x.stride().__getitem__, reverse=True)
+    order = [*by_step(others), *by_step(dims), *last]
+    size = tuple(made.shape)
+    lies = contiguous_stride(tuple(size[dim] for dim in order))
+    stride = tuple(lies[order.index(dim)] for dim in range(x.dim()))
+    return made if stride == made.stride() else made.new_empty_strided(size, stride)
+
+
 _REPLACED: Mapping[str, Callable[[Sequence[Any], Any], Any]] = MappingProxyType(
     {
         "aten::_embedding_bag": _embedding_bag,
         "aten::_embedding_bag_forward_only": _embedding_bag,
+        "aten::_fft_c2c": _transform,
+        "aten::_fft_r2c": _transform,
         "aten::roll": _roll,
     }
 )

@@ -131,6 +131,20 @@ ROLLED: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "fftshift": torch.fft.fftshift,
 }
 
+TRANSFORMED: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "rfft": torch.fft.rfft,
+    "rfft of the first dim": lambda x: torch.fft.rfft(x, dim=0),
+    "rfft2": torch.fft.rfft2,
+    "rfftn": torch.fft.rfftn,
+    "rfftn of two dims": lambda x: torch.fft.rfftn(x, dim=(-1, 0)),
+    "rfftn of three": lambda x: torch.fft.rfftn(x, dim=(0, 2, 1)),
+    "fft": torch.fft.fft,
+    "ifft of the first dim": lambda x: torch.fft.ifft(x, dim=0),
+    "fft2": torch.fft.fft2,
+    "irfft": torch.fft.irfft,
+    "irfft2": torch.fft.irfft2,
+}
+
 BACKWARD: dict[str, Callable[[torch.Tensor, torch.Tensor], Any]] = {
     **{
         name: getattr(aten, f"{name}_backward")
@@ -302,6 +316,13 @@ def test_of_pools_in_each_order(name: str, size: tuple[int, ...]) -> None:
 def test_of_what_is_rolled_in_each_order(name: str, size: tuple[int, ...]) -> None:
     for x in orders(*size):
         agrees("roll", ROLLED[name], x, idle=False)
+
+
+@pytest.mark.parametrize("name", TRANSFORMED)
+@pytest.mark.parametrize("size", [(4, 3, 2), (2, 3, 4, 5), (2, 1, 4, 3), (3, 4, 1)])
+def test_of_what_is_transformed_in_each_order(name: str, size: tuple[int, ...]) -> None:
+    for x in orders(*size):
+        agrees("fft", TRANSFORMED[name], x, idle=False)
 
 
 @pytest.mark.parametrize("name", BACKWARD)
