@@ -92,6 +92,14 @@ class Attr:
 
 @_hashed_once
 @dataclass(frozen=True)
+class OwnDict:
+    """`base.__dict__`, as it is: the class has a `__getattribute__` of the user's."""
+
+    base: Source
+
+
+@_hashed_once
+@dataclass(frozen=True)
 class Item:
     """`base[key]` of an exact list, tuple, deque, dict or mapping proxy."""
 
@@ -166,6 +174,7 @@ Source = (
     | Globals
     | Held
     | Attr
+    | OwnDict
     | Item
     | BaseItem
     | SlotOf
@@ -175,6 +184,12 @@ Source = (
     | OriginalOf
     | Strides
 )
+
+
+def dictionary_of(base: Source, cls: type) -> Source:
+    """Where an instance of a class has its attributes."""
+    getter = type.__getattribute__(cls, "__getattribute__")
+    return OwnDict(base) if isinstance(getter, FunctionType) else Attr(base, "__dict__")
 
 
 def proxied(proxy: MappingProxyType[object, object]) -> object:
@@ -209,7 +224,7 @@ def described(source: Source) -> str:
             return object_name(obj)
         case Attr(CellInput(_, name), "cell_contents"):
             return name
-        case Attr(base, "__dict__"):
+        case Attr(base, "__dict__") | OwnDict(base):
             return described(base)
         case Attr(base, name):
             return f"{described(base)}.{name}"
@@ -217,10 +232,11 @@ def described(source: Source) -> str:
             return name
         case Item(Held(dict() as namespace), str() as name) if _module_name(namespace):
             return f"{_module_name(namespace)}.{name}"
-        case Item(Attr(base, "__dict__"), str() as name):
+        case Item(Attr(base, "__dict__") | OwnDict(base), str() as name):
             return f"{described(base)}.{name}"
         case Item(
-            Item(Attr(base, "__dict__"), "_parameters" | "_buffers" | "_modules"), str() as name
+            Item(Attr(base, "__dict__") | OwnDict(base), "_parameters" | "_buffers" | "_modules"),
+            str() as name,
         ):
             inner = (
                 f".{name}" if name.isidentifier() and not keyword.iskeyword(name) else f"[{name}]"

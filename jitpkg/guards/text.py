@@ -24,6 +24,7 @@ from jitpkg.guards.sources import (
     Input,
     Item,
     OriginalOf,
+    OwnDict,
     Proxied,
     Referent,
     SlotOf,
@@ -139,6 +140,9 @@ class Text:
                 return self.hold(obj, "")
             case Attr(base, name):
                 return f"{self.of(base)}.{name}"
+            case OwnDict(base):
+                get = self.hold(special(object, "__getattribute__"), "get_attribute")
+                return f"{get}({self.of(base)}, '__dict__')"
             case Item(base, Held(obj)):
                 return f"{self.of(base)}[{self.hold(obj, '')}]"
             case Item(base, key):
@@ -181,7 +185,7 @@ def _hint_of_object(obj: object) -> str:
 
 def _hint(source: Source) -> str:
     match source:
-        case Attr(base, "__dict__"):
+        case Attr(base, "__dict__") | OwnDict(base):
             return f"{_hint(base)}_dict"
         case Attr(CellInput(_, name), "cell_contents") | Attr(_, name):
             return name.strip("_")

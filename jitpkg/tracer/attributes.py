@@ -10,7 +10,7 @@ from typing import NamedTuple, NoReturn
 import torch
 
 from jitpkg.guards.kinds import ABSENT, Has, TypeIs, static_lookup
-from jitpkg.guards.sources import Attr, Held, Item, SlotOf, Source
+from jitpkg.guards.sources import Attr, Held, Item, SlotOf, Source, dictionary_of
 from jitpkg.tracer import classes, constants, containers, exceptions, reasons, tensors
 from jitpkg.tracer.construction import FROM_ARGUMENTS, arguments_of
 from jitpkg.tracer.memoized import Memoized
@@ -285,7 +285,7 @@ def instance_attribute(vm: VM, value: Value, name: str) -> Value | None:
     source, real = existing(value)
     if source is None or not has_dict(type(real)):
         return None
-    dictionary = Attr(source, "__dict__")
+    dictionary = dictionary_of(source, type(real))
     own = own_dictionary(vm, value)
     if name not in own:
         vm.guard(Has(dictionary, name, present=False))
@@ -506,7 +506,9 @@ def _of_enum_member(vm: VM, value: Known, enum_member: enum.Enum, name: str) -> 
     is_usual = classes.lookup(vm, type(enum_member), name) is static_lookup(enum.Enum, name)
     if not is_usual or own not in vars(enum_member):  # a class with __getattr__ stores none
         return _of_instance(vm, value, name)
-    return vm.wrap(vars(enum_member)[own], Item(Attr(value.source, "__dict__"), own))
+    return vm.wrap(
+        vars(enum_member)[own], Item(dictionary_of(value.source, type(enum_member)), own)
+    )
 
 
 def _of_method(vm: VM, value: Method, name: str) -> Value:

@@ -14,7 +14,7 @@ from types import FunctionType, MappingProxyType, MethodDescriptorType, WrapperD
 from typing import Any
 
 from jitpkg.guards.kinds import Has, Is, KeysAre, LengthIs
-from jitpkg.guards.sources import Attr, BaseItem, Held, Item, Source
+from jitpkg.guards.sources import Attr, BaseItem, Held, Item, Source, dictionary_of
 from jitpkg.guards.special import special
 from jitpkg.tracer import classes, reasons
 from jitpkg.tracer.effects import CallMethod, DeleteItem, SetItem
@@ -492,8 +492,8 @@ def instance_items(vm: VM, value: InstanceDict) -> list[tuple[Value, Value]]:
     written = dict(vm.heap.read(of, "attributes") or {})
     found: dict[str, Value] = {}
     if not isinstance(of, Function) and of.source is not None:
-        real: dict[str, object] = vars(of.obj)
-        dictionary = Attr(of.source, "__dict__")
+        real: dict[str, object] = object.__getattribute__(of.obj, "__dict__")
+        dictionary = dictionary_of(of.source, type(of.obj))
         vm.guard(KeysAre(dictionary, tuple(real)))
         for name, obj in real.items():
             own = written.pop(name) if name in written else vm.wrap(obj, Item(dictionary, name))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from types import CellType, CodeType
+from types import CellType, CodeType, FunctionType
 
 import torch
 from torch import fx
@@ -15,7 +15,7 @@ from jitpkg.config import Options
 from jitpkg.errors import Break, Location
 from jitpkg.facts.answers import Facts
 from jitpkg.guards.kinds import Guard, Same, sources_of
-from jitpkg.guards.sources import Attr, Globals, Source, base_of
+from jitpkg.guards.sources import Globals, Source, base_of, dictionary_of
 from jitpkg.tracer import escapes, namespaces, reasons, state, tensors
 from jitpkg.tracer.effects import DeleteAttribute, Effect, SetAttribute, SetCell
 from jitpkg.tracer.frames import Frame
@@ -26,7 +26,7 @@ from jitpkg.tracer.iterators import must_finish
 from jitpkg.tracer.look import source_of
 from jitpkg.tracer.machine import Machine
 from jitpkg.tracer.region import Left, Limits, Region, alive
-from jitpkg.tracer.values import NONE, Cell, Kept, Object, Tensor, Value
+from jitpkg.tracer.values import NONE, Cell, Kept, Known, Object, Tensor, Value
 from jitpkg.tracer.vm import VM, Around, Failure, Originals, Raised, Stopped
 
 
@@ -190,7 +190,8 @@ def _distinct(vm: VM) -> list[Guard]:
         if isinstance(value, Object | Cell) and value.source in guarded:
             known.setdefault(_storage(value), {})[value.source] = None
     for owner in vm.owners.values():
-        path = Attr(source, "__dict__") if (source := source_of(owner)) is not None else None
+        source = source_of(owner)
+        path = None if source is None else dictionary_of(source, _class_of(owner))
         if path is not None and path in guarded:
             known.setdefault(dict, {})[path] = None
     known.setdefault(dict, {}).update(dict.fromkeys(vm.namespaces.values()))
@@ -217,7 +218,17 @@ def _changed(effect: Effect) -> Iterator[tuple[Source, type]]:
         yield source, _storage(target)
     is_attribute = isinstance(effect, SetAttribute | DeleteAttribute)
     if is_attribute and not (isinstance(target, Object) and not target.cls.__dictoffset__):
-        yield Attr(source, "__dict__"), dict
+        yield dictionary_of(source, _class_of(target)), dict
+
+
+def _class_of(owner: Value) -> type:
+    match owner:
+        case Object():
+            return owner.cls
+        case Known():
+            return type(owner.obj)
+        case _:
+            return FunctionType
 
 
 def _uncaught(vm: VM, frame: Frame, raised: Raised) -> Break:

@@ -149,3 +149,69 @@ def _content(value: Any) -> Any:
         if isinstance(value, base):
             return list(base.items(value) if base is dict else base.__iter__(value))  # type: ignore[attr-defined]
     return value
+
+
+class Telling:
+    """Says which of its attributes are read, but for its class, for which `isinstance` asks."""
+
+    def __init__(self) -> None:
+        self.a, self.told = 1, []
+
+    def __getattribute__(self, name: str) -> Any:
+        if name not in ("told", "__class__"):
+            self.told.append(name)
+        return object.__getattribute__(self, name)
+
+
+class Slotted(Telling):
+    __slots__ = ("slot",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.slot = 5
+
+
+READS: dict[str, Callable[[Any], Any]] = {
+    "nothing": lambda o: 0,
+    "an attribute": lambda o: o.a,
+    "twice": lambda o: o.a + o.a,
+    "what it has not": lambda o: getattr(o, "b", 3),
+    "vars": lambda o: len(vars(o)),
+    "the dictionary": lambda o: o.__dict__["a"],
+    "its keys": lambda o: list(o.__dict__),
+    "by object": lambda o: object.__getattribute__(o, "a"),
+    "a method": lambda o: o.__init__() or o.a,
+    "a change": lambda o: setattr(o, "b", 2) or 1,
+    "a deletion": lambda o: delattr(o, "a") or 1,
+    "a change and a read": lambda o: setattr(o, "a", 2) or o.a,
+}
+
+
+@pytest.mark.parametrize("cls", [Telling, Slotted])
+@pytest.mark.parametrize("read", READS)
+def test_nobody_else_reads_attributes(read: str, cls: type) -> None:
+    """Neither guards nor what writes an entry's effects."""
+
+    def program(x: Tensor, o: Telling) -> tuple[Tensor, Any]:
+        return x * 2, READS[read](o)
+
+    compiled = jitpkg.compile(program)
+    for _ in range(3):
+        found = []
+        for function in (compiled, program):
+            o = cls()
+            o.told.clear()
+            found.append((function(torch.ones(2), o)[1], o.told))
+        assert found[0] == found[1]
+
+
+def test_what_is_read_of_such_an_object_is_guarded() -> None:
+    def program(x: Tensor, o: Telling) -> Tensor:
+        return x * o.a + getattr(o, "b", 0)
+
+    compiled, o = jitpkg.compile(program), Telling()
+    for a, b in ((1, None), (2, None), (2, 3), (1, 3)):
+        o.a = a
+        if b is not None:
+            o.b = b
+        assert compiled(torch.ones(2), o).tolist() == [a + (b or 0)] * 2
