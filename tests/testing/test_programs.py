@@ -16,6 +16,7 @@ from jitpkg.testing import Comparison, NotTheSame
 from jitpkg.testing.programs import GRAMMAR, Mode, Program, check, generate, shrunk
 from jitpkg.testing.programs.bulk import Answer, Chunk, Findings, ranges
 from jitpkg.testing.programs.checking import Statistics
+from jitpkg.testing.programs.modes import HOW_COMPUTED
 from jitpkg.testing.programs.record import Record
 from jitpkg.testing.programs.worker import named, of_seed
 from jitpkg.testing.strategies import programs
@@ -40,6 +41,29 @@ def test_most_programs_run_to_their_end() -> None:
     verdicts = Counter(check(generate(seed), same, statistics).verdict for seed in range(120))
     assert statistics.raised < 0.6 * statistics.calls
     assert verdicts["left out"] < 20
+
+
+TWICE = """import torch
+def program(x):
+    x = x.detach().requires_grad_()
+    w = (x * 2).exp()
+    {more}
+    (x * 3).exp().sum().backward()
+    return w
+"""
+
+
+@pytest.mark.parametrize("more", ["pass", "w = w if torch.compiler.is_compiling() else w * 2"])
+def test_two_backward_passes_of_one_graph_are_left_out(more: str) -> None:
+    """Where that is the only difference."""
+    program = Program(TWICE.format(more=more), ("call(torch.ones(2))",))
+    how = {"backend": "jitpkg", "ignore": HOW_COMPUTED, "settings": {"never_worse": False}}
+    outcome = check(program, Mode("jitpkg", how))
+    if more == "pass":
+        assert outcome.verdict == "left out"
+        assert "two results" in outcome.kind
+    else:
+        assert outcome.is_fault
 
 
 def test_a_seed_is_a_program() -> None:
