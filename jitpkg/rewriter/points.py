@@ -285,14 +285,15 @@ class _Living:
         reference = self._by_id.get(key)  # while the points live, so does the code
         found = None if reference is None else reference()
         if found is None:
-            found = _latest(code, code.co_linetable).for_equal(code)
+            found = _latest(code, code.co_linetable, code.co_exceptiontable).for_equal(code)
             self._by_id[key] = dropping(found, self._by_id, key)
         return found
 
 
 @lru_cache(maxsize=64)
-def _latest(code: CodeType, lines: bytes) -> Points:
-    """A notebook's cell that is run again makes equal code; not every CPython compares lines."""
+def _latest(code: CodeType, lines: bytes, handlers: bytes) -> Points:
+    """A notebook's cell that is run again makes equal code; not every CPython compares lines and
+    handlers."""
     return Points(analyse(code))
 
 
