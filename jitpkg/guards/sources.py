@@ -188,8 +188,12 @@ Source = (
 
 def dictionary_of(base: Source, cls: type) -> Source:
     """Where an instance of a class has its attributes."""
-    getter = type.__getattribute__(cls, "__getattribute__")
-    return OwnDict(base) if isinstance(getter, FunctionType) else Attr(base, "__dict__")
+    return OwnDict(base) if has_own_getter(cls) else Attr(base, "__dict__")
+
+
+def has_own_getter(cls: type) -> bool:
+    """Whether reading an attribute of an instance calls a `__getattribute__` of the user's."""
+    return isinstance(type.__getattribute__(cls, "__getattribute__"), FunctionType)
 
 
 def proxied(proxy: MappingProxyType[object, object]) -> object:

@@ -17,7 +17,7 @@ import torch
 from jitpkg.guards.kinds import static_lookup
 from jitpkg.guards.leaves import is_mutable
 from jitpkg.guards.numbers import Expression, number_text
-from jitpkg.guards.sources import Held, Source
+from jitpkg.guards.sources import Held, Source, has_own_getter
 from jitpkg.guards.special import special
 from jitpkg.guards.text import Text
 from jitpkg.rewriter.compiler import Compiler
@@ -292,7 +292,7 @@ class Rebuilder:
 
     def _dictionary(self, name: str, cls: type) -> str:
         """An instance's dictionary, which the class's own `__getattribute__` may not give."""
-        if not isinstance(static_lookup(cls, "__getattribute__"), types.FunctionType):
+        if not has_own_getter(cls):
             return f"{name}.__dict__"
         get = self.text.hold(special(object, "__getattribute__"), "get_attribute")
         return f"{get}({name}, '__dict__')"
