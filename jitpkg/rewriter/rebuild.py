@@ -10,7 +10,7 @@ import collections
 import sys
 import types
 from collections.abc import Iterable, Sequence
-from typing import cast
+from typing import Any, cast
 
 import torch
 
@@ -121,7 +121,7 @@ class Rebuilder:
             case InstanceDict():
                 return f"{self.expression(value.of)}.__dict__"
             case DictView():
-                return f"{self.expression(value.of)}.{value.kind}()"
+                return self._view(value)
             case Continuation():
                 return self._continuation(value)
         if value is UNBOUND or value is NULL:
@@ -179,7 +179,18 @@ class Rebuilder:
             return self._named(value, cls.__name__, self._from_arguments(value))
         if cls is types.MappingProxyType:
             return self._proxy(value)
-        return self._later(value, cls.__name__, self._new(cls))
+        name = self._later(value, cls.__name__, self._new(cls))
+        if issubclass(cls, collections.defaultdict) and (factory := self._factory(value)):
+            set_ = self.text.hold(_set_factory, "set_factory")
+            self.text.line(f"{set_}({name}, {factory})")
+        return name
+
+    def _factory(self, value: Object) -> str | None:
+        """What a defaultdict calls for a key that is missing."""
+        entries = self.heap.read(value, "entries")
+        if entries is None or entries.factory is None:
+            return None
+        return self.expression(entries.factory)
 
     def _arguments(self, value: Object) -> str:
         """What an empty container is made with."""
@@ -187,9 +198,7 @@ class Rebuilder:
             items = self.heap.read(value, "items")
             return f"(), {items.limit if items else None}"
         if value.cls is collections.defaultdict:
-            entries = self.heap.read(value, "entries")
-            if entries is not None and entries.factory is not None:
-                return self.expression(entries.factory)
+            return self._factory(value) or ""
         return ""
 
     def _frozenset(self, value: Object) -> str:
@@ -402,6 +411,13 @@ class Rebuilder:
             self.text.line(f"{name}.__setstate__({position})")
         return name
 
+    def _view(self, value: DictView) -> str:
+        of = self.expression(value.of)
+        base = base_class(value.of.cls) if isinstance(value.of, Object) else None
+        if base is None or self._is_exact(value.of):
+            return f"{of}.{value.kind}()"
+        return f"{self.text.hold(special(base, value.kind), value.kind)}({of})"
+
     def _walk(self, value: Iterator) -> str:
         """What makes an iterator of its container; of a subclass's, the inherited method."""
         walked, is_reversed = value.parts[0], value.kind == "reversed"
@@ -448,6 +464,9 @@ class Rebuilder:
 
     def _is_exact(self, target: Value) -> bool:
         return isinstance(target, Object) and target.cls in _PLAIN
+
+
+_set_factory: Any = special(collections.defaultdict, "default_factory").__set__
 
 
 def _tuple_of(texts: Iterable[str]) -> str:

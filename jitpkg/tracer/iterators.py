@@ -347,7 +347,12 @@ def _old_style(vm: VM, iterator: Iterator, sequence: Value, position: int) -> Va
 
 
 def _reversed(vm: VM, iterator: Iterator) -> Value | None:
-    items = vm.unpack(iterator.parts[0])
+    walked = vm.look(iterator.parts[0])
+    items = (
+        containers.list_items(vm, walked)
+        if isinstance(walked, Object) and issubclass(walked.cls, list)
+        else vm.unpack(walked)
+    )
     position = _position(vm, iterator)
     index = _reversed_index(iterator, position, len(items))
     if not 0 <= index < len(items):

@@ -102,7 +102,7 @@ def missing_default(vm: VM, container: Object, key: Value) -> Value:
     if factory is None or vm.same(factory, Constant(None)):
         vm.raise_new(KeyError, key)
     value = vm.call(factory, ())
-    containers.set_item(vm, container, key, value)
+    set_(vm, container, key, value)
     return value
 
 
@@ -119,11 +119,21 @@ def _sequence_item(vm: VM, container: Value, items: tuple[Value, ...], key: Valu
         if issubclass(container.cls, collections.deque):
             vm.raise_new(TypeError, "sequence index must be integer, not 'slice'")
         return containers.new_list(vm, chosen)
-    index = constant_index(vm, key)
+    index = _index_into(vm, container, key)
     kind = "tuple" if isinstance(container, Tuple) else _kind_name(container)
     if -len(items) <= index < len(items):
         return items[index]
     vm.raise_new(IndexError, f"{kind} index out of range")
+
+
+def _index_into(vm: VM, container: Value, key: Value) -> int:
+    """An index, as it was given; a deque asks a `__len__` of its class's own where its end is."""
+    index = constant_index(vm, key)
+    if index < 0 and isinstance(container, Object):
+        cls = container.cls
+        if issubclass(cls, collections.deque) and not _plain(vm, cls, "__len__"):
+            vm.stop(reasons.UNSUPPORTED, "an index from the end of a deque with its own __len__")
+    return index
 
 
 def _kind_name(container: Value) -> str:
@@ -198,7 +208,7 @@ def set_container_item(vm: VM, container: Object, key: Value, value: Value) -> N
         value = _assign_slice(vm, items, constant_slice(vm, key), value)
         real_key: Value = key
     else:
-        index = constant_index(vm, key)
+        index = _index_into(vm, container, key)
         if not -len(items) <= index < len(items):
             vm.raise_new(IndexError, _out_of_range(container))
         items[index] = value
@@ -248,7 +258,7 @@ def delete_container_item(vm: VM, container: Object, key: Value) -> None:
         del items[constant_slice(vm, key)]
         real_key: Value = key
     else:
-        index = constant_index(vm, key)
+        index = _index_into(vm, container, key)
         if not -len(items) <= index < len(items):
             vm.raise_new(IndexError, _out_of_range(container))
         del items[index]

@@ -26,6 +26,7 @@ MAKE: dict[type, Callable[[type], Any]] = {
 OVERRIDDEN = """
     __setitem__ __getitem__ __delitem__ __contains__ __len__ __iter__ __missing__ keys items values
     __eq__ __init__ update append extend add __reversed__ __bool__ get pop setdefault __or__ copy
+    nothing
 """.split()
 
 
@@ -109,11 +110,12 @@ USES: Mapping[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.parametrize("breaks", [True, False])
 @pytest.mark.parametrize("base", MAKE, ids=lambda cls: cls.__name__)
 @pytest.mark.parametrize("name", OVERRIDDEN)
-def test_who_calls_whom(name: str, base: type) -> None:
+def test_who_calls_whom(name: str, base: type, breaks: bool) -> None:
     own = getattr(base, name, None)
-    if own is None and name not in ("__missing__", "__bool__"):
+    if own is None and name not in ("__missing__", "__bool__", "nothing"):
         pytest.skip(f"a {base.__name__} has no {name}")
     told: list[object] = []
 
@@ -127,7 +129,8 @@ def test_who_calls_whom(name: str, base: type) -> None:
         def program(x: Tensor, act: Any = act) -> Any:
             made = MAKE[base](cls)
             found = act(made)
-            jitpkg.graph_break()
+            if breaks:
+                jitpkg.graph_break()
             return x + 1, found, made
 
         def observed(function: Callable[[Tensor], Any]) -> Any:
@@ -145,9 +148,13 @@ def test_who_calls_whom(name: str, base: type) -> None:
 def _content(value: Any) -> Any:
     if hasattr(value, "__next__"):
         return list(value)
-    for base in (dict, list, tuple, set, frozenset, collections.deque):
+    return _items(value), getattr(value, "default_factory", 0), getattr(value, "maxlen", 0)
+
+
+def _items(value: Any) -> Any:
+    for base in (collections.OrderedDict, dict, list, tuple, set, frozenset, collections.deque):
         if isinstance(value, base):
-            return list(base.items(value) if base is dict else base.__iter__(value))  # type: ignore[attr-defined]
+            return list(base.items(value) if issubclass(base, dict) else base.__iter__(value))  # type: ignore[attr-defined]
     return value
 
 
@@ -215,3 +222,11 @@ def test_what_is_read_of_such_an_object_is_guarded() -> None:
         if b is not None:
             o.b = b
         assert compiled(torch.ones(2), o).tolist() == [a + (b or 0)] * 2
+
+
+def test_isdisjoint_takes_no_more_than_it_needs() -> None:
+    def program(x: Tensor) -> tuple[Tensor, Any]:
+        items = iter([1, 2, 3])
+        return x * 2, ({1}.isdisjoint(items), list(items), {5}.isdisjoint([1]), {5}.isdisjoint({5}))
+
+    assert jitpkg.compile(program)(torch.ones(2))[1] == program(torch.ones(2))[1]

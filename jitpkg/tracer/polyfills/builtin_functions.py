@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -123,3 +124,19 @@ def _call_until(function: Callable[[], Any], sentinel: Any) -> Iterator[Any]:
         if item == sentinel:
             return
         yield item
+
+
+def copy_ordered(ordered: OrderedDict[Any, Any]) -> OrderedDict[Any, Any]:
+    """`OrderedDict.copy` of a subclass"""
+    made: OrderedDict[Any, Any] = type(ordered)()
+    for key in OrderedDict.__iter__(ordered):
+        made[key] = ordered[key]
+    return made
+
+
+def setdefault_ordered(ordered: OrderedDict[Any, Any], key: Any, default: Any) -> Any:
+    """`OrderedDict.setdefault` of a subclass"""
+    if key in ordered:
+        return ordered[key]
+    ordered[key] = default
+    return default

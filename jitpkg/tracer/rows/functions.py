@@ -315,7 +315,10 @@ def _any_order(vm: VM, iterable: Value) -> Any:
     if (
         isinstance(iterable, Object)
         and issubclass(iterable.cls, set | frozenset)
-        and not isinstance(classes.lookup(vm, iterable.cls, "__len__"), FunctionType)
+        and not any(
+            isinstance(classes.lookup(vm, iterable.cls, name), FunctionType)
+            for name in ("__iter__", "__len__")
+        )
     ):
         entries = containers.all_entries(vm, iterable).entries.values()
         if all(constants.is_constant(vm, entry.key) for entry in entries):

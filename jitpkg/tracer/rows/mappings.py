@@ -10,7 +10,12 @@ from typing import Any, NoReturn
 from jitpkg.tracer import classes, containers, reasons, subscripts
 from jitpkg.tracer.heap import Entry
 from jitpkg.tracer.iterators import backwards
-from jitpkg.tracer.polyfills.builtin_functions import reversed_items, reversed_values
+from jitpkg.tracer.polyfills.builtin_functions import (
+    copy_ordered,
+    reversed_items,
+    reversed_values,
+    setdefault_ordered,
+)
 from jitpkg.tracer.rows.conversions import pairs, update_mapping
 from jitpkg.tracer.rows.table import CallTable
 from jitpkg.tracer.values import (
@@ -131,6 +136,8 @@ def items(vm: VM, target: Value, /) -> Value:
 @TABLE.row(dict.copy, OrderedDict.copy, Proxy.copy)
 def copy(vm: VM, target: Value, /) -> Value:
     value = _of(vm, target)
+    if _is_ordered_subclass(value) and vm.look(target) is value:
+        return vm.call_object(copy_ordered, value)
     cls = OrderedDict if isinstance(value, Object) and value.cls is OrderedDict else dict
     return containers.new_dict(vm, containers.mapping_items(vm, value), cls)
 
@@ -199,8 +206,17 @@ def delitem(vm: VM, target: Value, key: Value, /) -> Value:
     return NONE
 
 
+def _is_ordered_subclass(value: Value) -> bool:
+    """Whether it is of a subclass of OrderedDict, some of whose methods call others."""
+    if not isinstance(value, Object):
+        return False
+    return issubclass(value.cls, OrderedDict) and value.cls is not OrderedDict
+
+
 @TABLE.row(dict.setdefault, OrderedDict.setdefault)
 def setdefault(vm: VM, target: Value, key: Value, default: Value = NONE, /) -> Value:
+    if _is_ordered_subclass(vm.look(target)):
+        return vm.call_object(setdefault_ordered, target, key, default)
     found = _find(vm, target, key)
     if found is None:
         setitem(vm, target, key, default)

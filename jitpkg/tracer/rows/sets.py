@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from jitpkg.tracer import containers, reasons
+from jitpkg.tracer import classes, containers, reasons
 from jitpkg.tracer.heap import Entry
 from jitpkg.tracer.iterators import each, walk_of
 from jitpkg.tracer.rows.table import CallTable
@@ -94,7 +94,8 @@ def copy(vm: VM, target: Value, /) -> Value:
     value = _set(vm, target)
     if value.cls is frozenset:
         return value
-    return containers.mark_reordered(vm, containers.new_set(vm, _members(vm, value)))
+    made = containers.new_set(vm, _members(vm, value), _class(vm, value))
+    return containers.mark_reordered(vm, made)
 
 
 @TABLE.row(set.__iter__, frozenset.__iter__)
@@ -182,6 +183,17 @@ def _test(compare: Callable[[set[object], set[object]], bool]) -> Callable[..., 
     return row
 
 
+@TABLE.row(set.isdisjoint, frozenset.isdisjoint)
+def isdisjoint(vm: VM, target: Value, other: Value, /) -> Value:
+    """Takes no more of an iterable than it needs."""
+    other = vm.look(other)
+    cls, of = vm.class_of(other), _set(vm, target)
+    base = set if issubclass(cls, set) else frozenset
+    if issubclass(cls, base) and classes.inherits(vm, cls, base, "__iter__"):
+        return Constant(_keys(vm, _members(vm, of)).isdisjoint(_keys(vm, _members(vm, other))))
+    return Constant(not any(containers.has_key(vm, of, item) for item in each(vm, other)))
+
+
 for _cls in (set, frozenset):
     TABLE.add(_cls.__eq__, _relation(lambda a, b: a == b))
     TABLE.add(_cls.__ne__, _relation(lambda a, b: a != b))
@@ -191,7 +203,6 @@ for _cls in (set, frozenset):
     TABLE.add(_cls.__gt__, _relation(lambda a, b: a > b))
     TABLE.add(_cls.issubset, _test(lambda a, b: a <= b))
     TABLE.add(_cls.issuperset, _test(lambda a, b: a >= b))
-    TABLE.add(_cls.isdisjoint, _test(lambda a, b: a.isdisjoint(b)))
 
 
 # Changing by algebra
