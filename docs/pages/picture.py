@@ -64,7 +64,10 @@ LAYERS: tuple[tuple[Room, ...], ...] = (
     ),
     (Room("forks", ("what a child may do",)),),
     (Room("messages", ("breaks and warnings in words",)),),
-    (Room("errors", ("exceptions, breaks, reasons",)),),
+    (
+        Room("endings", ("what is forgotten",)),
+        Room("errors", ("exceptions, breaks, reasons",)),
+    ),
 )
 """From the top down: each room may import what lies below it."""
 
@@ -74,6 +77,7 @@ LEAVES = frozenset(
         "attempts",
         "collector",
         "config",
+        "endings",
         "errors",
         "events",
         "forks",
