@@ -30,6 +30,9 @@ STEP = re.compile(rb"^step \d+: ", re.MULTILINE)
 PRECISE = 0.05
 """Seconds for which CPU time is not read again: that takes longer than some programs' steps."""
 
+TRIAL = 6.0
+"""About how many seconds a first run takes that measures a step."""
+
 STEADY, AHEAD = 1.1, 10.0
 """What compiled code may take per step, over eager code; and by how many seconds eager may win."""
 
@@ -43,7 +46,7 @@ class Case:
     arguments: Callable[[int], Sequence[object]]
     """For a number of steps."""
     each: float
-    """About what a step takes eagerly, in seconds."""
+    """About what a step takes eagerly, in seconds: for a first run that measures it."""
     compiled: tuple[str, ...] = ("--compile",)
     python: tuple[str, ...] = ()
     quick: int = 3
@@ -308,6 +311,24 @@ def begins(contestants: Sequence[Contestant], seconds: float, steps: int) -> int
     return max(late, steps)
 
 
+def each_step(case: Case) -> float:
+    """Seconds that a step takes eagerly on this machine."""
+    steps = max(case.quick, round(TRIAL / case.each))
+    with tempfile.TemporaryDirectory(prefix="jitpkg-programs-") as folder:
+        command = case.command(steps, compiled=False)
+        trial = Contestant.started(command, Path(folder, "trial"), **case.environment)
+        take_turns([trial])
+    failed_if_so(trial)
+    marks = trial.marks
+    between = (marks[-1] - marks[0]) / (len(marks) - 1) if len(marks) > 1 else 0.0
+    return between * len(marks) / steps or case.each
+
+
+def failed_if_so(contestant: Contestant) -> None:
+    if contestant.status:
+        raise RuntimeError(contestant.err.decode()[-2000:])
+
+
 def measured(case: Case, steps: int, arguments: argparse.Namespace) -> Row:
     with tempfile.TemporaryDirectory(prefix="jitpkg-programs-") as folder:
         contestants = [
@@ -322,13 +343,17 @@ def measured(case: Case, steps: int, arguments: argparse.Namespace) -> Row:
         ]
         take_turns(contestants)
     for contestant in contestants:
-        if contestant.status:
-            raise RuntimeError(contestant.err.decode()[-2000:])
+        failed_if_so(contestant)
     count = min(len(contestant.marks) for contestant in contestants)
     eager, compiled = contestants
     return Row(
         case.title, eager, compiled, count, begins(contestants, arguments.seconds, arguments.steps)
     )
+
+
+def enough(case: Case, arguments: argparse.Namespace) -> int:
+    """Steps of which half are in the steady state."""
+    return round(max(arguments.steps * 1.25, 2 * arguments.seconds / each_step(case)))
 
 
 def main(given: Sequence[str]) -> None:
@@ -346,9 +371,8 @@ def main(given: Sequence[str]) -> None:
     for case in CASES:
         if not rounds.chosen(case.title, arguments.only):
             continue
-        enough = max(arguments.steps * 1.25, 2 * arguments.seconds / case.each)
-        steps = case.quick if arguments.quick else round(enough)
         try:
+            steps = case.quick if arguments.quick else enough(case, arguments)
             print(measured(case, steps, arguments), *map("=".join, case.environment.items()))
             sys.stdout.flush()
         except RuntimeError as error:
