@@ -327,7 +327,8 @@ class Builder:
         else:
             dtype = value.dtype
             once = {axis: self.index(0) for axis in over if same(axis.extent, 1)}
-            value, over = self.substitute(value, once), tuple(a for a in over if a not in once)
+            if once:  # or else folds in folds would be walked through again and again
+                value, over = self.substitute(value, once), tuple(a for a in over if a not in once)
             if not over:
                 return self.started(op, value) if once else value
         if any(axis.extent == 0 for axis in over):

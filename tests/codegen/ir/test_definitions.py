@@ -1,6 +1,7 @@
 """A softmax, from loads to text, meaning and loops."""
 
 from math import prod
+from typing import Any
 
 import pytest
 import torch
@@ -163,3 +164,27 @@ def test_value_that_depends_on_no_loop_is_refused() -> None:
     stray = b.axis(4)
     with pytest.raises(IllegalNode, match="an axis that nothing runs along"):
         legality.check(Definition(buffer("y", 4), (i,), b.load(x, [stray])))
+
+
+class Counting(Builder):
+    """Counts the nodes that substitutions make again."""
+
+    rebuilt = 0
+
+    def _rebuilt(self, *args: Any) -> Node:
+        self.rebuilt += 1
+        return super()._rebuilt(*args)
+
+
+def test_a_substitution_goes_through_folds_in_folds_once() -> None:
+    def steps(depth: int) -> int:
+        b, x = Counting(), buffer("x", 4, 4)
+        i, other = b.axis(4), b.axis(4)
+        value = b.load(x, (i, i))
+        for axis in [b.axis(4) for _ in range(depth)]:
+            value = b.reduce("sum", b.apply("mul", b.load(x, (i, axis)), value), [axis])
+        b.rebuilt = 0
+        b.substitute(value, {i: other})
+        return b.rebuilt
+
+    assert steps(14) <= 2 * steps(7) + 2
