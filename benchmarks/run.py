@@ -2,6 +2,7 @@
 
     python benchmarks/run.py [calls]       what compiling adds to a call, and to the first
     python benchmarks/run.py kernels       kernels of one or a few ops, against the copy of memory
+    python benchmarks/run.py pointwise     ops many times in a row: where compiled code loses; hours
     python benchmarks/run.py coldstart     the first result in a new process, with empty caches
     python benchmarks/run.py models        models in their steady state, and the cost of a launch
     python benchmarks/run.py compile-time  how compiling grows with the program
@@ -22,6 +23,7 @@ import coldstart
 import compile_time
 import gpu
 import kernels
+import pointwise
 import steady_state
 import whole_programs
 
@@ -30,6 +32,7 @@ import jitpkg
 COMMANDS = {
     "calls": calls.main,
     "kernels": kernels.main,
+    "pointwise": pointwise.main,
     "coldstart": coldstart.main,
     "models": steady_state.main,
     "compile-time": compile_time.main,

@@ -69,6 +69,19 @@ def test_kernels_are_measured_in_both_directions() -> None:
     assert "jitpkg failed" not in shown
 
 
+def test_ops_in_a_row() -> None:
+    shown = run("pointwise", "--only", "tan", "sum, dim 1", "add", "--all")
+    rows, means = shown.split("\nSpeed over eager")
+    for title in ("tan", "sum, dim 1", "add", "add 1"):
+        row = next(
+            line for line in rows.splitlines() if line.startswith(f"{title}, float32, small ")
+        )
+        eager, ours, _, speed, _ = row.split()[-5:]
+        assert all(float(each) > 0 for each in (eager, ours, speed))
+    assert "fails" not in shown
+    assert "\ngroup two inputs " in means
+
+
 def test_first_calls_in_new_processes() -> None:
     shown = run("coldstart", "--only", "pointwise")
     row = next(line for line in shown.splitlines() if line.startswith("pointwise chain"))
