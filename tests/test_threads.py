@@ -3,8 +3,10 @@
 Never a wrong result, no deadlock, no hook that is lost.
 """
 
+import os
 import queue
 import random
+import subprocess
 import sys
 import threading
 import time
@@ -392,3 +394,33 @@ def test_time_is_not_spent_waiting(C: Any) -> None:
     assert torch.equal(f(X, 1), affine(X, 1))
     assert time.perf_counter() - began < 0.4
     thread.join(30)
+
+
+IN_A_THREAD_THAT_ENDS = """
+import threading
+import torch
+from jitpkg.facts.corrected import corrected_mode
+
+def asks() -> None:
+    with corrected_mode():
+        torch.empty(2) + 1
+
+thread = threading.Thread(target=asks)
+thread.start()
+thread.join()
+texts = [f"{k}" * 3 for k in range(100_000)]
+asks()
+print("done")
+"""
+
+
+def test_a_thread_that_has_asked_for_facts_may_end() -> None:
+    """What it leaves to others must not lie in its own memory, which is written over here."""
+    run = subprocess.run(
+        [sys.executable, "-c", IN_A_THREAD_THAT_ENDS],
+        env=os.environ | {"GLIBC_TUNABLES": "glibc.malloc.perturb=165"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (run.returncode, run.stdout) == (0, "done\n"), run.stderr

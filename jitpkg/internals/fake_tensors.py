@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 from jitpkg.internals.row import Row
+from jitpkg.internals.versions import has
 
 _NO_FACTS = "ops without a row of facts break the graph, and graphs that are trained run op by op"
 _NO_SYMBOLS = "graphs of varying sizes that go through AOTAutograd are compiled for each size"
@@ -50,7 +52,18 @@ def _mode_type(correct: Correct) -> type[Any]:
             made = super().__torch_dispatch__(func, types, args, kwargs)
             return correct(func, args, kwargs or {}, made)
 
+        @property
+        def avoid_device_init(self) -> bool:
+            avoids: bool = super().avoid_device_init
+            return avoids and not _guard_would_dangle()
+
     return CorrectedMode
+
+
+def _guard_would_dangle() -> bool:
+    """Whether a mode that keeps CUDA from being loaded leaves a stand-in for it that dies with the
+    thread: up to PyTorch 2.12 the next mode crashes then, in whatever thread."""
+    return has(None, "2.12") and threading.current_thread() is not threading.main_thread()
 
 
 # Symbolic integers
