@@ -19,7 +19,6 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import sys
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -80,14 +79,6 @@ def seconds_of_events(call: Callable[[], Any], repeat: int, ahead: int = 0) -> f
     return began.elapsed_time(ended) / MS / repeat
 
 
-def seconds_of_wall(call: Callable[[], Any], repeat: int) -> float:
-    """For a device that is none, to try the program."""
-    began = time.perf_counter()
-    for _ in range(repeat):
-        call()
-    return (time.perf_counter() - began) / repeat
-
-
 @dataclass(frozen=True)
 class Machine:
     """Where things run, and by what clocks."""
@@ -104,7 +95,7 @@ class Machine:
 
 def machine(device: str) -> Machine:
     if device == "cpu":
-        return Machine(torch.device("cpu"), seconds_of_wall, seconds_of_wall)
+        return Machine(torch.device("cpu"), rounds.seconds_of_wall, rounds.seconds_of_wall)
     ahead = partial(seconds_of_events, ahead=2_000_000)
     return Machine(torch.device(device), ahead, seconds_of_events)
 

@@ -4,7 +4,7 @@ An op is applied so many times in a row, to tensors of several dtypes and sizes.
 jitpkg take turns in one process, and torch.compile too, for some of the ops. What is printed is
 whatever is slower than eager code, and at the end geometric means and the slowest cases.
 
-    python benchmarks/run.py pointwise --quick                     half a minute
+    python benchmarks/run.py pointwise --quick                     a minute
     python benchmarks/run.py pointwise --only sin tan --dtype float32
     python benchmarks/run.py pointwise --threads 1 2               all of it: hours
 """
@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -116,7 +115,7 @@ BINARY = (
     Op("addcmul", lambda x, y: torch.addcmul(x, x, y, value=0.5), inputs=2),
     Op("and", torch.bitwise_and, 0, 100, inputs=2, integers=True, floats=False),
     Op("shift", lambda x, y: x << (y & 3), 0, 4, inputs=2, integers=True, floats=False),
-    Op("floor divide", torch.floor_divide, 1, 100, torch.abs, 2, integers=True, once=True),
+    Op("floor divide", torch.floor_divide, 1, 100, inputs=2, integers=True, once=True),
 )
 
 
@@ -204,6 +203,15 @@ class Case:
         return f"{self.op.title}{times}, {self.dtype}, {self.size}{threads}"
 
 
+COLUMNS = (EAGER, OURS, THEIRS, f"over {EAGER}", f"over {THEIRS}")
+"""Microseconds of each, and jitpkg's speed over the others'."""
+
+
+def columns(texts: Iterable[str]) -> str:
+    pairs = zip(texts, COLUMNS, strict=True)
+    return "".join(f"{text:>{max(11, len(name) + 2)}}" for text, name in pairs)
+
+
 @dataclass(frozen=True)
 class Row:
     case: Case
@@ -217,15 +225,12 @@ class Row:
         return min(self.speed(name) for name in self.timing.rounds if name != OURS)
 
     def __str__(self) -> str:
-        times = "".join(
-            f"{US * self.timing.median(name):11.1f}" if name in self.timing.rounds else f"{'-':>11}"
-            for name in (EAGER, OURS, THEIRS)
-        )
-        speeds = "".join(
-            f"{self.speed(name):9.2f}" if name in self.timing.rounds else f"{'-':>9}"
-            for name in (EAGER, THEIRS)
-        )
-        return f"{self.case!s:48}{times}{speeds}"
+        there = self.timing.rounds
+        values = [f"{US * self.timing.median(name):.1f}" for name in there]
+        values += [f"{self.speed(name):.2f}" for name in there if name != OURS]
+        names = [*there, *(f"over {name}" for name in there if name != OURS)]
+        shown = dict(zip(names, values, strict=True))
+        return f"{self.case!s:48}" + columns(shown.get(name, "-") for name in COLUMNS)
 
 
 def cases(arguments: argparse.Namespace) -> Iterator[Case]:
@@ -241,14 +246,6 @@ def cases(arguments: argparse.Namespace) -> Iterator[Case]:
                 yield Case(group, op, length, dtype, size, threads)
 
 
-def wall_seconds(call: Callable[[], Any], repeat: int) -> float:
-    """By the clock on the wall: of two threads, one's time is half of what is used."""
-    began = time.perf_counter()
-    for _ in range(repeat):
-        call()
-    return (time.perf_counter() - began) / repeat
-
-
 def measured(case: Case, contestants: dict[str, Compile], most_rounds: int, seconds: float) -> Row:
     """Raises whatever compiling or computing raises."""
     torch.set_num_threads(case.threads)
@@ -259,7 +256,7 @@ def measured(case: Case, contestants: dict[str, Compile], most_rounds: int, seco
         for name, compile_ in contestants.items()
         if name != THEIRS or (case.op.compared and case.length in (1, 6))
     }
-    clock = rounds.seconds_per_call if case.threads == 1 else wall_seconds
+    clock = rounds.seconds_per_call if case.threads == 1 else rounds.seconds_of_wall
     with torch.no_grad():
         return Row(case, rounds.interleaved(calls, most_rounds, seconds, 2.0, clock))
 
@@ -303,7 +300,7 @@ def main(given: Sequence[str]) -> None:
     print(rounds.platform_line(arguments.backend).replace("one thread; ", ""))
     print("Microseconds are medians of rounds in which all take turns; speeds are medians of the")
     print(f"rounds' ratios. Shown is {'everything' if arguments.all else 'what is below 1'}.\n")
-    print(f"{'':48}{EAGER:>11}{OURS:>11}{THEIRS[-9:]:>11}{'over eager, torch.compile':>28}")
+    print(f"{'':48}{columns(COLUMNS)}")
     rows = []
     for case in cases(arguments):
         try:

@@ -15,18 +15,16 @@ import jitpkg
 from jitpkg import errors
 from jitpkg.rewriter.dispatch import Dispatcher
 from jitpkg.rewriter.originals import ORIGINALS
+from tests.collecting import what_exists_left_out
 
 X = torch.tensor([1.0, 2.0])
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _quick_collections() -> Iterator[None]:
-    """What exists already is left out of every collection."""
     jitpkg.jit(lambda x: x.sin() + 1)(X)
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
+    with what_exists_left_out():
+        yield
 
 
 @pytest.fixture(params=[jitpkg.jit, jitpkg.compile], ids=["jit", "compile"])

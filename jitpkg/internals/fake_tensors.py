@@ -52,18 +52,20 @@ def _mode_type(correct: Correct) -> type[Any]:
             made = super().__torch_dispatch__(func, types, args, kwargs)
             return correct(func, args, kwargs or {}, made)
 
+    return _for_threads(CorrectedMode) if has(None, "2.12") else CorrectedMode
+
+
+def _for_threads(base: type[Any]) -> type[Any]:
+    """Without the stand-in for CUDA that a mode leaves where there is none. Up to PyTorch
+    2.12 it dies with the thread that made it, and the next mode crashes, in whatever thread."""
+
+    class Mode(base):  # type: ignore[misc]
         @property
         def avoid_device_init(self) -> bool:
-            avoids: bool = super().avoid_device_init
-            return avoids and not _guard_would_dangle()
+            is_main = threading.get_ident() == threading.main_thread().ident
+            return is_main and bool(super().avoid_device_init)
 
-    return CorrectedMode
-
-
-def _guard_would_dangle() -> bool:
-    """Whether a mode that keeps CUDA from being loaded leaves a stand-in for it that dies with the
-    thread: up to PyTorch 2.12 the next mode crashes then, in whatever thread."""
-    return has(None, "2.12") and threading.current_thread() is not threading.main_thread()
+    return Mode
 
 
 # Symbolic integers

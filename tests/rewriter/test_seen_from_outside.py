@@ -9,7 +9,7 @@ import pickle
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import CodeType, FrameType, FunctionType
 from typing import Any
 
@@ -20,6 +20,7 @@ from jitpkg.code.versions import PYTHON
 from jitpkg.rewriter.door import UNBOUND, Door, closed_door
 from jitpkg.rewriter.emitter import Emitter, Hook
 from jitpkg.rewriter.points import Points
+from tests.collecting import what_exists_left_out
 from tests.regions import Identity, Leaving, Outcome, RegionAt, Rewriter
 from tests.rewriter import programs
 from tests.rewriter.programs import PROGRAMS, looks_at_frames
@@ -244,17 +245,7 @@ def keeps_as_many(function: Callable[[object, bool], object], wanted: int) -> bo
     return any(references(function) == wanted for _ in range(3))
 
 
-@pytest.fixture
-def _collected_quickly() -> Iterator[None]:
-    """The collector looks at what the test makes: at all of the process it takes a tenth of a
-    second, a thousand times."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
-
-
-@pytest.mark.usefixtures("_collected_quickly")
+@what_exists_left_out()
 def test_no_reference_is_lost_or_kept() -> None:
     wanted = min(references(juggles) for _ in range(3))
     assert keeps_as_many(hooked_everywhere(juggles), wanted)

@@ -433,7 +433,7 @@ class _Fusion:
         for load in loads(item.value):
             if load.buffer in inside and not _is_aligned(load, inside[load.buffer], item):
                 return False
-        value = self.builder.substitute(item.value, {}, inside) if inside else item.value
+        value = self.builder.substitute(item.value, {}, inside)
         values = [value, *(member.value for member in group.members)]
         return is_row_by_row(values) and not _has(below(*values), Scan)
 

@@ -327,8 +327,7 @@ class Builder:
         else:
             dtype = value.dtype
             once = {axis: self.index(0) for axis in over if same(axis.extent, 1)}
-            if once:  # or else folds in folds would be walked through again and again
-                value, over = self.substitute(value, once), tuple(a for a in over if a not in once)
+            value, over = self.substitute(value, once), tuple(a for a in over if a not in once)
             if not over:
                 return self.started(op, value) if once else value
         if any(axis.extent == 0 for axis in over):
@@ -402,6 +401,8 @@ class Builder:
         axes: Mapping[Axis, Node],
         definitions: Mapping[Buffer, Definition] | None = None,
     ) -> tuple[Node, ...]:
+        if not axes and not definitions:
+            return tuple(values)  # or folds in folds would be walked through again and again
         done: dict[Node, Node] = {}
         done.update(axes.items())
         return self._with(values, done, definitions or {})
