@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Iterable, Iterator
 from typing import Generic, TypeVar
@@ -12,10 +13,14 @@ T = TypeVar("T")
 
 
 class Living(Generic[T]):
-    """Like `weakref.WeakSet`, by identity; walking it is safe while other threads add to it."""
+    """Like `weakref.WeakSet`, by identity; walking it is safe while other threads add to it.
 
-    def __init__(self) -> None:
-        self._lock = forks.lock()
+    Args:
+        lock: of `forks.lock`, where whoever holds the set has one already.
+    """
+
+    def __init__(self, lock: threading.RLock | None = None) -> None:
+        self._lock = forks.lock() if lock is None else lock
         self._references: dict[int, weakref.ref[T]] = {}
         self._swept = 8
         """At so many references those to dead objects are dropped."""

@@ -114,6 +114,8 @@ class WithOptions:
         Raises:
             InvalidArgument: there is no such mode or option, or a value is not possible.
         """
+        if mode is None and not options:
+            return self
         return replace(self, options=Options.of(mode, options))
 
     def __call__(

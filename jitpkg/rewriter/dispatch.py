@@ -105,10 +105,10 @@ class Dispatcher:
         """Regions that the newest version still has hooks for."""
         self.code = code
         """The newest version."""
-        self._owners: Living[FunctionType] = Living()
+        self._lock = forks.lock()
+        self._owners: Living[FunctionType] = Living(self._lock)
         self._resumes: dict[tuple[int, int], CodeType] = {}
         self._entries = self._asked = 0
-        self._lock = forks.lock()
         self._building = False
         self.followed: Followed | None = None
         self.refused: Break | None = None

@@ -146,7 +146,7 @@ class _Follower:
         self, code: CodeType
     ) -> Callable[[int, dict[str, object], tuple[CellType, ...]], Callable[..., Any]] | None:
         """None while `code` is the original's; else what calls the newest twin in its place."""
-        if self._code() is code:
+        if self.original.__code__ is code or self._code() is code:
             return None
         self.sync()
 

@@ -33,7 +33,7 @@ LATER = 0.01
 PROVEN, SIGHT = 0.25, 100.0
 """So much is owed of what has not come back, where that is in sight: as often as the entry has been
 called until now, it pays back within so many seconds. A model that is trained for a while may be
-compiled for evaluation before training has paid back."""
+compiled for evaluation before training has paid back. What is defined again owes all of it."""
 
 AGAIN = 0.5
 """What is defined again is compiled while no more than so much of what may be owed is: its next
@@ -165,7 +165,8 @@ class Loan:
 
     def expect(self, seconds: float) -> None:
         """Note after how many seconds more it will probably have paid back."""
-        weight = PROVEN if seconds <= SIGHT else 1.0
+        in_sight = seconds <= SIGHT and not self.account.again
+        weight = PROVEN if in_sight else 1.0
         self._owe((weight - self.weight) * (self.seconds - self.paid))
         self.weight = weight
 

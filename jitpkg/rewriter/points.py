@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import copy
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, wraps
 from types import CodeType
+from typing import TypeVar, cast
 
 from jitpkg.code.analysis import Analysis, analyse, slot_names, stored_slots
 from jitpkg.code.effects import (
@@ -25,6 +26,8 @@ from jitpkg.code.effects import (
 )
 from jitpkg.code.versions import END_FOR_POPS_ONE, FOR_ITER_SKIPS_END
 from jitpkg.endings import dropping
+
+T = TypeVar("T")
 
 _USES_GLOBALS = frozenset(
     {
@@ -64,6 +67,21 @@ class StackValue:
         return self.kind != NULL
 
 
+def _once(method: Callable[..., T]) -> Callable[..., T]:
+    """A method of `Points` that is asked again by each dispatcher of such code."""
+    name = method.__name__
+
+    @wraps(method)
+    def found(self: Points, *at: int) -> T:
+        known = self._known
+        key: tuple[str | int, ...] = (name, *at)
+        if key not in known:
+            known[key] = method(self, *at)
+        return cast("T", known[key])
+
+    return found
+
+
 class Points:
     """The points of one code object.
 
@@ -82,6 +100,7 @@ class Points:
         self.slot_count = len(slot_names(self.code)) - len(self.code.co_freevars)
         """Slots before the free variables."""
         self.stored = stored_slots(analysis)
+        self._known: dict[tuple[str | int, ...], object] = {}
 
     @classmethod
     def of(cls, code: CodeType) -> Points:
@@ -149,11 +168,13 @@ class Points:
             return True
         return _names(self.code, LOOK_AT_FRAMES)
 
+    @_once
     def input_count(self, h: int) -> int:
         """How many values a hook at `h` hands over, before cells and globals."""
         stack = self.stack_above(h, self.analysis.kept(h))
         return len(self.locals_at(h)) + sum(v.passed for v in stack)
 
+    @_once
     def unchanged(self, h: int) -> tuple[int, ...]:
         """Positions among the inputs at `h` of the outputs of an exit to `h` itself."""
         slots = self.locals_at(h)
@@ -162,6 +183,7 @@ class Points:
 
     # Which points
 
+    @_once
     def refusal(self, i: int) -> str | None:
         """Why point `i` can be neither a hook nor an exit, or None where it can."""
         if i <= self.start:
@@ -193,6 +215,7 @@ class Points:
             return "a cell above the kept stack, whose slot a comprehension borrows"
         return None
 
+    @_once
     def exit_refusal(self, h: int, p: int) -> str | None:
         """Why a region that starts at `h` cannot be left at `p`, or None where it can.
 

@@ -151,6 +151,15 @@ def test_paying_back(ledger: Ledger, clock: Clock) -> None:
     assert account.owed == ledger.owed == 0.0
 
 
+def test_what_is_defined_again_owes_all_that_it_has_cost(ledger: Ledger, clock: Clock) -> None:
+    """The calls that would pay it back are those of its next definition."""
+    loan = spent(Account(ledger, asked=False, again=True), clock, 4.0, first=True)
+    loan.expect(SIGHT)
+    assert ledger.owed == 4.0
+    loan.pay_until(0.5)
+    assert ledger.owed == 2.0
+
+
 def test_debtors_pay_before_anybody_is_refused(ledger: Ledger, clock: Clock) -> None:
     account = Account(ledger, asked=True)
     loan = spent(account, clock, 10.0, first=True)
