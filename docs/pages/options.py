@@ -258,8 +258,9 @@ within 100 seconds. The first entry of a function that `jit` or `compile` was as
 made. Of what `run` and `auto` compile, one more entry has to fit into the bound by what those
 before it have cost, or half of the bound has to be free. While a function waits, entries that
 nearly all calls pass by are not tried. What a module defines once more under the same name, as the
-cell of a notebook does that is run again, counts as the same function, and is compiled while no
-more than half of the bound is owed. A function gets its own code back, too, once it has as many
+cell of a notebook does that is run again, counts as the same function: it is compiled while no
+more than half of the bound is owed, and what it has cost counts whole until its calls have paid
+that back. A function gets its own code back, too, once it has as many
 entries as there may be and most calls fit none.
 
 A model that a pickle brings to another process, such as a worker that was spawned, runs as it is

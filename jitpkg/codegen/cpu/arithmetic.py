@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 
 import torch
@@ -92,6 +92,8 @@ class Writer:
     def __init__(self) -> None:
         self.lines: list[str | list[str]] = []
         self.declared: set[str] = set()
+        self.block = "entry"
+        """The label of what is being printed."""
         self._count = 0
 
     def fresh(self) -> int:
@@ -110,6 +112,10 @@ class Writer:
     def do(self, text: str) -> None:
         self.lines.append(f"  {text}")
 
+    def label(self, name: str) -> None:
+        self.lines.append(f"{name}:")
+        self.block = name
+
     def declare(self, text: str) -> None:
         self.declared.add(text)
 
@@ -122,6 +128,14 @@ class Writer:
             else:
                 flat.extend(line)
         return flat
+
+
+def any_lane(w: Writer, condition: str, lanes: int) -> str:
+    """Whether a condition holds in any lane."""
+    if lanes == 1:
+        return condition
+    bits = w.op(f"bitcast {vector('i1', lanes)} {condition} to i{lanes}")
+    return w.op(f"icmp ne i{lanes} {bits}, 0")
 
 
 class Arithmetic:
@@ -196,6 +210,19 @@ class Arithmetic:
     def mask(self, name: str, a: str, b: str) -> str:
         """Logic on conditions."""
         return self.w.op(f"{name} {vector('i1', self.lanes)} {a}, {b}")
+
+    def rarely(self, condition: str, usual: str, otherwise: Callable[[], str]) -> str:
+        """`usual`, or, where the condition holds in any lane, what `otherwise` prints."""
+        some, k, before = self._any(condition), self.w.fresh(), self.w.block
+        self.w.do(f"br i1 {some}, label %rare.{k}, label %usual.{k}, !prof !1")
+        self.w.label(f"rare.{k}")
+        other, inside = otherwise(), self.w.block
+        self.w.do(f"br label %usual.{k}")
+        self.w.label(f"usual.{k}")
+        return self.w.op(f"phi {self.type} [ {usual}, %{before} ], [ {other}, %{inside} ]")
+
+    def _any(self, condition: str) -> str:
+        return any_lane(self.w, condition, self.lanes)
 
     def to(self, name: str, a: str, dtype: torch.dtype) -> str:
         """A conversion instruction."""

@@ -14,7 +14,6 @@ from jitpkg.codegen.cpu.arithmetic import (
     constants,
     literal,
     register,
-    vector,
 )
 from jitpkg.codegen.cpu.host import Host
 from jitpkg.codegen.cpu.low_half import LowHalf, low_half
@@ -124,8 +123,6 @@ class Frame:
         """Bytes of the stack that are left for turned loads and for columns."""
         self.mask: str | None = None
         """The lanes that count; None where all do."""
-        self.block = "entry"
-        """The label of what is being printed."""
         self._arithmetic: dict[tuple[torch.dtype, int], Arithmetic] = {}
 
     @property
@@ -268,10 +265,6 @@ class Frame:
         for axis in gone:
             del self.positions[axis]
 
-    def label(self, name: str) -> None:
-        self.w.lines.append(f"{name}:")
-        self.block = name
-
     def counted(
         self,
         start: str,
@@ -286,13 +279,13 @@ class Frame:
 
         `surely`: it runs at least once.
         """
-        k, before = self.w.fresh(), self.block
+        k, before = self.w.fresh(), self.w.block
         if surely:
             self.w.do(f"br label %loop.{k}")
         else:
             runs = self.w.op(f"icmp slt i64 {start}, {stop}")
             self.w.do(f"br i1 {runs}, label %loop.{k}, label %done.{k}")
-        self.label(f"loop.{k}")
+        self.w.label(f"loop.{k}")
         heads: list[str] = []
         self.w.lines.append(heads)
         carried = [f"%c{k}.{n}" for n in range(len(state))]
@@ -300,11 +293,11 @@ class Frame:
         self.w.do(f"%next.{k} = add nsw i64 %i.{k}, {step}")
         self.w.do(f"%more.{k} = icmp slt i64 %next.{k}, {stop}")
         self.w.do(f"br i1 %more.{k}, label %loop.{k}, label %done.{k}")
-        latch = self.block
+        latch = self.w.block
         heads.append(f"  %i.{k} = phi i64 [ {start}, %{before} ], [ %next.{k}, %{latch} ]")
         for name, (kind, first), new in zip(carried, state, after, strict=True):
             heads.append(f"  {name} = phi {kind} [ {first}, %{before} ], [ {new}, %{latch} ]")
-        self.label(f"done.{k}")
+        self.w.label(f"done.{k}")
         if surely:
             return after
         return [
@@ -313,12 +306,6 @@ class Frame:
         ]
 
     # Lanes
-
-    def any_lane(self, condition: str, lanes: int) -> str:
-        if lanes == 1:
-            return condition
-        bits = self.w.op(f"bitcast {vector('i1', lanes)} {condition} to i{lanes}")
-        return self.w.op(f"icmp ne i{lanes} {bits}, 0")
 
     def first_lanes(self, count: str) -> str:
         """A mask: the first `count` lanes, at most all."""

@@ -382,14 +382,14 @@ def _one_by_one(frame: Frame, write: Store, at: Place, value: str) -> None:
             flag = w.op(f"getelementptr i8, ptr %active.{key}, i64 {lane}")
             on = w.op(f"icmp ne i8 {w.op(f'load i8, ptr {flag}')}, 0")
             w.do(f"br i1 {on}, label %on.{key}, label %off.{key}")
-            frame.label(f"on.{key}")
+            frame.w.label(f"on.{key}")
         each = w.op(f"getelementptr {element}, ptr %lanes.{key}, i64 {lane}")
         pointer = w.op(f"getelementptr ptr, ptr %places.{key}, i64 {lane}")
         loaded = w.op(f"load {element}, ptr {each}, align {dtype.itemsize}")
         _put(frame, write, w.op(f"load ptr, ptr {pointer}, align 8"), loaded)
         if frame.mask is not None:
             w.do(f"br label %off.{key}")
-            frame.label(f"off.{key}")
+            frame.w.label(f"off.{key}")
         return []
 
     frame.counted("0", str(lanes), 1, [], one, surely=True)

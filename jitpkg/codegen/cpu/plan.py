@@ -263,7 +263,7 @@ def _width(loop: Loop, extent: int, runs: float, plan: Plan, host: Host) -> int:
                     if node not in plan.needed:
                         continue
                     work += 1 if isinstance(node, Apply) else 0
-                    if isinstance(node, Apply) and node.op in math.SLEEF:
+                    if isinstance(node, Apply) and node.op in math.FUNCTIONS:
                         work += 12
                         calls = calls or not math.is_own(node.op, node.dtype)
                     apart = apart or _is_scattered(node, loop.axis)

@@ -54,7 +54,8 @@ _PARALLEL_FOR = "declare i32 @torch_parallel_for(i64, i64, i64, ptr, ptr)"
 _ATTRIBUTES = """
 attributes #0 = {{ nounwind "prefer-vector-width"="{bits}" "min-legal-vector-width"="{bits}" }}
 attributes #1 = {{ nounwind willreturn memory(none) }}
-!0 = !{{i32 1}}"""
+!0 = !{{i32 1}}
+!1 = !{{!"branch_weights", i32 1, i32 4096}}"""
 
 
 class _Function:
@@ -124,11 +125,11 @@ class _Function:
         status = w.op("load i32, ptr %status")
         failed = w.op(f"icmp ne i32 {status}, 0")
         w.do(f"br i1 {failed}, label %fail, label %end")
-        frame.label("fail")
+        frame.w.label("fail")
         w.do(f"%failed = getelementptr ptr, ptr %context, i64 {len(self.buffers)}")
         w.do("store i32 1, ptr %failed")
         w.do("br label %end")
-        frame.label("end")
+        frame.w.label("end")
         w.do("ret void")
         declared |= w.declared
         return [

@@ -148,7 +148,7 @@ FLOAT: Mapping[str, Emit] = MappingProxyType(
         "copysign": Arithmetic.copysign,
         "signbit": _signbit,
         **_TESTS,
-        **{name: _function(name) for name in math.SLEEF},
+        **{name: _function(name) for name in math.FUNCTIONS},
     }
 )
 

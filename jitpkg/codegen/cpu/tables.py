@@ -59,6 +59,18 @@ def exp(f: Arithmetic, x: str, power: int) -> str:
     return scaled(f, f.fma(root, p, root), f.add(n, f.const(float(power))) if power else n)
 
 
+def exp2(f: Arithmetic, x: str) -> str:
+    """`2**n * 2**r`, where n is a number of sixteenths."""
+    x = _at_most(f, x, 129.0)
+    x = f.select(f.compare("olt", x, f.const(-151.0)), f.const(-151.0), x)
+    rounds = f.const(786432.0)
+    shifted = f.add(x, rounds)
+    n = f.sub(shifted, rounds)
+    p = f.polynomial(f.sub(x, n), *POWER)
+    root = looked_up(f, ROOTS, f.to("bitcast", shifted, torch.int32))
+    return scaled(f, f.fma(f.mul(root, f.sub(x, n)), p, root), n)
+
+
 def erf(f: Arithmetic, x: str) -> str:
     """Intervals around the multiples of 33 / 128; around 0 it is `x` and a polynomial."""
     size = _at_most(f, f.abs(x), 3.99)  # from 3.93 on it is 1
@@ -81,6 +93,9 @@ def tanh(f: Arithmetic, x: str) -> str:
     apart = f.sub(size, looked_up(f, CENTRES, index))
     return f.copysign(_polynomial(f, apart, TANH, index), x)
 
+
+POWER = (0.0555023514, 0.240234286, 0.693147182)
+"""(2**r - 1) / r, up to 1 / 32 on both sides."""
 
 ROOTS = tuple(2.0 ** (k / 16) for k in range(16))
 

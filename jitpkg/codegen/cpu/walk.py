@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import torch
 
 from jitpkg.codegen.cpu import memory, scalar_ops
+from jitpkg.codegen.cpu.arithmetic import any_lane, vector
 from jitpkg.codegen.cpu.arithmetic import memory as in_memory
-from jitpkg.codegen.cpu.arithmetic import vector
 from jitpkg.codegen.cpu.casts import cast
 from jitpkg.codegen.cpu.chunks import Chunks
 from jitpkg.codegen.cpu.folds import Fold, fold
@@ -149,7 +149,7 @@ class Walk:
         counted = wrong
         if frame.mask is not None and value.lanes > 1:
             counted = a.mask("and", wrong, frame.mask)
-        bit = w.op(f"zext i1 {frame.any_lane(counted, value.lanes)} to i32")
+        bit = w.op(f"zext i1 {any_lane(w, counted, value.lanes)} to i32")
         status = w.op("load i32, ptr %status")
         w.do(f"store i32 {w.op(f'or i32 {status}, {bit}')}, ptr %status")
         frame.define(node, a.select(wrong, a.const(0), index), value.lanes)
@@ -278,8 +278,8 @@ class Walk:
             else:
                 some = w.op(f"icmp slt i64 {start}, {frame.number(extent)}")
             w.do(f"br i1 {some}, label %rest.{key}, label %whole.{key}")
-            outside = frame.block
-            frame.label(f"rest.{key}")
+            outside = frame.w.block
+            frame.w.label(f"rest.{key}")
         frame.enter()
         frame.positions[loop.axis] = (start, frame.depth)
         if varies(extent):
@@ -292,9 +292,9 @@ class Walk:
         frame.leave()
         if not may_be_none:
             return found
-        inside = frame.block
+        inside = frame.w.block
         w.do(f"br label %whole.{key}")
-        frame.label(f"whole.{key}")
+        frame.w.label(f"whole.{key}")
         return [
             [
                 w.op(f"phi {kind} [ {old}, %{outside} ], [ {new}, %{inside} ]")

@@ -1,0 +1,171 @@
+"""Exponential and hyperbolic functions of float32, and the error function, as polynomials."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+
+from jitpkg.codegen.cpu import tables
+from jitpkg.codegen.cpu.arithmetic import Arithmetic
+from jitpkg.codegen.cpu.parts import by_parts
+
+EXP2 = (0.00015327803, 0.00133909972, 0.00961850304, 0.0555035956, 0.240226477, 0.693147182)
+"""(2**r - 1) / r, up to 1 / 2 on both sides: see `angles`."""
+
+EXPM1 = (0.00138706958, 0.00836627185, 0.0416674353, 0.166665465, 0.49999997)
+"""(exp(r) - 1 - r) / r**2, up to log(2) / 2 on both sides."""
+
+
+def _has_tables(f: Arithmetic) -> bool:
+    return f.vector_bits == 32 * tables.LANES and f.lanes > 1
+
+
+def exp(f: Arithmetic, x: str) -> str:
+    return _exp(f, x, 0)
+
+
+def _exp(f: Arithmetic, x: str, power: int) -> str:
+    """`2**power * exp(x)`."""
+    if _has_tables(f):
+        return by_parts(f, partial(tables.exp, power=power), x)
+    return _by_factors(f, x, power)
+
+
+def _by_factors(f: Arithmetic, x: str, power: int) -> str:
+    """`2**n * exp(r)`, `x = n log 2 + r`; the factors of Cephes' expf."""
+    x = f.select(f.compare("ogt", x, f.const(90.0)), f.const(90.0), x)
+    x = f.select(f.compare("olt", x, f.const(-104.0)), f.const(-104.0), x)
+    shifted = f.fma(x, f.const(1.44269504088896341), f.const(12582912.0))  # rounds to an integer
+    n = f.sub(shifted, f.const(12582912.0))
+    r = f.fma(n, f.const(-0.693145751953125), x)
+    r = f.fma(n, f.const(-1.42860682030941723212e-6), r)
+    p = f.polynomial(
+        r,
+        1.9875691500e-4,
+        1.3981999507e-3,
+        8.3334519073e-3,
+        4.1665795894e-2,
+        1.6666665459e-1,
+        5.0000001201e-1,
+    )
+    p = f.add(f.fma(f.mul(p, r), r, r), f.const(1.0))
+    return _scaled(f, p, shifted, power)
+
+
+def _scaled(f: Arithmetic, p: str, shifted: str, power: int) -> str:
+    """`2**(n + power) * p`, in two steps: the first may be too far. n is what `shifted` ends in."""
+    i = f.of(torch.int32)
+    whole = i.op("sub", f.to("bitcast", shifted, torch.int32), i.const(0x4B400000 - power))
+    half = i.op("ashr", whole, i.const(1))
+    rest = i.op("sub", whole, half)
+    return f.mul(f.mul(p, _power_of_two(f, half)), _power_of_two(f, rest))
+
+
+def _power_of_two(f: Arithmetic, n: str) -> str:
+    i = f.of(torch.int32)
+    bits = i.op("shl", i.op("add", n, i.const(127)), i.const(23))
+    return i.to("bitcast", bits, torch.float32)
+
+
+def tanh(f: Arithmetic, x: str) -> str:
+    """An odd polynomial near 0, else `1 - 2 / (exp(2|x|) + 1)`."""
+    if _has_tables(f):
+        return by_parts(f, tables.tanh, x)
+    size = f.abs(x)
+    power = exp(f, f.add(size, size))
+    large = f.sub(f.const(1.0), f.div(f.const(2.0), f.add(power, f.const(1.0))))
+    square = f.mul(x, x)
+    p = f.polynomial(
+        square,
+        -5.70498872745e-3,
+        2.06390887954e-2,
+        -5.37397155531e-2,
+        1.33314422036e-1,
+        -3.33332819422e-1,
+    )
+    small = f.fma(f.mul(p, square), size, size)
+    return f.copysign(f.select(f.compare("olt", size, f.const(0.625)), small, large), x)
+
+
+def cosh(f: Arithmetic, x: str) -> str:
+    half = _exp(f, f.abs(x), -1)
+    return f.add(half, f.div(f.const(0.25), half))
+
+
+def sinh(f: Arithmetic, x: str) -> str:
+    """Its power series near 0."""
+    half = _by_factors(f, f.abs(x), -1)  # more exact than by tables: what is subtracted adds to it
+    large = f.copysign(f.sub(half, f.div(f.const(0.25), half)), x)
+    square = f.mul(x, x)
+    p = f.polynomial(square, 1 / 39916800, 1 / 362880, 1 / 5040, 1 / 120, 1 / 6)
+    small = f.fma(f.mul(p, square), x, x)
+    return f.select(f.compare("olt", f.abs(x), f.const(1.0)), small, large)
+
+
+def erf(f: Arithmetic, x: str) -> str:
+    """N. Juffa's polynomials: one in x near 0, else `1 - exp(p(|x|))`."""
+    if _has_tables(f):
+        return by_parts(f, tables.erf, x)
+    t, square = f.abs(x), f.mul(x, x)
+    even = f.fma(f.const(-1.72853470e-5), t, f.const(3.83197126e-4))
+    odd = f.fma(f.const(-3.88396438e-3), t, f.const(2.42546219e-2))
+    r = f.fma(even, square, odd)
+    for factor in (-1.06777877e-1, -6.34846687e-1, -1.28717512e-1):
+        r = f.fma(r, t, f.const(factor))
+    r = f.fma(r, t, f.neg(t))
+    large = f.sub(f.const(1.0), exp(f, r))
+    large = f.select(f.compare("ogt", t, f.const(4.0)), f.const(1.0), large)
+    large = f.copysign(large, x)
+    p = f.polynomial(
+        square,
+        -5.96761703e-4,
+        4.99119423e-3,
+        -2.67681349e-2,
+        1.12819925e-1,
+        -3.76125336e-1,
+        1.28379166e-1,
+    )
+    small = f.fma(p, x, x)
+    small = f.select(f.compare("uno", x, x), x, small)
+    return f.select(f.compare("ogt", t, f.const(0.927734375)), large, small)
+
+
+def exp2(f: Arithmetic, x: str) -> str:
+    if _has_tables(f):
+        return by_parts(f, tables.exp2, x)
+    x = f.select(f.compare("ogt", x, f.const(129.0)), f.const(129.0), x)
+    x = f.select(f.compare("olt", x, f.const(-151.0)), f.const(-151.0), x)
+    shifted = f.add(x, f.const(12582912.0))
+    r = f.sub(x, f.sub(shifted, f.const(12582912.0)))
+    p = f.fma(f.polynomial(r, *EXP2), r, f.const(1.0))
+    return _scaled(f, p, shifted, 0)
+
+
+def expm1(f: Arithmetic, x: str) -> str:
+    """`2 (2**(n-1) (exp(r) - 1) + 2**(n-1) - 1/2)`, `x = n log 2 + r`."""
+    near = f.select(f.compare("ogt", x, f.const(89.0)), f.const(89.0), x)
+    near = f.select(f.compare("olt", near, f.const(-30.0)), f.const(-30.0), near)
+    shifted = f.fma(near, f.const(1.44269504088896341), f.const(12582912.0))
+    n = f.sub(shifted, f.const(12582912.0))
+    r = f.fma(n, f.const(-0.693145751953125), near)
+    r = f.fma(n, f.const(-1.42860682030941723212e-6), r)
+    p = f.fma(f.mul(f.polynomial(r, *EXPM1), r), r, r)
+    i = f.of(torch.int32)
+    less = i.op("sub", f.to("bitcast", shifted, torch.int32), i.const(0x4B400001))
+    half = _power_of_two(f, less)
+    found = f.fma(half, p, f.sub(half, f.const(0.5)))
+    tiny = f.compare("olt", f.abs(x), f.const(2.0**-25))
+    return f.select(tiny, x, f.add(found, found))
+
+
+EXPONENTIALS: dict[str, Callable[..., str]] = {
+    "exp": exp,
+    "exp2": exp2,
+    "expm1": expm1,
+    "sinh": sinh,
+    "cosh": cosh,
+    "tanh": tanh,
+    "erf": erf,
+}
