@@ -305,6 +305,15 @@ CASES = [
         for a in ("cube", "turned cube", "images", "channels last")
         for dim in (0, 1, -1)
     ),
+    *(
+        case(name, facts(layout, dtype), *args, call=call)
+        for layout in ("matrix", "transposed", "sliced", "expanded", "images", "channels last")
+        for dtype in (*FLOATS, torch.int64)
+        for name, call, args in (
+            ("log_sigmoid", F.logsigmoid, ()),
+            ("_threshold", F.threshold, (0.5, 2.0)),
+        )
+    ),
     case("masked_fill_", M, MASK, 1.0),
     case("lerp", M, facts("transposed"), 0.5),
     case("addcmul", M, facts("transposed"), facts("row")),
@@ -316,7 +325,8 @@ CASES = [
         for layout in ("matrix", "transposed", "cube", "turned cube", "images", "channels last")
         for name, args in (
             *(("logsumexp", (0,)), ("logsumexp", (-1, True))),
-            *(("norm", (2, -1)), ("norm", (1, 0, True)), ("norm", ("fro", 1))),
+            *(("norm", (2, -1)), ("norm", (1, 0, True)), ("norm", ("fro", 1)), ("norm", (3,))),
+            *(("nanmean", (0,)), ("nanmean", (-1, True)), ("nansum", (0, True)), ("nansum", (1,))),
             *(("roll", (1,)), ("roll", (1, 0)), ("roll", ((1, 2), (0, 1))), ("roll", ((1, 2), 0))),
             *(("flip", (0,)), ("flip", ((0, -1),)), ("flip", ((0, 0),)), ("unfold", (0, 2, 1))),
             *(("tile", (2,)), ("tile", ((2, 1),)), ("argsort", (-1, True)), ("clip", (0, 1))),

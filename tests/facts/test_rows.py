@@ -87,12 +87,12 @@ UNARY = """
     log log10 log1p log2 log_ logical_not logit long max mean min neg neg_ negative prod ravel
     reciprocal reciprocal_ relu relu_ round rsqrt rsqrt_ sigmoid sigmoid_ sign sin sin_ sinh
     sqrt sqrt_ square std sum t tan tanh tanh_ trunc var zero_ acosh asinh atanh erfinv lgamma
-    digamma nan_to_num sinc isfinite argsort
+    digamma nan_to_num sinc isfinite argsort norm nanmean nansum
 """.split()
 
 ACTIVATIONS = """
     elu gelu hardsigmoid hardswish hardtanh leaky_relu mish relu relu6 sigmoid silu softplus
-    tanh tanhshrink celu selu softsign
+    tanh tanhshrink celu selu softsign normalize
 """.split()
 
 BINARY = """

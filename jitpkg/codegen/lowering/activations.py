@@ -154,6 +154,11 @@ def _elu(x: Expr, alpha: float = 1, scale: float = 1, input_scale: float = 1) ->
     return (x < 0).where(low, x * scale)
 
 
+def _celu(x: Expr, alpha: float = 1) -> Expr:
+    require(alpha != 0, "a division by zero")
+    return _elu(x, alpha, 1, 1 / alpha)
+
+
 def _elu_backward(
     k: Lowering,
     grad: Tensor,
@@ -333,6 +338,7 @@ ROWS: Mapping[str, Row] = named(
         "silu": _of(_silu, 1),
         "mish": _of(_mish, 1),
         "elu": _of(_elu, 1),
+        "celu": _of(_celu, 1),
         "leaky_relu": _of(_leaky_relu, 1),
         "hardsigmoid": _of(_hardsigmoid, 1),
         "hardswish": _of(_hardswish, 1),

@@ -57,6 +57,13 @@ def unary_like(func: Any, args: Any, kwargs: Any) -> Any:
     return x if made is x else empty(x.shape, x.dtype, preserved(tuple(x.shape), x.stride()))
 
 
+def with_kept(func: Any, args: Any, kwargs: Any) -> Any:
+    """`log_sigmoid_forward`: the result, and what its derivative needs, both in order."""
+    x = args[0]
+    sure(x.is_floating_point())
+    return empty(x.shape, x.dtype), empty(x.shape, x.dtype)
+
+
 def unary_of_numbers(func: Any, args: Any, kwargs: Any) -> Any:
     """Of one tensor of numbers."""
     x = args[0]
@@ -188,13 +195,14 @@ ROWS = rows(
         """
         exp exp_ exp2 expm1 log log_ log2 log10 log1p sin sin_ cos cos_ tan tanh tanh_ asin acos
         atan sinh cosh sigmoid sigmoid_ sqrt sqrt_ rsqrt rsqrt_ reciprocal reciprocal_ erf erfc
-        gelu silu softplus leaky_relu elu hardswish hardsigmoid mish logit
+        gelu silu softplus leaky_relu elu hardswish hardsigmoid mish logit threshold
         floor ceil round trunc frac acosh asinh atanh erfinv lgamma digamma celu sinc
         """,
     ),
     (unary_like, "hardtanh hardtanh_ nan_to_num"),
+    (with_kept, "log_sigmoid_forward"),
     (unary_of_numbers, "abs abs_ neg neg_ relu relu_ sign"),
-    (unary_to_bool, "isnan logical_not"),
+    (unary_to_bool, "isnan logical_not logical_not_"),
     (is_infinite, "isinf"),
     (binary, "add add_ mul mul_ maximum minimum"),
     (reversed_difference, "rsub"),

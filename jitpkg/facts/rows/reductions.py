@@ -36,6 +36,12 @@ def total(func: Any, args: Any, kwargs: Any) -> Any:
     return empty(_reduced(x, *(rest or [None])), dtype)
 
 
+def total_of_numbers(func: Any, args: Any, kwargs: Any) -> Any:
+    """`nansum`."""
+    sure(args[0].is_floating_point())
+    return total(func, args, kwargs)
+
+
 def mean(func: Any, args: Any, kwargs: Any) -> Any:
     x, *rest = args
     sure(kwargs.get("dtype") is None and x.is_floating_point())
@@ -64,7 +70,7 @@ def along(func: Any, args: Any, kwargs: Any) -> Any:
 
 def norm(func: Any, args: Any, kwargs: Any) -> Any:
     """`linalg_vector_norm`."""
-    x, _, *rest = args
+    x, rest = args[0], args[2:]
     sure(kwargs.get("dtype") is None and x.is_floating_point() and x.numel() > 0)
     sure(len(rest) < 3)
     return empty(_reduced(x, *(rest or [None])), x.dtype)
@@ -140,6 +146,7 @@ def histogram(func: Any, args: Any, kwargs: Any) -> Any:
 
 ROWS = rows(
     (total, "sum prod"),
+    (total_of_numbers, "nansum"),
     (mean, "mean"),
     (deviation, "std var"),
     (deviation_and_mean, "std_mean var_mean"),

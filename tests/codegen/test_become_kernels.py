@@ -1,0 +1,62 @@
+"""Functions that become kernels where no gradient is needed: none is left to ATen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import jitpkg
+from jitpkg import events
+from tests.codegen.cpu.support import needs_llvm
+
+Function = Callable[[torch.Tensor], torch.Tensor]
+
+ONES = """
+    abs acos acosh angle asin asinh atan atanh ceil cos cosh deg2rad erf erfc exp exp2 expm1 floor
+    frac log log10 log1p log2 logit neg rad2deg reciprocal round rsqrt sigmoid sign sgn sin sinc
+    sinh sqrt square tan tanh trunc nan_to_num std var sum prod mean amax amin norm argmax nansum
+    nanmean
+""".split()
+
+ACTIVATIONS = """
+    relu6 elu selu celu leaky_relu hardswish hardsigmoid hardtanh silu mish gelu softplus softsign
+    tanhshrink softshrink hardshrink logsigmoid normalize
+""".split()
+
+OTHERS: dict[str, Function] = {
+    "threshold": lambda x: F.threshold(x, 0.1, 0.2),
+    "celu of half": lambda x: F.celu(x, 0.5),
+    "cumsum": lambda x: x.cumsum(1),
+    "logsumexp": lambda x: x.logsumexp(1),
+    "softmax": lambda x: x.softmax(1),
+    "log_softmax": lambda x: x.log_softmax(1),
+    "softmin": lambda x: F.softmin(x, 1),
+    "nanmean": lambda x: x.nanmean(1, keepdim=True),
+    "norm of columns": lambda x: x.norm(1, 0),
+    "normalize": lambda x: F.normalize(x, p=1, dim=0),
+}
+
+FUNCTIONS: dict[str, Function] = {
+    **{name: getattr(torch, name) for name in ONES},
+    **{name: getattr(F, name) for name in ACTIVATIONS},
+    **OTHERS,
+}
+
+
+@needs_llvm
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_nothing_is_left_to_aten(name: str) -> None:
+    function = FUNCTIONS[name]
+    x = torch.linspace(-0.9, 0.9, 7 * 33).reshape(7, 33)
+    x[3, 5] = float("nan") if name.startswith("nan") else 0.5
+    with torch.no_grad():
+        wanted, found = function(x), []
+        with events.STREAM.listening(found.append):
+            made = jitpkg.compile(lambda t: function(t), backend="jitpkg")(x)
+    torch.testing.assert_close(made, wanted, equal_nan=True)
+    (fused,) = (event for event in found if isinstance(event, events.Fused))
+    assert fused.kernels
+    assert fused.calls == ()
