@@ -40,7 +40,7 @@ class Options:
         chosen = {} if mode is None else dict(MODES[checked_mode(mode)])
         for name, value in (options or {}).items():
             chosen[_checked(name, value)] = value
-        return replace(Options(), **chosen)
+        return Options(**chosen)
 
 
 MODES: Mapping[str, Mapping[str, Any]] = {
@@ -114,9 +114,8 @@ class WithOptions:
         Raises:
             InvalidArgument: there is no such mode or option, or a value is not possible.
         """
-        if mode is None and not options:
-            return self
-        return replace(self, options=Options.of(mode, options))
+        chosen = Options.of(mode, options)
+        return self if chosen == self.options else replace(self, options=chosen)
 
     def __call__(
         self,

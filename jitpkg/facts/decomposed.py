@@ -9,12 +9,12 @@ it leaves its last states a dim too many, but for a batch of one.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from types import MappingProxyType
 from typing import Any
 
 import torch
 
+from jitpkg.facts.asked import asked_once
 from jitpkg.facts.layout import Operand, is_contiguous, strides_of_format
 from jitpkg.facts.tensor import TensorFacts, size_of, stride_of
 from jitpkg.internals import decompositions, modes
@@ -133,7 +133,7 @@ def is_lstm(function: object) -> bool:
     return getattr(function, "__name__", None) == "lstm"
 
 
-@cache
+@asked_once
 def lstm_is_right() -> bool:
     """Whether the states that come out of the decomposition have the sizes of those that go in."""
     layer = decompositions.LSTM_LAYER.found()

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import torch
 
 from jitpkg.facts import sizes
+from jitpkg.facts.asked import asked_once
 from jitpkg.facts.outcome import Outcome, StandIns, WouldRaise, is_random, written_by
 from jitpkg.facts.rows import ROWS
 from jitpkg.facts.rows.common import Raises, Unsure
@@ -154,7 +154,7 @@ def _answered(
     return replace(outcome, relations=tuple(decisions.relations)) if values else outcome
 
 
-@cache
+@asked_once
 def products_compare_sizes() -> bool:
     """Whether `matmul` takes sizes that vary for numbers: in torch 2.11 its C++ compares them."""
     decisions = Decisions({"n": 3})

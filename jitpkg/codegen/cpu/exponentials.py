@@ -18,17 +18,13 @@ EXPM1 = (0.00138706958, 0.00836627185, 0.0416674353, 0.166665465, 0.49999997)
 """(exp(r) - 1 - r) / r**2, up to log(2) / 2 on both sides."""
 
 
-def _has_tables(f: Arithmetic) -> bool:
-    return f.vector_bits == 32 * tables.LANES and f.lanes > 1
-
-
 def exp(f: Arithmetic, x: str) -> str:
     return _exp(f, x, 0)
 
 
 def _exp(f: Arithmetic, x: str, power: int) -> str:
     """`2**power * exp(x)`."""
-    if _has_tables(f):
+    if tables.there_are(f):
         return by_parts(f, partial(tables.exp, power=power), x)
     return _by_factors(f, x, power)
 
@@ -71,7 +67,7 @@ def _power_of_two(f: Arithmetic, n: str) -> str:
 
 def tanh(f: Arithmetic, x: str) -> str:
     """An odd polynomial near 0, else `1 - 2 / (exp(2|x|) + 1)`."""
-    if _has_tables(f):
+    if tables.there_are(f):
         return by_parts(f, tables.tanh, x)
     size = f.abs(x)
     power = exp(f, f.add(size, size))
@@ -106,7 +102,7 @@ def sinh(f: Arithmetic, x: str) -> str:
 
 def erf(f: Arithmetic, x: str) -> str:
     """N. Juffa's polynomials: one in x near 0, else `1 - exp(p(|x|))`."""
-    if _has_tables(f):
+    if tables.there_are(f):
         return by_parts(f, tables.erf, x)
     t, square = f.abs(x), f.mul(x, x)
     even = f.fma(f.const(-1.72853470e-5), t, f.const(3.83197126e-4))
@@ -133,7 +129,7 @@ def erf(f: Arithmetic, x: str) -> str:
 
 
 def exp2(f: Arithmetic, x: str) -> str:
-    if _has_tables(f):
+    if tables.there_are(f):
         return by_parts(f, tables.exp2, x)
     x = f.select(f.compare("ogt", x, f.const(129.0)), f.const(129.0), x)
     x = f.select(f.compare("olt", x, f.const(-151.0)), f.const(-151.0), x)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import torch
 
+from jitpkg.codegen.cpu import tables
 from jitpkg.codegen.cpu.arithmetic import Arithmetic
+from jitpkg.codegen.cpu.parts import by_parts
+from jitpkg.codegen.cpu.tables import Base
 
 _INF = float("inf")
 
@@ -23,6 +28,11 @@ _LOG = (
     3.3333331174e-1,
 )
 """(log(1 + r) - r + r**2 / 2) / r**3"""
+
+
+_E = Base((0.693145751953125, 1.42860677e-06), (1.0, 0.0), math.log)
+_TWO = Base((1.0, 0.0), (1.44269502162933349609375, 1.92596299112661746887e-8), math.log2)
+_TEN = Base((0.301025390625, 4.605038981195214e-6), (0.434294492, -1.01038098e-8), math.log10)
 
 
 class _Split(NamedTuple):
@@ -67,12 +77,16 @@ def _natural(f: Arithmetic, n: str, r: str) -> str:
 
 
 def log(f: Arithmetic, x: str) -> str:
+    if tables.there_are(f):
+        return by_parts(f, partial(tables.log, base=_E), x)
     parts = _split(f, x)
     return _at_ends(f, x, _natural(f, parts.n, f.sub(parts.rest, f.const(1.0))))
 
 
 def log1p(f: Arithmetic, x: str) -> str:
     """That of `1 + x`, and what is lost where that is rounded."""
+    if tables.there_are(f):
+        return by_parts(f, partial(tables.log1p, base=_E), x)
     i = f.of(torch.int32)
     one = f.const(1.0)
     whole = f.add(x, one)
@@ -87,20 +101,17 @@ def log1p(f: Arithmetic, x: str) -> str:
 
 
 def log2(f: Arithmetic, x: str) -> str:
-    return _by_base(f, x, (1.0, 0.0), (1.44269502162933349609375, 1.92596299112661746887e-8))
+    return _by_base(f, x, _TWO)
 
 
 def log10(f: Arithmetic, x: str) -> str:
-    return _by_base(
-        f,
-        x,
-        (0.301025390625, 4.605038981195214e-6),
-        (0.434294492006301879883, -1.01038098475e-8),
-    )
+    return _by_base(f, x, _TEN)
 
 
-def _by_base(f: Arithmetic, x: str, two: tuple[float, float], e: tuple[float, float]) -> str:
-    """From the logarithms of 2 and e, each as the sum of two floats."""
+def _by_base(f: Arithmetic, x: str, base: Base) -> str:
+    if tables.there_are(f):
+        return by_parts(f, partial(tables.log, base=base), x)
+    two, e = base.two, base.e
     parts = _split(f, x)
     r = f.sub(parts.rest, f.const(1.0))
     square, cubic = _cubic(f, r)

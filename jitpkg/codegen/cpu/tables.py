@@ -6,13 +6,19 @@ for all numbers, none of them a division. Errors are below 1.5 ulp.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import torch
 
 from jitpkg.codegen.cpu.arithmetic import Arithmetic, constants, literal
 
 LANES = 16
+
+
+def there_are(f: Arithmetic) -> bool:
+    """Whether this machine has them, for vectors of `by_parts`."""
+    return f.vector_bits == 32 * LANES and f.lanes > 1
 
 
 def looked_up(f: Arithmetic, table: Sequence[float], index: str) -> str:
@@ -71,6 +77,69 @@ def exp2(f: Arithmetic, x: str) -> str:
     return scaled(f, f.fma(f.mul(root, f.sub(x, n)), p, root), n)
 
 
+class Base(NamedTuple):
+    """Of a logarithm: those of 2 and of e, each as the sum of two floats."""
+
+    two: tuple[float, float]
+    e: tuple[float, float]
+    log: Callable[[float], float]
+
+
+def log(f: Arithmetic, x: str, base: Base) -> str:
+    """`n log 2 - log(c) + log(1 + r)`: x is `2**n m`, and c is about `1 / m`.
+
+    Infinity and zero are infinite powers, and less than zero has no m: they need no other code.
+    """
+    n, m = _split(f, x)
+    c = looked_up(f, RECIPROCALS, _interval(f, m))
+    return _log(f, n, m, c, f.fma(m, c, f.const(-1.0)), base)
+
+
+def log1p(f: Arithmetic, x: str, base: Base) -> str:
+    """That of `1 + x`, and what is lost where that is rounded."""
+    whole = f.add(x, f.const(1.0))
+    n, m = _split(f, whole)
+    c = looked_up(f, RECIPROCALS, _interval(f, m))
+    lost = f.sub(x, f.sub(whole, f.const(1.0)))
+    counts = f.compare("olt", f.abs(n), f.const(30.0))  # neither from 2**30 on, nor of zero
+    lost = f.select(counts, scaled(f, lost, f.neg(n)), f.const(0.0))
+    r = f.fma(lost, c, f.fma(m, c, f.const(-1.0)))
+    return f.copysign(_log(f, n, m, c, r, base), x)
+
+
+def _split(f: Arithmetic, x: str) -> tuple[str, str]:
+    """n and m, from 3/4 to below 3/2; a NaN for what is below zero."""
+    name = "@llvm.x86.avx512.mask.getmant.ps.512"
+    f.w.declare(f"declare {f.type} {name}({f.type}, i32, {f.type}, i16, i32)")
+    given = f"{f.type} {x}, i32 11, {f.type} zeroinitializer, i16 -1, i32 4"
+    m = f.w.op(f"call {f.type} {name}({given})")
+    return f.sub(_exponent(f, x), _exponent(f, m)), m
+
+
+def _exponent(f: Arithmetic, x: str) -> str:
+    name = "@llvm.x86.avx512.mask.getexp.ps.512"
+    f.w.declare(f"declare {f.type} {name}({f.type}, {f.type}, i16, i32)")
+    return f.w.op(f"call {f.type} {name}({f.type} {x}, {f.type} zeroinitializer, i16 -1, i32 4)")
+
+
+def _interval(f: Arithmetic, m: str) -> str:
+    """Eight from 1 to 3/2, then eight from 3/4 to 1."""
+    i = f.of(torch.int32)
+    return i.op("lshr", f.to("bitcast", m, torch.int32), i.const(19))
+
+
+def _log(f: Arithmetic, n: str, m: str, c: str, r: str, base: Base) -> str:
+    start = looked_up(f, [-base.log(number) for number in RECIPROCALS], _interval(f, m))
+    start = f.fma(n, f.const(base.two[0]), start)
+    low = f.mul(n, f.const(base.two[1])) if base.two[1] else f.const(0.0)
+    p = f.polynomial(r, *LOG)
+    if not base.e[1]:
+        return f.add(start, f.add(r, f.fma(p, f.mul(r, r), low)))
+    low = f.fma(r, f.const(base.e[1]), low)
+    low = f.fma(f.mul(p, f.mul(r, r)), f.const(base.e[0]), low)
+    return f.add(start, f.fma(r, f.const(base.e[0]), low))
+
+
 def erf(f: Arithmetic, x: str) -> str:
     """Intervals around the multiples of 33 / 128; around 0 it is `x` and a polynomial."""
     size = _at_most(f, f.abs(x), 3.99)  # from 3.93 on it is 1
@@ -96,6 +165,30 @@ def tanh(f: Arithmetic, x: str) -> str:
 
 POWER = (0.0555023514, 0.240234286, 0.693147182)
 """(2**r - 1) / r, up to 1 / 32 on both sides."""
+
+LOG = (0.18864356, -0.250072926, 0.33334434, -0.5)
+"""(log(1 + r) - r) / r**2, from -1/32 to 1/16."""
+
+RECIPROCALS = (
+    1.0,
+    0.9143301248550415,
+    0.8649165034294128,
+    0.8205561637878418,
+    0.780449628829956,
+    0.7442194223403931,
+    0.7111349105834961,
+    0.6808831691741943,
+    1.3061045408248901,
+    1.254960536956787,
+    1.20758855342865,
+    1.1636414527893066,
+    1.1228523254394531,
+    1.0847986936569214,
+    1.049146056175232,
+    1.0,
+)
+"""About those of the middles of intervals, floats of which the logarithms are very nearly floats,
+too."""
 
 ROOTS = tuple(2.0 ** (k / 16) for k in range(16))
 

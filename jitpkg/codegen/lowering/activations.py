@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from functools import cache
 
 import torch
 
@@ -20,6 +19,7 @@ from jitpkg.codegen.lowering.table import (
     named,
     require,
 )
+from jitpkg.facts.asked import asked_once
 from jitpkg.facts.layout import is_contiguous
 from jitpkg.internals import dispatch
 
@@ -82,7 +82,7 @@ def _is_onednns(k: Lowering, x: Tensor) -> bool:
     return _onednn_overflows()
 
 
-@cache
+@asked_once
 def _onednn_overflows() -> bool:
     """Whether its gelu of infinity is NaN, and that of the largest numbers infinite."""
     no_modes = dispatch.NO_MODES.found()
@@ -90,7 +90,8 @@ def _onednn_overflows() -> bool:
     if no_modes is None or not has_onednn:
         return False
     with no_modes():
-        made = torch.nn.functional.gelu(torch.tensor([math.inf, 0.6 * _LARGEST], device="cpu"))
+        large = torch.tensor([math.inf, 0.6 * _LARGEST], dtype=torch.float32, device="cpu")
+        made = torch.nn.functional.gelu(large)
         return bool(made[0].isnan() and made[1].isinf())
 
 

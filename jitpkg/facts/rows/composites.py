@@ -7,13 +7,13 @@ See `jitpkg.facts.rows.lengths`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Any
 
 import torch
 
+from jitpkg.facts.asked import asked_once
 from jitpkg.facts.rows.common import empty, sure
 from jitpkg.facts.rows.functions import Made, one
 from jitpkg.facts.rows.layers import windows
@@ -81,7 +81,7 @@ def _with_innermost(size: Sequence[int], dim: int, dtype: torch.dtype) -> torch.
     return made
 
 
-@cache
+@asked_once
 def _transformed_dim_is_innermost() -> bool:
     """Whether results lie as with MKL; another library may be built in."""
     x = torch.ones(2, 3, 4, dtype=torch.float32, device="cpu")

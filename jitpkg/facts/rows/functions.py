@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from types import MappingProxyType
 from typing import Any
 
 import torch
 
+from jitpkg.facts.asked import asked_once
 from jitpkg.facts.layout import preserved
 from jitpkg.facts.rows.common import empty, is_usual, lies_in_order, sure, tensors
 from jitpkg.facts.rows.layers import windows
@@ -84,7 +84,7 @@ def attention(
     return Made((made,), (query, key, value)), lambda tensors: tensors[0]
 
 
-@cache
+@asked_once
 def _follows_query() -> bool:
     """Whether the kernel's result is laid out as the query is; it was by batch, length, head."""
     query = torch.zeros(1, 2, 2, 2, dtype=torch.float32, device="cpu")

@@ -84,6 +84,13 @@ def of_expm1(high: float, count: int) -> tuple[list[float], float]:
     return fitted(rest, lambda r: abs(r**2 / mpmath.expm1(r)), -high, high, count)
 
 
+def of_log(low: float, high: float, count: int) -> tuple[list[float], float]:
+    def rest(r: mpmath.mpf) -> mpmath.mpf:
+        return (mpmath.log1p(r) - r) / r**2
+
+    return fitted(rest, lambda r: abs(r**2 / mpmath.log1p(r)), low, high, count)
+
+
 OVER = 1.001
 """A rounded argument may lie so much outside."""
 
@@ -96,6 +103,7 @@ FITS = {
     "EXP2": (exponentials.EXP2, lambda n: of_power(OVER / 2, n)),
     "EXPM1": (exponentials.EXPM1, lambda n: of_expm1(OVER * math.log(2) / 2, n)),
     "POWER": (tables.POWER, lambda n: of_power(1 / 32, n)),
+    "LOG": (tables.LOG, lambda n: of_log(-OVER / 32, OVER / 16, n)),
 }
 """The factors in use, and what finds as many."""
 
