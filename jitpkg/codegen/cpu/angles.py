@@ -9,7 +9,7 @@ large for that goes to Sleef.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import pi
+from math import inf, pi
 
 import torch
 
@@ -65,9 +65,18 @@ def _reduced_twice(f: Arithmetic, x: str, n: str) -> tuple[str, str]:
 
 
 def _unless_far(f: Arithmetic, name: str, x: str, found: str) -> str:
-    """Sleef's result in the lanes where `x` is far from 0: each result depends on its own lane."""
-    far = f.compare("ogt", f.abs(x), f.const(_FAR))
-    return f.rarely(far, found, lambda: f.select(far, sleef(f, name, x), found))
+    """Sleef's result in the lanes where `x` is far from 0: each result depends on its own lane.
+
+    Of infinity it is found's NaN, since Sleef's is not one of those that `low_half` relies on.
+    """
+    size = f.abs(x)
+    far = f.compare("ogt", size, f.const(_FAR))
+
+    def otherwise() -> str:
+        finite = f.compare("olt", size, f.const(inf))
+        return f.select(f.mask("and", far, finite), sleef(f, name, x), found)
+
+    return f.rarely(far, found, otherwise)
 
 
 def _signed(f: Arithmetic, value: str, *bits: str) -> str:
@@ -153,8 +162,9 @@ def atan2(f: Arithmetic, y: str, x: str) -> str:
     high, wide = f.abs(y), f.abs(x)
     steep = f.compare("ogt", high, wide)
     less, more = f.select(steep, wide, high), f.select(steep, high, wide)
-    z = f.select(f.compare("oeq", less, more), f.const(1.0), f.div(less, more))  # infinities
-    z = f.select(f.compare("oeq", more, f.const(0.0)), f.const(0.0), z)
+    nothing = f.compare("oeq", more, f.const(0.0))
+    same = f.select(nothing, f.const(0.0), f.const(1.0))  # zeros, or infinities
+    z = f.select(f.compare("oeq", less, more), same, f.div(less, more))
     i = f.of(torch.int32)
     left = i.compare("slt", f.to("bitcast", x, torch.int32), i.const(0))
     away = f.mask("xor", steep, left)  # from the axis where the angle is counted from

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from jitpkg.codegen.cpu.host import Host
-from jitpkg.codegen.cpu.math import SLEEF
+from jitpkg.codegen.cpu.math import OWN
+from jitpkg.codegen.cpu.sleef import SLEEF
 from jitpkg.codegen.ir import ops
 from jitpkg.codegen.ir.builder import Builder
 from jitpkg.codegen.ir.nodes import Definition
@@ -124,6 +125,28 @@ def test_casts(printer: Printer, dtype: torch.dtype) -> None:
         found, wanted = by_kernel("cast", [given], to, printer=printer), given.to(to)
         assert torch.equal(found.isnan(), wanted.isnan()), to
         assert torch.equal(torch.nan_to_num(found.double()), torch.nan_to_num(wanted.double())), to
+
+
+@each_printer
+@pytest.mark.parametrize("op", ["atan2", "pow", "hypot", "fmod", "div"])
+def test_two_odd_numbers(printer: Printer, op: str) -> None:
+    odd = torch.tensor(ODD)
+    given = [odd.repeat_interleave(len(odd)), odd.repeat(len(odd))]
+    exact = ops.OPS[op].reference(*(t.double() for t in given))
+    assert_near(by_kernel(op, given, printer=printer), exact, given)
+
+
+@needs_llvm
+@pytest.mark.parametrize("op", OWN)
+def test_no_function_makes_a_nan_that_rounding_would_overflow(op: str) -> None:
+    """See `low_half`: of operands that bfloat16 holds, NaNs have an empty low half."""
+    numbers = torch.arange(2**16, dtype=torch.int32).to(torch.int16).view(torch.bfloat16).float()
+    given = [numbers] if op != "atan2" else [numbers, numbers.roll(4099).flip(0)]
+    for bits in {256, host().bits}:
+        found = by_kernel(op, given, on=Host(bits))
+        lows = found[found.isnan()].view(torch.int32) & 0xFFFF
+        assert len(lows) > 0
+        assert not lows.any()
 
 
 @needs_llvm

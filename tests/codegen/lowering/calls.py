@@ -399,6 +399,7 @@ ACTIVATIONS: dict[str, Maker] = {
         lambda t: (t.smooth(3, 5), 1.5, 2.0, 0.5, True, t.smooth(3, 5)),
     ),
     "elu": each(lambda t: (t.smooth(3, 5), 1.5, 2.0, 0.5)),
+    "celu": each(lambda t: (t.smooth(3, 5), 1.5)),
     "softplus": each(lambda t: (t.smooth(3, 5), 2, 1)),
     "gelu": each(lambda t: (t.smooth(3, 5),), approximate="tanh"),
     "gelu_backward": each(lambda t: (t.smooth(3, 5), t.smooth(3, 5)), approximate="tanh"),
