@@ -60,3 +60,16 @@ def test_nothing_is_left_to_aten(name: str) -> None:
     (fused,) = (event for event in found if isinstance(event, events.Fused))
     assert fused.kernels
     assert fused.calls == ()
+
+
+@needs_llvm
+@pytest.mark.parametrize("name", ["log_sigmoid", "nansum", "nanmean"])
+def test_what_is_given_for_the_result_is_written(name: str) -> None:
+    """The ops below name it in their own ways: `output` and `buffer`, for one."""
+    function = torch._C._nn.log_sigmoid if name == "log_sigmoid" else getattr(torch, name)
+    x = torch.linspace(-2, 2, 6)
+    given, wanted = torch.empty(0), torch.empty(0)
+    function(x, out=wanted)
+    compiled = jitpkg.compile(lambda t, out: function(t, out=out), backend="jitpkg")
+    assert compiled(x, given) is given
+    assert torch.equal(given, wanted)

@@ -59,8 +59,8 @@ def unary_like(func: Any, args: Any, kwargs: Any) -> Any:
 
 def with_kept(func: Any, args: Any, kwargs: Any) -> Any:
     """`log_sigmoid_forward`: the result, and what its derivative needs, both in order."""
-    x = args[0]
-    sure(x.is_floating_point())
+    (x,) = args
+    sure(x.is_floating_point() and not kwargs)  # its results are `output` and `buffer`
     return empty(x.shape, x.dtype), empty(x.shape, x.dtype)
 
 
