@@ -186,6 +186,14 @@ class Arithmetic:
     def copysign(self, a: str, b: str) -> str:
         return self.intrinsic("copysign", a, b)
 
+    def at_most(self, x: str, most: float) -> str:
+        """A NaN stays one."""
+        return self.select(self.compare("ogt", x, self.const(most)), self.const(most), x)
+
+    def between(self, x: str, least: float, most: float) -> str:
+        x = self.at_most(x, most)
+        return self.select(self.compare("olt", x, self.const(least)), self.const(least), x)
+
     def polynomial(self, x: str, *factors: float) -> str:
         """By Horner's rule; the highest power's factor first."""
         total = self.const(factors[0])
@@ -213,16 +221,14 @@ class Arithmetic:
 
     def rarely(self, condition: str, usual: str, otherwise: Callable[[], str]) -> str:
         """`usual`, or, where the condition holds in any lane, what `otherwise` prints."""
-        some, k, before = self._any(condition), self.w.fresh(), self.w.block
+        some = any_lane(self.w, condition, self.lanes)
+        k, before = self.w.fresh(), self.w.block
         self.w.do(f"br i1 {some}, label %rare.{k}, label %usual.{k}, !prof !1")
         self.w.label(f"rare.{k}")
         other, inside = otherwise(), self.w.block
         self.w.do(f"br label %usual.{k}")
         self.w.label(f"usual.{k}")
         return self.w.op(f"phi {self.type} [ {usual}, %{before} ], [ {other}, %{inside} ]")
-
-    def _any(self, condition: str) -> str:
-        return any_lane(self.w, condition, self.lanes)
 
     def to(self, name: str, a: str, dtype: torch.dtype) -> str:
         """A conversion instruction."""

@@ -11,6 +11,9 @@ from jitpkg.codegen.cpu import tables
 from jitpkg.codegen.cpu.arithmetic import Arithmetic
 from jitpkg.codegen.cpu.parts import by_parts
 
+_ROUNDS = 12582912.0
+"""1.5 * 2**23: a sum with it is rounded to an integer, which the lowest bits are."""
+
 EXP2 = (0.00015327803, 0.00133909972, 0.00961850304, 0.0555035956, 0.240226477, 0.693147182)
 """(2**r - 1) / r, up to 1 / 2 on both sides: see `angles`."""
 
@@ -31,12 +34,7 @@ def _exp(f: Arithmetic, x: str, power: int) -> str:
 
 def _by_factors(f: Arithmetic, x: str, power: int) -> str:
     """`2**n * exp(r)`, `x = n log 2 + r`; the factors of Cephes' expf."""
-    x = f.select(f.compare("ogt", x, f.const(90.0)), f.const(90.0), x)
-    x = f.select(f.compare("olt", x, f.const(-104.0)), f.const(-104.0), x)
-    shifted = f.fma(x, f.const(1.44269504088896341), f.const(12582912.0))  # rounds to an integer
-    n = f.sub(shifted, f.const(12582912.0))
-    r = f.fma(n, f.const(-0.693145751953125), x)
-    r = f.fma(n, f.const(-1.42860682030941723212e-6), r)
+    shifted, _, r = tables.reduced(f, f.between(x, -104.0, 90.0), _ROUNDS)
     p = f.polynomial(
         r,
         1.9875691500e-4,
@@ -131,22 +129,16 @@ def erf(f: Arithmetic, x: str) -> str:
 def exp2(f: Arithmetic, x: str) -> str:
     if tables.there_are(f):
         return by_parts(f, tables.exp2, x)
-    x = f.select(f.compare("ogt", x, f.const(129.0)), f.const(129.0), x)
-    x = f.select(f.compare("olt", x, f.const(-151.0)), f.const(-151.0), x)
-    shifted = f.add(x, f.const(12582912.0))
-    r = f.sub(x, f.sub(shifted, f.const(12582912.0)))
+    x = f.between(x, -151.0, 129.0)
+    shifted = f.add(x, f.const(_ROUNDS))
+    r = f.sub(x, f.sub(shifted, f.const(_ROUNDS)))
     p = f.fma(f.polynomial(r, *EXP2), r, f.const(1.0))
     return _scaled(f, p, shifted, 0)
 
 
 def expm1(f: Arithmetic, x: str) -> str:
     """`2 (2**(n-1) (exp(r) - 1) + 2**(n-1) - 1/2)`, `x = n log 2 + r`."""
-    near = f.select(f.compare("ogt", x, f.const(89.0)), f.const(89.0), x)
-    near = f.select(f.compare("olt", near, f.const(-30.0)), f.const(-30.0), near)
-    shifted = f.fma(near, f.const(1.44269504088896341), f.const(12582912.0))
-    n = f.sub(shifted, f.const(12582912.0))
-    r = f.fma(n, f.const(-0.693145751953125), near)
-    r = f.fma(n, f.const(-1.42860682030941723212e-6), r)
+    shifted, _, r = tables.reduced(f, f.between(x, -30.0, 89.0), _ROUNDS)
     p = f.fma(f.mul(f.polynomial(r, *EXPM1), r), r, r)
     i = f.of(torch.int32)
     less = i.op("sub", f.to("bitcast", shifted, torch.int32), i.const(0x4B400001))

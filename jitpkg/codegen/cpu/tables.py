@@ -15,6 +15,9 @@ from jitpkg.codegen.cpu.arithmetic import Arithmetic, constants, literal
 
 LANES = 16
 
+_ROUNDS = 786432.0
+"""1.5 * 2**19, whose last bit is a sixteenth."""
+
 
 def there_are(f: Arithmetic) -> bool:
     """Whether this machine has them, for vectors of `by_parts`."""
@@ -38,11 +41,6 @@ def scaled(f: Arithmetic, x: str, n: str) -> str:
     )
 
 
-def _at_most(f: Arithmetic, x: str, most: float) -> str:
-    """A NaN stays one."""
-    return f.select(f.compare("ogt", x, f.const(most)), f.const(most), x)
-
-
 def _polynomial(f: Arithmetic, x: str, tables: Sequence[Sequence[float]], index: str) -> str:
     total = looked_up(f, tables[0], index)
     for table in tables[1:]:
@@ -50,15 +48,18 @@ def _polynomial(f: Arithmetic, x: str, tables: Sequence[Sequence[float]], index:
     return total
 
 
+def reduced(f: Arithmetic, x: str, rounds: float) -> tuple[str, str, str]:
+    """`n + rounds`, n, and r, where `x = n log 2 + r`, and the sum with `rounds` rounds n."""
+    shifted = f.fma(x, f.const(1.44269504088896341), f.const(rounds))
+    n = f.sub(shifted, f.const(rounds))
+    r = f.fma(n, f.const(-0.693145751953125), x)
+    return shifted, n, f.fma(n, f.const(-1.42860682030941723212e-6), r)
+
+
 def exp(f: Arithmetic, x: str, power: int) -> str:
     """`2**power * exp(x)`: `2**n * exp(r)`, where n is a number of sixteenths."""
-    x = _at_most(f, x, 90.0)
-    x = f.select(f.compare("olt", x, f.const(-104.0)), f.const(-104.0), x)
-    rounds = f.const(786432.0)  # 1.5 * 2**19, whose last bit is a sixteenth
-    shifted = f.fma(x, f.const(1.44269504088896341), rounds)
-    n = f.sub(shifted, rounds)
-    r = f.fma(n, f.const(-0.693145751953125), x)
-    r = f.fma(n, f.const(-1.42860682030941723212e-6), r)
+    x = f.between(x, -104.0, 90.0)
+    shifted, n, r = reduced(f, x, _ROUNDS)
     p = f.fma(r, f.const(0.16667026), f.const(0.50001623))
     p = f.fma(f.mul(r, r), p, r)
     root = looked_up(f, ROOTS, f.to("bitcast", shifted, torch.int32))
@@ -67,14 +68,14 @@ def exp(f: Arithmetic, x: str, power: int) -> str:
 
 def exp2(f: Arithmetic, x: str) -> str:
     """`2**n * 2**r`, where n is a number of sixteenths."""
-    x = _at_most(f, x, 129.0)
-    x = f.select(f.compare("olt", x, f.const(-151.0)), f.const(-151.0), x)
-    rounds = f.const(786432.0)
+    x = f.between(x, -151.0, 129.0)
+    rounds = f.const(_ROUNDS)
     shifted = f.add(x, rounds)
     n = f.sub(shifted, rounds)
-    p = f.polynomial(f.sub(x, n), *POWER)
+    r = f.sub(x, n)
+    p = f.polynomial(r, *POWER)
     root = looked_up(f, ROOTS, f.to("bitcast", shifted, torch.int32))
-    return scaled(f, f.fma(f.mul(root, f.sub(x, n)), p, root), n)
+    return scaled(f, f.fma(f.mul(root, r), p, root), n)
 
 
 class Base(NamedTuple):
@@ -91,20 +92,22 @@ def log(f: Arithmetic, x: str, base: Base) -> str:
     Infinity and zero are infinite powers, and less than zero has no m: they need no other code.
     """
     n, m = _split(f, x)
-    c = looked_up(f, RECIPROCALS, _interval(f, m))
-    return _log(f, n, m, c, f.fma(m, c, f.const(-1.0)), base)
+    index = _interval(f, m)
+    c = looked_up(f, RECIPROCALS, index)
+    return _log(f, n, index, f.fma(m, c, f.const(-1.0)), base)
 
 
 def log1p(f: Arithmetic, x: str, base: Base) -> str:
     """That of `1 + x`, and what is lost where that is rounded."""
     whole = f.add(x, f.const(1.0))
     n, m = _split(f, whole)
-    c = looked_up(f, RECIPROCALS, _interval(f, m))
+    index = _interval(f, m)
+    c = looked_up(f, RECIPROCALS, index)
     lost = f.sub(x, f.sub(whole, f.const(1.0)))
     counts = f.compare("olt", f.abs(n), f.const(30.0))  # neither from 2**30 on, nor of zero
     lost = f.select(counts, scaled(f, lost, f.neg(n)), f.const(0.0))
     r = f.fma(lost, c, f.fma(m, c, f.const(-1.0)))
-    return f.copysign(_log(f, n, m, c, r, base), x)
+    return f.copysign(_log(f, n, index, r, base), x)
 
 
 def _split(f: Arithmetic, x: str) -> tuple[str, str]:
@@ -128,8 +131,8 @@ def _interval(f: Arithmetic, m: str) -> str:
     return i.op("lshr", f.to("bitcast", m, torch.int32), i.const(19))
 
 
-def _log(f: Arithmetic, n: str, m: str, c: str, r: str, base: Base) -> str:
-    start = looked_up(f, [-base.log(number) for number in RECIPROCALS], _interval(f, m))
+def _log(f: Arithmetic, n: str, index: str, r: str, base: Base) -> str:
+    start = looked_up(f, [-base.log(number) for number in RECIPROCALS], index)
     start = f.fma(n, f.const(base.two[0]), start)
     low = f.mul(n, f.const(base.two[1])) if base.two[1] else f.const(0.0)
     p = f.polynomial(r, *LOG)
@@ -142,7 +145,7 @@ def _log(f: Arithmetic, n: str, m: str, c: str, r: str, base: Base) -> str:
 
 def erf(f: Arithmetic, x: str) -> str:
     """Intervals around the multiples of 33 / 128; around 0 it is `x` and a polynomial."""
-    size = _at_most(f, f.abs(x), 3.99)  # from 3.93 on it is 1
+    size = f.at_most(f.abs(x), 3.99)  # from 3.93 on it is 1
     rounds = f.const(8388608.0)
     shifted = f.fma(size, f.const(128 / 33), rounds)
     apart = f.fma(f.sub(shifted, rounds), f.const(-33 / 128), size)
@@ -155,7 +158,7 @@ def erf(f: Arithmetic, x: str) -> str:
 
 def tanh(f: Arithmetic, x: str) -> str:
     """Intervals between powers of two and the middles of these; the first one reaches to 0."""
-    size = _at_most(f, f.abs(x), 9.5)  # from 9.02 on it is 1
+    size = f.at_most(f.abs(x), 9.5)  # from 9.02 on it is 1
     at = f.select(f.compare("olt", size, f.const(0.1875)), f.const(0.1875), size)
     i = f.of(torch.int32)
     index = i.op("lshr", f.to("bitcast", at, torch.int32), i.const(22))
