@@ -166,13 +166,17 @@ def _keep_for(earlier: Loop, later: Loop, plan: Plan) -> None:
                 else:
                     roots.extend(operands(node))
     taken = plan.taken.setdefault(later, set())
+    rows = set().union(*plan.kept.values())
+    width = sum(each.dtype.itemsize for each in rows)
     for node in dict.fromkeys(roots):
-        others = {each for nodes in plan.kept.values() for each in nodes} - {node}
-        size = sum(plan.extent(later) * each.dtype.itemsize for each in (node, *others))
-        dear = both.get(node, 0) >= DEAR and node.dtype is not torch.bool
-        if dear and node not in taken and size <= LONGEST:
+        if node in taken or both.get(node, 0) < DEAR or node.dtype is torch.bool:
+            continue
+        more = 0 if node in rows else node.dtype.itemsize
+        if plan.extent(later) * (width + more) <= LONGEST:
             taken.add(node)
             plan.kept.setdefault(earlier, set()).add(node)
+            rows.add(node)
+            width += more
 
 
 def _computed(loop: Loop, plan: Plan) -> Iterator[Node]:

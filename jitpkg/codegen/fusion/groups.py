@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from jitpkg.codegen.fusion.kernel import Kernel
-from jitpkg.codegen.fusion.rows import folds_of, is_row_by_row, most_folded, renaming, runs
+from jitpkg.codegen.fusion.rows import deep, folds_of, is_row_by_row, most_folded, renaming, runs
 from jitpkg.codegen.ir import ops
 from jitpkg.codegen.ir.builder import Builder
 from jitpkg.codegen.ir.extents import example, same
@@ -82,6 +82,9 @@ class Limits:
     a sum of many, and all of them would have to be kept until its end."""
     stores: int = 8
     """Tensors that a kernel is sure to store."""
+    deep: int = 4
+    """Folds of which each needs the one before. What a fold takes is written out once more for each
+    that is inside of it: 50 softmaxes in a row in one kernel take 9 seconds to compile."""
 
 
 @dataclass(eq=False, slots=True)
@@ -98,6 +101,8 @@ class _Group:
     reads: set[Buffer] = field(default_factory=set)
     folded: dict[Buffer, tuple[Load, Reduce]] = field(default_factory=dict)
     """A fold of each tensor that is read in folds which depend on no other ones."""
+    deep: dict[Buffer, int] = field(default_factory=dict)
+    """How many folds an element of each member needs one after another."""
 
     def add(self, item: Definition) -> None:
         self.members.append(item)
@@ -105,11 +110,12 @@ class _Group:
         self.axes |= _running(item)
         self.reads.update(_reads(item))
         self.folded = {**folds_of(item.value), **self.folded}
+        self.deep[item.buffer] = deep(item.value, self.deep)
 
     def remove(self, item: Definition) -> None:
         others = [each for each in self.members if each is not item]
         self.members, self.size, self.axes = [], 0, frozenset()
-        self.reads, self.folded = set(), {}
+        self.reads, self.folded, self.deep = set(), {}, {}
         for each in others:
             self.add(each)
 
@@ -314,6 +320,7 @@ class _Fusion:
             nodes = below(value)
             if (
                 len(nodes) <= self.limits.nodes
+                and deep(value, {}) <= self.limits.deep
                 and is_row_by_row([value])
                 and most_folded(nodes) <= max(most_folded(below(member.value)), _positions_of(item))
                 and _reads_once(item, buffer)
@@ -414,6 +421,8 @@ class _Fusion:
         if group.size + size > self.limits.nodes and not (
             vertical and group.size + size <= self.limits.most and self._is_live(group, item)
         ):
+            return False
+        if deep(item.value, group.deep) > self.limits.deep:
             return False
         stores = sum(each.buffer in self.needed for each in (*group.members, item))
         if stores > self.limits.stores:

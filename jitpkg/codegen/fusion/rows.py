@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from math import prod
 
 from jitpkg.codegen.ir.extents import example, same
-from jitpkg.codegen.ir.nodes import Axis, Buffer, Load, Node, Reduce, below, loads
+from jitpkg.codegen.ir.nodes import Axis, Buffer, Load, Node, Reduce, below, loads, operands
 
 
 def is_row_by_row(values: Sequence[Node]) -> bool:
@@ -41,6 +41,21 @@ def _is_prefix(axes: frozenset[Axis], over: Sequence[Axis]) -> bool:
 def most_folded(nodes: Iterable[Node]) -> int:
     """How often the fold is done that is done most often."""
     return max((runs(n.axes) for n in nodes if isinstance(n, Reduce)), default=1)
+
+
+def deep(value: Node, inside: Mapping[Buffer, int]) -> int:
+    """How many folds a value needs one after another.
+
+    Args:
+        inside: the same of tensors that are computed on the way.
+    """
+    found: dict[Node, int] = {}
+    for node in below(value):
+        most = max((found[each] for each in operands(node)), default=0)
+        if isinstance(node, Load):
+            most = max(most, inside.get(node.buffer, 0))
+        found[node] = most + isinstance(node, Reduce)
+    return found[value]
 
 
 def runs(axes: Iterable[Axis]) -> int:

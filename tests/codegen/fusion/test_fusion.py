@@ -11,6 +11,7 @@ from jitpkg.codegen.fusion.groups import Limits, Opaque, fuse
 from jitpkg.codegen.fusion.kernel import Compute, Kernel, Loop, Statement, Write
 from jitpkg.codegen.fusion.loops import schedule
 from jitpkg.codegen.fusion.normal import Normaliser
+from jitpkg.codegen.fusion.statements import statements
 from jitpkg.codegen.ir import interpreter, legality
 from jitpkg.codegen.ir.builder import Builder
 from jitpkg.codegen.ir.nodes import (
@@ -19,7 +20,10 @@ from jitpkg.codegen.ir.nodes import (
     Const,
     Definition,
     Node,
+    Reduce,
+    below,
     operands,
+    written,
 )
 from jitpkg.codegen.lowering.table import Lowering, Tensor
 from jitpkg.facts.tensor import contiguous_stride
@@ -139,7 +143,8 @@ def test_fused_is_the_same(
         whole[item.buffer] = interpreter.evaluate(item, whole)
 
     most, reads = nodes * draw.draw(st.sampled_from([1, 3])), draw.draw(st.integers(1, 8))
-    steps_made = fuse(items, kept, program.b, Limits(nodes=nodes, most=most, reads=reads))
+    limits = Limits(nodes=nodes, most=most, reads=reads, deep=draw.draw(st.integers(1, 4)))
+    steps_made = fuse(items, kept, program.b, limits)
     for step in steps_made:
         if isinstance(step, Opaque):
             for buffer in step.reads:
@@ -244,6 +249,50 @@ def test_single_elements_are_one_kernel() -> None:
         items.append(named(f"sum{n}", k.reduce("sum", row, [0])))
     kernels = fused(items, b)
     assert sum("next" in each.name for each in kernels) == 1
+
+
+def norms(b: Builder, count: int, dims: Sequence[int], folds: int) -> list[Definition]:
+    """Each is of the one before, by `folds` that depend on one another."""
+    k = Lowering(b)
+    x = k.of_buffer(Buffer("x", F32, (3, 4), (4, 1)))
+    items: list[Definition] = []
+    for n in range(count):
+        for m in range(folds):
+            rows = named(f"rows{n}_{m}", k.reduce("sum", x, dims, keepdim=True))
+            total = k.of_buffer(rows.buffer)
+            made = k.elementwise(lambda v, t: b.apply("tanh", b.apply("sub", v, t)), [x, total])
+            items += [rows, named(f"x{n}_{m}", made)]
+            x = k.of_buffer(items[-1].buffer)
+    return items
+
+
+def deepest(kernel: Kernel) -> int:
+    """How many folds of a kernel need one another."""
+    depth: dict[Node, int] = {}
+    for node in below(*written(kernel.stores)):
+        inner = max((depth[each] for each in operands(node)), default=0)
+        depth[node] = inner + isinstance(node, Reduce)
+    return max(depth.values())
+
+
+@pytest.mark.parametrize("dims", [[1], [0], [0, 1]])
+@pytest.mark.parametrize("folds", [1, 2])
+def test_kernels_of_norms_in_a_row_do_not_grow_with_the_row(dims: list[int], folds: int) -> None:
+    """What a fold takes stands in each that is inside of it: the work would grow by the square."""
+
+    def work(count: int) -> int:
+        b = Builder()
+        items = norms(b, count, dims, folds)
+        kernels = fused(items, b, kept=items[-1:])
+        assert max(map(deepest, kernels)) <= Limits().deep
+        return sum(
+            len(statement.nodes)
+            for kernel in kernels
+            for statement in statements(schedule(Normaliser(b).normal(kernel).kernel, b).body)
+            if isinstance(statement, Compute)
+        )
+
+    assert work(32) <= 2.2 * work(16)
 
 
 def run_normal(kernel: Kernel, b: Builder, memory: dict[Buffer, torch.Tensor]) -> None:
