@@ -97,7 +97,10 @@ def _tensors(given: Any) -> Iterator[torch.Tensor]:
 
 
 def _meet(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether both may have an element in the same memory."""
+    """Whether both may have an element in the same memory, or are one tensor: eager code does not
+    look whether that has elements."""
+    if one is other:
+        return True
     if memory(one) != memory(other) or not one.numel() or not other.numel():
         return False
     begin, other_begin = (x.storage_offset() * x.element_size() for x in (one, other))

@@ -76,6 +76,26 @@ def test_what_eager_code_takes_is_compiled(name: str) -> None:
     assert not explained(*given.args).declined
 
 
+@pytest.mark.parametrize("backend", ["jitpkg", "aot_eager"])
+@pytest.mark.parametrize("name", [*REFUSED, *TAKEN, "one tensor", "its real part", "its places"])
+def test_with_no_elements_as_eager(name: str, backend: str) -> None:
+    """What is one tensor, and not only alike, is refused without elements too."""
+    op = {
+        **REFUSED,
+        **TAKEN,
+        "one tensor": lambda x, at: x.index_copy_(0, at, x),
+        "its real part": lambda x, at: x.__setitem__(at, x.real),
+        "its places": lambda x, at: at.scatter_(0, at, at),
+    }[name]
+    nothing = call(torch.ones(1).expand(0), torch.tensor([], dtype=torch.int64))
+    empty = call(torch.ones(0), torch.tensor([], dtype=torch.int64))
+    for own in (False, True):
+        for dynamic in (False, True):
+            ignored = ("traceback", "warnings")
+            comparison = Comparison(backend=backend, ignore=ignored, dynamic=dynamic)
+            comparison.assert_same_calls(of(op, own=own), nothing, empty)
+
+
 WITH_GAPS: dict[str, Callable[[Tensor], Any]] = {
     "augmented": lambda x: x[::2].mul_(x[0]),
     "column": lambda x: x.view(4, 3)[:, 0].add_(x.view(4, 3)[1, 0]),
