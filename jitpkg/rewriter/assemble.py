@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import opcode
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
+from operator import add
 from types import CodeType
 
 from bytecode import CompilerFlags, ConcreteBytecode, ConcreteInstr
@@ -65,36 +67,41 @@ class Layout:
     flags: int
 
 
-@dataclass(slots=True)
 class _Sizes:
     """Instruction lengths in two-byte units, grown until every argument fits."""
 
-    instructions: Sequence[Emitted]
-    extended: list[int] = field(default_factory=list)
-    starts: list[int] = field(default_factory=list)
-
-    def settle(self) -> None:
-        self.extended = [0] * len(self.instructions)
+    def __init__(self, instructions: Sequence[Emitted]) -> None:
+        self.instructions = instructions
+        self.extended = [_extended(ins.arg) if ins.to is None else 0 for ins in instructions]
+        self.starts: list[int] = []
+        self._units = [_UNITS[ins.opname] for ins in instructions]
+        self._jumps = [(k, ins, ins.to) for k, ins in enumerate(instructions) if ins.to is not None]
         while self._grow():
             pass
 
     def _grow(self) -> bool:
-        self.starts = starts = [0]
-        for ins, extended in zip(self.instructions, self.extended, strict=True):
-            starts.append(starts[-1] + extended + 1 + _cache_count(ins.opname))
+        self.starts = starts = [0, *accumulate(map(add, self._units, self.extended))]
         grown = False
-        for k, ins in enumerate(self.instructions):
-            if ins.to is not None:
-                distance = starts[ins.to.index] - starts[k + 1]
-                ins.arg = abs(distance)
-                if ins.opname == GOTO:
-                    forward = distance >= 0
-                    ins.opname = "JUMP_FORWARD" if forward else "JUMP_BACKWARD_NO_INTERRUPT"
-            needed = max(0, (ins.arg.bit_length() - 1) // 8)
+        for k, ins, to in self._jumps:
+            distance = starts[to.index] - starts[k + 1]
+            ins.arg = abs(distance)
+            if ins.opname == GOTO:
+                forward = distance >= 0
+                ins.opname = "JUMP_FORWARD" if forward else "JUMP_BACKWARD_NO_INTERRUPT"
+            needed = _extended(ins.arg)
             if needed > self.extended[k]:
                 self.extended[k] = needed
                 grown = True
         return grown
+
+
+def _extended(arg: int) -> int:
+    """How many EXTENDED_ARGs an argument needs."""
+    return max(0, (arg.bit_length() - 1) // 8)
+
+
+_UNITS = {name: 1 + CACHES[k] for name, k in opcode.opmap.items() if k < 256} | {GOTO: 1}
+"""How long an instruction is without EXTENDED_ARGs."""
 
 
 def assemble(instructions: Sequence[Emitted], layout: Layout) -> tuple[CodeType, list[int]]:
@@ -104,10 +111,8 @@ def assemble(instructions: Sequence[Emitted], layout: Layout) -> tuple[CodeType,
     that handler; jump arguments are computed here.
     """
     sizes = _Sizes(instructions)
-    sizes.settle()
-
     bytecode = ConcreteBytecode(
-        _concrete(instructions, sizes),
+        [ConcreteInstr("NOP")],
         consts=tuple(layout.consts),
         names=layout.names,
         varnames=layout.varnames,
@@ -125,38 +130,34 @@ def assemble(instructions: Sequence[Emitted], layout: Layout) -> tuple[CodeType,
     bytecode.kwonlyargcount = layout.kwonlyargcount
     bytecode.flags = CompilerFlags(layout.flags)
     code = bytecode.to_code(stacksize=layout.stacksize, compute_exception_stack_depths=False)
-    code = code.replace(co_linetable=_line_table(instructions, sizes.starts, like.co_firstlineno))
+    # `bytecode` would take five times as long to put the units and the lines together.
+    code = code.replace(
+        co_code=b"".join(
+            [_units(i.opname, i.arg, n) for i, n in zip(instructions, sizes.extended, strict=True)]
+        ),
+        co_linetable=_line_table(instructions, sizes.starts, like.co_firstlineno),
+    )
     offsets = [
         2 * (start + extra) for start, extra in zip(sizes.starts, sizes.extended, strict=False)
     ]
     return code, offsets
 
 
-def _cache_count(opname: str) -> int:
-    return 0 if opname == GOTO else CACHES[opcode.opmap[opname]]
-
-
-def _concrete(instructions: Sequence[Emitted], sizes: _Sizes) -> list[ConcreteInstr]:
-    out: list[ConcreteInstr] = []
-    for ins, extended in zip(instructions, sizes.extended, strict=True):
-        out += _units(ins.opname, ins.arg, extended)
-    return out
-
-
 @lru_cache(maxsize=16384)
-def _units(opname: str, arg: int, extended: int) -> list[ConcreteInstr]:
-    """One instruction and its caches, without a position."""
+def _units(opname: str, arg: int, extended: int) -> bytes:
+    """One instruction, its EXTENDED_ARGs and its caches."""
     if opcode.opmap[opname] in HAS_ARGUMENT:
         first = ConcreteInstr(opname, arg, extended_args=extended or None)
     else:
         first = ConcreteInstr(opname)
-    return [first, *[ConcreteInstr("CACHE", 0)] * _cache_count(opname)]
+    caches = [ConcreteInstr("CACHE", 0)] * (_UNITS[opname] - 1)
+    return b"".join(unit.assemble() for unit in (first, *caches))
 
 
 def _line_table(instructions: Sequence[Emitted], starts: list[int], line: int) -> bytes:
     """One entry for each run of instructions with the same position; `line` is the function's.
 
-    `bytecode` would make the same, at five times the cost. Source: CPython's Objects/locations.md.
+    Source: CPython's Objects/locations.md.
     """
     out = bytearray()
     begin = 0
