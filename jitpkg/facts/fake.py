@@ -28,7 +28,7 @@ from jitpkg.facts.outcome import (
     written_by,
 )
 from jitpkg.facts.shape_env import Bridge, context_of, name_of, symint, test_of
-from jitpkg.facts.tensor import TensorFacts, facts_of, why_not_plain
+from jitpkg.facts.tensor import TensorFacts, facts_of, why_no_facts
 from jitpkg.internals import Missing, Row, dispatch, fake_tensors, trees
 from jitpkg.marks import Dims
 
@@ -194,8 +194,8 @@ def _known(*rows: Row[type[Exception]]) -> tuple[type[Exception], ...]:
 
 
 def _facts(bridge: Bridge | None, fake: torch.Tensor) -> TensorFacts:
-    why = why_not_plain(fake)
-    if why is not None and not why.startswith("a tensor subclass, FakeTensor"):
+    why = why_no_facts(fake)
+    if why is not None:
         raise NoFacts(f"the result is {why}")
     facts = facts_of(fake)
     cls = torch.nn.Parameter if isinstance(fake, torch.nn.Parameter) else torch.Tensor

@@ -105,6 +105,11 @@ def why_not_plain(t: torch.Tensor) -> str | None:
     """Why a tensor cannot be described by `TensorFacts`, or None where it can."""
     if type(t) not in plain_classes():
         return f"a tensor subclass, {type(t).__qualname__}"
+    return why_no_facts(t)
+
+
+def why_no_facts(t: torch.Tensor) -> str | None:
+    """The same of a tensor of whatever class, such as one without data."""
     if t.layout is not torch.strided:
         return f"a {t.layout} tensor"
     if t.is_nested or t.is_quantized:

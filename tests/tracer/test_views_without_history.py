@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ import torch
 from torch import Tensor
 
 import jitpkg
+from jitpkg.testing import Comparison
 
 
 def view(*, written: bool) -> Tensor:
@@ -40,3 +43,57 @@ def test_they_are_left_to_eager_code(of: str, first: bool, backend: str) -> None
         for written in (first, not first, first):
             expected = outcome(program, view(written=written))
             assert outcome(compiled, view(written=written)) == expected
+
+
+TAKEN: dict[str, Callable[[Tensor], Tensor]] = {
+    "unbind": lambda x: x.unbind(0)[0],
+    "split": lambda x: x.split(1)[0],
+    "item": lambda x: x[0],
+    "walked": lambda x: next(iter(x)),
+    "view": lambda x: x.view(-1),
+    "detached": lambda x: x.detach(),
+}
+WRITTEN: dict[str, Callable[[Tensor], Tensor]] = {
+    "unsqueeze_": lambda x: x.unsqueeze_(0),
+    "squeeze_": lambda x: x.squeeze_(),
+    "mul_": lambda x: x.mul_(2),
+    "zero_": lambda x: x.zero_(),
+    "as_strided_": lambda x: x.as_strided_((1,), (1,)),
+}
+MODES = {"no_grad": torch.no_grad, "inference": torch.inference_mode, "grad": torch.enable_grad}
+
+
+@pytest.mark.filterwarnings("ignore::jitpkg.errors.JitpkgWarning")
+@pytest.mark.parametrize("write", WRITTEN)
+@pytest.mark.parametrize(
+    ("take", "backend"),
+    [*((take, "eager") for take in TAKEN), ("unbind", "jitpkg"), ("detached", "jitpkg")],
+)
+def test_a_program_that_makes_them(take: str, write: str, backend: str) -> None:
+    def program(x: Tensor, outer: str, inner: str) -> Any:
+        with MODES[outer]():
+            taken = TAKEN[take](x)
+        with MODES[inner]():
+            WRITTEN[write](taken)
+        return taken.shape, taken.detach() + 1
+
+    def ends(*given: Any) -> bool:
+        try:
+            program(*given)
+        except RuntimeError:
+            return False
+        return True
+
+    def inputs() -> list[Tensor]:
+        leaf = torch.ones(2, requires_grad=True)
+        return [torch.ones(2), leaf, torch.ones(2, requires_grad=True) * 1]
+
+    for outer, inner in itertools.product(MODES, MODES):
+        for k, x in enumerate(inputs()):
+            # What eager code refuses may fail in a graph, and is a failure of that under `strict`.
+            # A graph takes such a view again in the usual mode, which then refuses the write.
+            refused = (outer, inner) == ("inference", "no_grad")
+            settings = {"strict": ends(inputs()[k], outer, inner) and not refused}
+            ignored = ("grad_fn", "traceback", "version")
+            same = Comparison(backend=backend, ignore=ignored, settings=settings)
+            same.assert_same(program, x, outer, inner)
