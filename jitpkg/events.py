@@ -52,6 +52,17 @@ class KernelCompiled:
 
 
 @dataclass(frozen=True, slots=True)
+class Scheduled:
+    """A pass has rewritten the loops of a kernel."""
+
+    kernel: str
+    stage: str
+    """The name of the pass."""
+    text: str
+    """The loops, as they are now."""
+
+
+@dataclass(frozen=True, slots=True)
 class KernelFailed:
     """A kernel cannot be compiled, or launched; ATen does instead what it was to do."""
 
@@ -266,6 +277,7 @@ Event = (
     Traced
     | GraphCompiled
     | KernelCompiled
+    | Scheduled
     | KernelFailed
     | Fused
     | PassRan

@@ -33,6 +33,8 @@ class Explanation:
     """Each kernel that graphs call: its name, the ops that it fuses, the bytes that it moves."""
     kernel_sources: dict[str, str] = field(default_factory=dict)
     """What was compiled for each new kernel, by name."""
+    schedules: dict[str, str] = field(default_factory=dict)
+    """The loops of each new kernel for a CPU as they are printed, by name."""
     resources: dict[str, str] = field(default_factory=dict)
     """What kernels for a GPU take of it: registers, memory, and whether registers spill."""
     failed_kernels: dict[str, str] = field(default_factory=dict)
@@ -179,6 +181,8 @@ class Explanation:
                     self.resources[name] = resources
                 if script:
                     self.scripts[name] = script
+            case events.Scheduled(kernel, _, text):
+                self.schedules[kernel] = text
             case events.KernelFailed(name, text, why, script):
                 self.kernel_sources[name] = text
                 self.failed_kernels[name] = why

@@ -45,6 +45,12 @@ def _kernels(event: events.Event) -> str | None:
     return None
 
 
+def _schedules(event: events.Event) -> str | None:
+    if not isinstance(event, events.Scheduled):
+        return None
+    return f"{event.kernel}: loops after the pass {event.stage}\n{event.text}"
+
+
 def _guards(event: events.Event) -> str | None:
     if not isinstance(event, events.EntryAdded):
         return None
@@ -124,6 +130,7 @@ TOPICS: Mapping[str, Formatter] = MappingProxyType(
         "graphs": _graphs,
         "guards": _guards,
         "kernels": _kernels,
+        "schedules": _schedules,
         "entries": _entries,
         "breaks": _breaks,
         "recompiles": _recompiles,

@@ -37,7 +37,7 @@ def branch(x):
 def records(caplog: pytest.LogCaptureFixture, topics: str) -> list[logging.LogRecord]:
     logging.getLogger("jitpkg").addHandler(caplog.handler)
     jitpkg.set_logs(topics)
-    kernels = topics in ("kernels", "all")
+    kernels = topics in ("kernels", "schedules", "all")
     compiled = jitpkg.compile(branch, backend="jitpkg" if kernels else "eager")
     compiled(torch.ones(3))
     compiled(torch.ones(4))
@@ -48,6 +48,7 @@ SAID = {
     "graphs": "branch#0: graph of 2 ops; backend",
     "guards": "\n  x: float32[3]",
     "kernels": "out0[0] = (sum(in0[i] for i < 3) > 0.0)",
+    "schedules": "loops after the pass live_only\nfor i < ",
     "entries": "if not tensors_same(x): break",
     "breaks": "B103: a branch depends on a tensor's data",
     "recompiles": "branch: compiled again, because\n  x has size 4 in dim 0; built for 3",

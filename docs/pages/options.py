@@ -13,6 +13,16 @@ import torch
 import jitpkg
 from jitpkg import events
 from jitpkg.codegen import options
+from jitpkg.codegen.cpu.host import Host
+from jitpkg.codegen.cpu.stages import stages
+from jitpkg.codegen.fusion.groups import kernel_of
+from jitpkg.codegen.fusion.kernel import Schedule
+from jitpkg.codegen.fusion.loops import schedule
+from jitpkg.codegen.fusion.normal import Normaliser
+from jitpkg.codegen.fusion.text import text_of_schedule
+from jitpkg.codegen.ir.builder import Builder
+from jitpkg.codegen.ir.nodes import Buffer, Store
+from jitpkg.codegen.lowering.table import Lowering
 from jitpkg.config import Options
 from jitpkg.logs import TOPICS
 from pages.text import attribute_docstrings, logged, scrubbed
@@ -29,6 +39,12 @@ TOPIC_MEANINGS = {
     "graphs": "Each graph that a backend has compiled, as the code that `torch.fx` prints.",
     "guards": "What each new entry assumes, in words.",
     "kernels": "Each kernel of the backend `jitpkg`: what it computes, and its LLVM IR.",
+    "schedules": (
+        "The loops of each new kernel for a CPU, after each pass that rewrites them; the last ones "
+        "become LLVM IR. `v0` is a value, `r0` a reduction, which is known after its loop. "
+        "`keep` puts a value into memory for the position of the loop, `take` finds it there. "
+        "`jitpkg.explain` has the last of each kernel in `schedules`. A softmax:"
+    ),
     "entries": "The generated Python function of each entry: guards, call of the graph, results.",
     "breaks": "Each graph break, when a trace meets it: what, where, why, what to do.",
     "recompiles": "Why no entry fitted a call, for each entry; and when the limit is reached.",
@@ -431,11 +447,29 @@ def _mode_rows() -> list[str]:
     ]
 
 
+def _softmax() -> Schedule:
+    """The loops of a kernel, on a processor with registers of 256 bits."""
+    b = Builder()
+    lowering = Lowering(b)
+    x = lowering.of_buffer(Buffer("x", torch.float32, (64, 1000), (1000, 1)))
+    most = lowering.reduce("max", x, [1], keepdim=True)
+    above = lowering.elementwise(lambda v, m: b.apply("exp", b.apply("sub", v, m)), [x, most])
+    total = lowering.reduce("sum", above, [1], keepdim=True)
+    made = lowering.elementwise(lambda v, t: b.apply("div", v, t), [above, total])
+    out = Buffer("out", torch.float32, (64, 1000), (1000, 1))
+    kernel = kernel_of("softmax", [Store(out, made.axes, made.value)])
+    return schedule(Normaliser(b).normal(kernel).kernel, b)
+
+
 SAMPLES: dict[str, tuple[events.Event, ...]] = {
     "gains": (
         events.Measured("step", "step#0", 412e-6, 1.31e-3, 2.2),
         events.Measured("scale", "scale#0", 4.1e-6, 2.6e-6, 0.031),
         events.GivenBack("scale", "it gains nothing: 4.1 us compiled, 2.6 us as it is"),
+    ),
+    "schedules": tuple(
+        events.Scheduled("softmax", name, text_of_schedule(made))
+        for name, made in list(stages(_softmax(), Host(256)))[-1:]
     ),
     "auto": (
         events.ModuleSeen("model", 14),

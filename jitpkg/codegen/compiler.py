@@ -20,7 +20,8 @@ from torch import fx
 
 from jitpkg import config, events
 from jitpkg.codegen.expected import as_expected, is_sure
-from jitpkg.codegen.fusion.groups import Item, Limits, Opaque, Scattered, fuse
+from jitpkg.codegen.fusion.groups import Limits, fuse
+from jitpkg.codegen.fusion.items import Item, Opaque, Scattered
 from jitpkg.codegen.fusion.kernel import Kernel
 from jitpkg.codegen.fusion.normal import Normal, Normaliser
 from jitpkg.codegen.ir import ops

@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 
 from jitpkg.codegen.cpu.folds import Fold
 from jitpkg.codegen.cpu.frame import Frame
-from jitpkg.codegen.cpu.plan import Plan, scans
-from jitpkg.codegen.fusion.kernel import Loop, Write
-from jitpkg.codegen.fusion.statements import statements
+from jitpkg.codegen.cpu.host import Host
+from jitpkg.codegen.fusion.kernel import Compute, Loop, Schedule, Write
+from jitpkg.codegen.fusion.statements import offset, scans, statements
 from jitpkg.codegen.ir import ops
-from jitpkg.codegen.ir.extents import varies
+from jitpkg.codegen.ir.extents import same, varies
+from jitpkg.codegen.ir.nodes import Axis, Store
 
 MOST = 64
 """Chunks of a loop: enough for as many threads, few enough to be folded by one of them."""
@@ -96,49 +97,73 @@ class Chunks:
         return pointers
 
 
-def chunks(plan: Plan, grain: int) -> Chunks | None:
-    """How the outermost loops are cut; None where that is not worth it, or cannot be done.
+def parted(schedule: Schedule, host: Host) -> Loop | None:
+    """The loop whose iterations go to the threads: the only outermost one, if it carries nothing
+    and each iteration writes elements of its own."""
+    outer = [each for each in schedule.body if not isinstance(each, Compute)]
+    if len(outer) != 1 or not isinstance(outer[0], Loop) or not host.parallel:
+        return None
+    loop = outer[0]
+    if loop.folds or scans(loop):
+        return None
+    stores = schedule.kernel.stores
+    if any(s.combine is not None or not _is_apart(s, loop) for s in stores):
+        return None
+    return loop
 
-    Args:
-        grain: elements that are worth a thread.
-    """
-    loops = [each for each in plan.body if isinstance(each, Loop)]
-    if not any(loop.folds for loop in loops) or not all(_can_be_cut(loop, plan) for loop in loops):
+
+def chunks(schedule: Schedule, host: Host) -> Chunks | None:
+    """How the outermost loops are cut, where there are several or they fold; None where that is
+    not worth it, or cannot be done."""
+    if not host.parallel or parted(schedule, host) is not None:
+        return None
+    if any(store.combine is not None for store in schedule.kernel.stores):
+        return None
+    loops = [each for each in schedule.body if isinstance(each, Loop)]
+    if not all(_is_apart(write.store, loop) for loop in loops for write in _writes(loop)):
+        return None
+    if not any(loop.folds for loop in loops) or not all(map(_can_be_cut, loops)):
         return None
     cuts = {}
     for loop in loops:
-        steps = -(-plan.extent(loop) // plan.lanes.get(loop, 1))
-        wanted = max(1, min(MOST, steps, elements(loop, plan) // grain))
+        steps = -(-loop.extent // loop.lanes)
+        wanted = max(1, min(MOST, steps, elements(loop) // host.grain))
         each = -(-steps // wanted)
         cuts[loop] = Cut(-(-steps // each), each, steps)
     return Chunks(cuts) if any(cut.chunks > 1 for cut in cuts.values()) else None
 
 
-def elements(loop: Loop, plan: Plan) -> int:
+def elements(loop: Loop) -> int:
     """How often the innermost statements run."""
-    return plan.extent(loop) * max(1, inside(loop, plan))
+    return loop.extent * max(1, inside(loop))
 
 
-def inside(loop: Loop, plan: Plan) -> int:
+def inside(loop: Loop) -> int:
     """The same in one iteration; it may vary."""
     inner = [each for each in loop.body if isinstance(each, Loop)]
-    total = sum(plan.extent(each) * inside(each, plan) for each in inner)
+    total = sum(each.extent * inside(each) for each in inner)
     return total if inner else 1
 
 
-def _can_be_cut(loop: Loop, plan: Plan) -> bool:
+def _can_be_cut(loop: Loop) -> bool:
     inside = [loop, *(each for each in statements(loop.body) if isinstance(each, Loop))]
     return (
-        not any(varies(plan.extent(each)) for each in inside)
-        and plan.extent(loop) > 0
-        and not any(scans(each, plan.needed) for each in inside)
+        not any(varies(each.extent) for each in inside)
+        and loop.extent > 0
+        and not any(map(scans, inside))
         and all(ops.REDUCTIONS[fold.op].combine is not None for fold in loop.folds)
     )
 
 
-def writes(loop: Loop) -> list[Write]:
-    """Those inside of a loop."""
+def _writes(loop: Loop) -> list[Write]:
     return [each for each in statements(loop.body) if isinstance(each, Write)]
+
+
+def _is_apart(store: Store, loop: Loop) -> bool:
+    """Whether different iterations write different elements."""
+    whole = offset(store.buffer, store.index)
+    affine = all(isinstance(atom, Axis) for atom, _ in whole.terms)
+    return affine and not same(whole.factor(loop.axis), 0)
 
 
 def _bytes(fold: Fold) -> int:

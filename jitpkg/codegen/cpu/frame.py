@@ -17,7 +17,6 @@ from jitpkg.codegen.cpu.arithmetic import (
 )
 from jitpkg.codegen.cpu.host import Host
 from jitpkg.codegen.cpu.low_half import LowHalf, low_half
-from jitpkg.codegen.cpu.plan import Plan
 from jitpkg.codegen.fusion.kernel import Loop
 from jitpkg.codegen.ir.extents import varies
 from jitpkg.codegen.ir.nodes import Axis, Buffer, Const, Given, Load, Node
@@ -92,16 +91,14 @@ class Numbers:
 
 
 class Frame:
-    def __init__(self, host: Host, plan: Plan) -> None:
+    def __init__(self, host: Host) -> None:
         self.host = host
-        self.plan = plan
         self.w = Writer()
         self.levels = [Level()]
         self.w.lines.append(self.levels[0].before)
         self.values: dict[Node, Value] = {}
         self.positions: dict[Axis, tuple[str, int]] = {}
         """Where each loop stands (the first lane), and the depth from which on that is known."""
-        self.still: frozenset[Axis] = frozenset()
         self.pointers: dict[Buffer, str] = {}
         self.given = Numbers()
         """Numbers that the kernel is given; they lie in the context from `slot` on."""
@@ -152,8 +149,6 @@ class Frame:
         if isinstance(node, Given):
             return Value(self.number(node.value), 1, 0)
         assert isinstance(node, Axis), f"{node} is used before it is known"
-        if node in self.still:
-            return Value("0", 1, 0)
         text, depth = self.positions[node]
         if node is not self.axis:
             return Value(text, 1, depth)

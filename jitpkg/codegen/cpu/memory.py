@@ -43,13 +43,16 @@ class Place:
     """Further elements from the base, an i64 for each lane."""
 
 
-def place(frame: Frame, buffer: Buffer, index: tuple[Node, ...]) -> Place:
+def place(
+    frame: Frame, buffer: Buffer, index: tuple[Node, ...], at_start: Axis | None = None
+) -> Place:
+    """Where an access is; along the axis `at_start`, at its first position."""
     whole = offset(buffer, index)
     step, apart = 0, None
     terms: list[tuple[int, str, int]] = []
     for atom, factor in whole.terms:
         if isinstance(atom, Axis):
-            if atom in frame.still:
+            if atom is at_start:
                 continue
             if atom is frame.axis:
                 step = factor
@@ -147,7 +150,7 @@ def is_filled(frame: Frame, turned: Turned) -> bool:
     return (
         loop is not None
         and loop.axis is turned.lanes
-        and same(frame.plan.extent(loop), turned.across)
+        and same(loop.extent, turned.across)
         and turned.outer in frame.positions
     )
 
@@ -291,7 +294,7 @@ def _is_whole_lines(frame: Frame, write: Store) -> bool:
     if buffer not in frame.streamed or frame.width * size % LINE:
         return False
     whole = offset(buffer, write.index)
-    far = [factor for atom, factor in whole.terms if atom not in (frame.axis, *frame.still)]
+    far = [factor for atom, factor in whole.terms if atom is not frame.axis]
     affine = all(isinstance(atom, Axis) for atom, _ in whole.terms)
     return affine and all(same(each * size % LINE, 0) for each in (*far, whole.constant))
 

@@ -29,8 +29,6 @@ def compared_positions(frame: Frame, node: Apply) -> str | None:
     step, terms = 0, []
     for atom, factor in apart.terms:
         if isinstance(atom, Axis):
-            if atom in frame.still:
-                continue
             step = factor if atom is frame.axis else step
             terms.append((frame.positions[atom][0], factor))
         elif frame.of(atom).lanes == 1:

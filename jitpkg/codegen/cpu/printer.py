@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from jitpkg.codegen.cpu import memory
-from jitpkg.codegen.cpu.chunks import Chunks, Cut, chunks, elements, inside, writes
+from jitpkg.codegen.cpu.chunks import Chunks, Cut, chunks, elements, inside, parted
 from jitpkg.codegen.cpu.frame import Frame, Numbers
 from jitpkg.codegen.cpu.host import Host
-from jitpkg.codegen.cpu.plan import plan, scans
+from jitpkg.codegen.cpu.stages import scheduled
 from jitpkg.codegen.cpu.walk import Walk
-from jitpkg.codegen.fusion.kernel import Compute, Loop, Schedule
-from jitpkg.codegen.fusion.statements import offset, span
+from jitpkg.codegen.fusion.kernel import Schedule
+from jitpkg.codegen.fusion.statements import span
 from jitpkg.codegen.ir import legality
-from jitpkg.codegen.ir.extents import example, same, varies
-from jitpkg.codegen.ir.nodes import Axis, Buffer, Store, written
+from jitpkg.codegen.ir.extents import example, varies
+from jitpkg.codegen.ir.nodes import Buffer, written
 from jitpkg.codegen.ir.text import all_axes, axis_names, text_of_store
 
 
@@ -61,11 +61,10 @@ attributes #1 = {{ nounwind willreturn memory(none) }}
 class _Function:
     def __init__(self, host: Host, schedule: Schedule, name: str) -> None:
         self.host = host
-        self.schedule = schedule
+        self.schedule = schedule = scheduled(schedule, host)
         self.name = name
-        self.plan = plan(schedule, host)
-        self.parted = self._parted()
-        self.chunks = None if self.parted is not None else self._chunks()
+        self.parted = parted(schedule, host)
+        self.chunks = chunks(schedule, host)
         kernel = schedule.kernel
         self.buffers = [*kernel.inputs, *kernel.outputs]
         self.given = Numbers()
@@ -100,7 +99,7 @@ class _Function:
         return self._function(name, arguments, Walk(self._frame(streamed), self.parted), declared)
 
     def _frame(self, streamed: frozenset[Buffer] = frozenset()) -> Frame:
-        frame = Frame(self.host, self.plan)
+        frame = Frame(self.host)
         frame.streamed = streamed
         frame.given, frame.slot = self.given, len(self.buffers) + 2
         return frame
@@ -115,11 +114,11 @@ class _Function:
             w.do(f"%at.{k} = getelementptr ptr, ptr %context, i64 {k}")
             w.do(f"{text} = load ptr, ptr %at.{k}, align 8")
         if walk.chunks is None:
-            walk.block(frame.plan.body)
+            walk.block(self.schedule.body)
         else:
             w.do(f"%states.at = getelementptr ptr, ptr %context, i64 {len(self.buffers) + 1}")
             w.do("%states = load ptr, ptr %states.at, align 8")
-            walk.phase()
+            walk.phase(self.schedule.body)
         if frame.streamed:
             w.do("fence seq_cst")  # such stores are in no order with others
         status = w.op("load i32, ptr %status")
@@ -222,11 +221,11 @@ class _Function:
         """The same where the number of steps is known in the call only."""
         loop = self.parted
         assert loop is not None
-        lanes = self.plan.lanes.get(loop, 1)
-        inner = self.given.text(inside(loop, self.plan) * lanes)
+        lanes = loop.lanes
+        inner = self.given.text(inside(loop) * lanes)
         several = "i64 0, i64 %steps, i64 %grain, ptr @part, ptr %context"
         return [
-            f"  %up = add i64 {self.given.text(self.plan.extent(loop))}, {lanes - 1}",
+            f"  %up = add i64 {self.given.text(loop.extent)}, {lanes - 1}",
             f"  %steps = udiv i64 %up, {lanes}",
             f"  %is_little = icmp slt i64 {inner}, 1",
             f"  %each = select i1 %is_little, i64 1, i64 {inner}",
@@ -249,7 +248,7 @@ class _Function:
         loop = self.parted
         if loop is None:
             return False
-        return varies(self.plan.extent(loop)) or varies(inside(loop, self.plan))
+        return varies(loop.extent) or varies(inside(loop))
 
     def _streamed(self) -> frozenset[Buffer]:
         """Outputs that no cache holds: they are written past it."""
@@ -259,51 +258,19 @@ class _Function:
             return frozenset()
         return frozenset(store.buffer for store in stores if store.combine is None)
 
-    def _parted(self) -> Loop | None:
-        """The loop whose iterations go to the threads: the only outermost one."""
-        kernel = self.schedule.kernel
-        outer = [each for each in self.plan.body if not isinstance(each, Compute)]
-        if len(outer) != 1 or not isinstance(outer[0], Loop) or not self.host.parallel:
-            return None
-        loop = outer[0]
-        if loop.folds or scans(loop, self.plan.needed):
-            return None
-        if any(store.combine is not None for store in kernel.stores):
-            return None
-        if not all(_is_apart(store, loop) for store in kernel.stores):
-            return None
-        return loop
-
-    def _chunks(self) -> Chunks | None:
-        """How the outermost loops are cut, where there are several or they fold."""
-        if not self.host.parallel or any(
-            s.combine is not None for s in self.schedule.kernel.stores
-        ):
-            return None
-        for loop in self.plan.body:
-            if isinstance(loop, Loop) and not all(_is_apart(w.store, loop) for w in writes(loop)):
-                return None
-        found = chunks(self.plan, self.host.grain)
-        if found is not None:
-            for loop in found.cuts:  # what one keeps, the others would look for in other functions
-                self.plan.kept.pop(loop, None)
-                self.plan.taken.pop(loop, None)
-        return found
-
     def _steps(self) -> int:
         """How many steps the parted loop has: iterations, or vectors."""
         loop = self.parted
         if loop is None:
             return 1
-        extent = self.plan.extent(loop)
-        return -(-extent // self.plan.lanes.get(loop, 1))
+        return -(-loop.extent // loop.lanes)
 
     def _grain(self) -> int:
         """Steps that are worth a thread; 0 where the whole is not worth two."""
         loop = self.parted
         if loop is None:
             return 0
-        inner = elements(loop, self.plan) // max(self._steps(), 1)
+        inner = elements(loop) // max(self._steps(), 1)
         grain = max(1, self.host.grain // max(inner, 1))
         return grain if self._steps() > grain else 0
 
@@ -332,10 +299,3 @@ end:
 
 def _plain(name: str) -> str:
     return "".join(c if c.isalnum() and c.isascii() else "_" for c in f"b{name}")
-
-
-def _is_apart(store: Store, loop: Loop) -> bool:
-    """Whether different iterations write different elements."""
-    whole = offset(store.buffer, store.index)
-    affine = all(isinstance(atom, Axis) for atom, _ in whole.terms)
-    return affine and not same(whole.factor(loop.axis), 0)

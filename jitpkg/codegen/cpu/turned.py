@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from jitpkg.codegen.cpu.arithmetic import constants, memory, suffix, vector
 from jitpkg.codegen.cpu.frame import Frame, Turned
+from jitpkg.codegen.cpu.lanes import WIDEST
 from jitpkg.codegen.cpu.memory import LINE, place
-from jitpkg.codegen.cpu.plan import WIDEST
-from jitpkg.codegen.fusion.kernel import Compute, Loop
+from jitpkg.codegen.fusion.kernel import Compute, Lanes, Loop
 from jitpkg.codegen.fusion.statements import offset, statements, typical
 from jitpkg.codegen.ir.extents import at_least, same, varies
 from jitpkg.codegen.ir.nodes import Load
@@ -19,17 +19,16 @@ from jitpkg.codegen.ir.nodes import Load
 
 def turned_loads(frame: Frame, loop: Loop) -> list[Turned]:
     """Those for which the rows of some iterations of `loop` are worth turning."""
-    plan = frame.plan
-    if frame.axis is not None or typical(plan.extent(loop)) < 4:
+    if frame.axis is not None or typical(loop.extent) < 4:
         return []
     wanted: dict[Load, Loop] = {}
     for lanes in statements(loop.body):
-        if not isinstance(lanes, Loop) or lanes not in plan.lanes:
+        if not isinstance(lanes, Loop) or not isinstance(lanes.kind, Lanes):
             continue
         for statement in statements(lanes.body):
             if isinstance(statement, Compute):
                 for node in statement.nodes:
-                    if not isinstance(node, Load) or node not in plan.needed or node in wanted:
+                    if not isinstance(node, Load) or node in wanted:
                         continue
                     if _is_across(frame, loop, lanes, node):
                         wanted[node] = lanes
@@ -49,15 +48,12 @@ def _is_across(frame: Frame, loop: Loop, lanes: Loop, load: Load) -> bool:
         return False
     # Nothing else in the address may be found out by inner loops.
     others = [atom for atom, _ in whole.terms if atom not in (loop.axis, lanes.axis)]
-    known = all(
-        atom in frame.still or atom in frame.positions or atom in frame.values for atom in others
-    )
-    across = frame.plan.extent(lanes)
-    return known and typical(across) >= 8 and at_least(across, 1)
+    known = all(atom in frame.positions or atom in frame.values for atom in others)
+    return known and typical(lanes.extent) >= 8 and at_least(lanes.extent, 1)
 
 
 def _turned(frame: Frame, loop: Loop, lanes: Loop, load: Load, high: int) -> Turned | None:
-    size, extent = load.dtype.itemsize, frame.plan.extent(lanes)
+    size, extent = load.dtype.itemsize, lanes.extent
     row = _row(frame, extent, LINE // size)
     longest = extent + WIDEST + LINE // size if varies(extent) else int(row)
     most = high * longest * size
@@ -65,8 +61,7 @@ def _turned(frame: Frame, loop: Loop, lanes: Loop, load: Load, high: int) -> Tur
         return None
     frame.room -= most
     name = frame.room_for(_multiple(frame, row, high), memory(load.dtype))
-    iterations = frame.plan.extent(loop)
-    made = Turned(load, loop.axis, lanes.axis, high, row, name, iterations, extent)
+    made = Turned(load, loop.axis, lanes.axis, high, row, name, loop.extent, extent)
     frame.turned[load] = made
     return made
 
@@ -94,11 +89,8 @@ def fill(frame: Frame, turned: Turned, start: str) -> None:
     side = min(16, frame.host.bits // 8 // size)
     element, kind = memory(load.dtype), vector(memory(load.dtype), side)
     step = frame.number(offset(load.buffer, load.index).factor(turned.lanes))
-    still = frame.still
-    frame.still = still | {turned.lanes}
     frame.positions[turned.outer] = (start, frame.depth)
-    base = place(frame, load.buffer, load.index).base
-    frame.still = still
+    base = place(frame, load.buffer, load.index, at_start=turned.lanes).base
     extent = turned.across
     uneven = not same(turned.iterations % turned.high, 0)
     left = w.op(f"sub i64 {frame.number(turned.iterations)}, {start}") if uneven else ""

@@ -13,13 +13,13 @@ from jitpkg.codegen.cpu.casts import cast
 from jitpkg.codegen.cpu.chunks import Chunks
 from jitpkg.codegen.cpu.folds import Fold, fold
 from jitpkg.codegen.cpu.frame import Frame
+from jitpkg.codegen.cpu.lanes import bytes_of_columns
 from jitpkg.codegen.cpu.low_half import low_half_of
-from jitpkg.codegen.cpu.plan import bytes_of_columns, scans
 from jitpkg.codegen.cpu.positions import compared_positions
 from jitpkg.codegen.cpu.scans import Running
 from jitpkg.codegen.cpu.turned import fill, turned_loads
-from jitpkg.codegen.fusion.kernel import Compute, Loop, Statement, Write
-from jitpkg.codegen.fusion.statements import statements
+from jitpkg.codegen.fusion.kernel import Compute, Keep, Lanes, Loop, Statement, Take, Write
+from jitpkg.codegen.fusion.statements import scans, statements
 from jitpkg.codegen.ir import ops
 from jitpkg.codegen.ir.builder import IllegalNode
 from jitpkg.codegen.ir.extents import at_least, example, same, varies
@@ -54,10 +54,10 @@ class Walk:
 
     # Statements
 
-    def phase(self) -> None:
+    def phase(self, body: Sequence[Statement]) -> None:
         """A chunk of the parted loop and what it needs; without one, what is behind all loops."""
         assert self.chunks is not None
-        for statement in self.frame.plan.body:
+        for statement in body:
             if statement is self.parted:
                 self.block((statement,))
                 return
@@ -76,36 +76,39 @@ class Walk:
             match statement:
                 case Compute(nodes=nodes):
                     for node in nodes:
-                        if node in frame.plan.needed and node not in frame.values:
-                            self.compute_or_take(node)
+                        if node not in frame.values:
+                            self.compute(node)
+                case Keep(node=node):
+                    self.keep(node)
+                case Take(node=node):
+                    self.take(node)
                 case Write(store=store):
                     memory.store(frame, store)
                 case Loop():
                     self.loop(statement)
 
-    def compute_or_take(self, node: Node) -> None:
-        frame, w = self.frame, self.w
-        plan, loop = frame.plan, frame.loop
-        kept = loop is not None and node in plan.kept.get(loop, ())
-        taken = loop is not None and node in plan.taken.get(loop, ())
-        if not taken:
-            self.compute(node)
-        if loop is None or not (kept or taken):
-            return
-        element, size = in_memory(node.dtype), node.dtype.itemsize
+    def keep(self, node: Node) -> None:
+        frame, pointer = self.frame, self.kept(node)
+        value = frame.wide(node, frame.width)
+        value = memory.to_memory(frame, value, node.dtype, frame.width)
+        kind = vector(in_memory(node.dtype), frame.width)
+        frame.w.do(f"store {kind} {value}, ptr {pointer}, align {node.dtype.itemsize}")
+
+    def take(self, node: Node) -> None:
+        frame = self.frame
+        if node not in frame.values:
+            raw = memory.row(frame, self.kept(node), node.dtype, None)
+            frame.define(node, memory.of_memory(frame, raw, node.dtype, frame.width), frame.width)
+
+    def kept(self, node: Node) -> str:
+        """A pointer to where a value is kept for the lanes' positions."""
+        frame, loop, element = self.frame, self.frame.loop, in_memory(node.dtype)
+        assert loop is not None
         if node not in frame.rows:
-            count = frame.rounded(plan.extent(loop), frame.width, up=True)
+            count = frame.rounded(loop.extent, frame.width, up=True)
             frame.rows[node] = frame.room_for(count, element)
         at = frame.positions[loop.axis][0]
-        pointer = w.op(f"getelementptr {element}, ptr {frame.rows[node]}, i64 {at}")
-        if taken:
-            raw = memory.row(frame, pointer, node.dtype, None)
-            frame.define(node, memory.of_memory(frame, raw, node.dtype, frame.width), frame.width)
-        else:
-            kind = vector(element, frame.width)
-            value = frame.wide(node, frame.width)
-            value = memory.to_memory(frame, value, node.dtype, frame.width)
-            w.do(f"store {kind} {value}, ptr {pointer}, align {size}")
+        return self.w.op(f"getelementptr {element}, ptr {frame.rows[node]}, i64 {at}")
 
     def compute(self, node: Node) -> None:
         frame = self.frame
@@ -166,17 +169,14 @@ class Walk:
 
     def loop(self, loop: Loop) -> None:
         frame = self.frame
-        if same(frame.plan.extent(loop), 0):
+        if same(loop.extent, 0):
             return
-        outer = frame.still
-        frame.still = outer | frame.plan.still.get(loop, frozenset())
         self.open.append(loop)
-        if frame.axis is None and loop in frame.plan.lanes:
+        if frame.axis is None and isinstance(loop.kind, Lanes):
             self.in_lanes(loop)
         else:
             self.one_by_one(loop)
         self.open.pop()
-        frame.still = outer
 
     def carried(self, loop: Loop) -> list[Carried]:
         frame = self.frame
@@ -186,9 +186,9 @@ class Walk:
             (node, fold(frame.arithmetic(node.value.dtype, lanes), node.op, not outside))
             for node in loop.folds
         ]
-        along = not outside and loop in frame.plan.lanes
-        lanes = frame.width if outside else frame.plan.lanes.get(loop, 1)
-        for node in scans(loop, frame.plan.needed):
+        along = not outside and isinstance(loop.kind, Lanes)
+        lanes = frame.width if outside else loop.lanes
+        for node in scans(loop):
             if not any(isinstance(s, Compute) and node in s.nodes for s in loop.body):
                 raise IllegalNode(f"a running {node.op} that another loop stands inside of")
             found.append((node, Running(frame, node.dtype, node.op, lanes, along)))
@@ -200,13 +200,12 @@ class Walk:
         if frame.axis is not None:
             return frame.width
         inside = [loop, *(each for each in statements(loop.body) if isinstance(each, Loop))]
-        found = [each for each in inside if each in frame.plan.lanes]
+        found = [each for each in inside if isinstance(each.kind, Lanes)]
         carrying = [each for each in found if set(each.folds) & set(loop.folds)]
-        return frame.plan.lanes[carrying[0]] if carrying else 1
+        return carrying[0].lanes if carrying else 1
 
     def one_by_one(self, loop: Loop) -> None:
-        extent = self.frame.plan.extent(loop)
-        low, high = "0", self.frame.number(extent)
+        low, high = "0", self.frame.number(loop.extent)
         if loop is self.parted:
             low, high = "%low", "%high"
         carried = self.carried(loop)
@@ -215,18 +214,17 @@ class Walk:
 
     def in_lanes(self, loop: Loop) -> None:
         frame = self.frame
-        lanes = frame.plan.lanes[loop]
         carried = self.carried(loop)
-        frame.loop, frame.axis, frame.width = loop, loop.axis, lanes
+        frame.loop, frame.axis, frame.width = loop, loop.axis, loop.lanes
         low, high, full, is_rest = self.bounds(loop)
         state = [each.start() for _, each in carried]
-        needed = None if carried else bytes_of_columns(loop, frame.plan)
+        needed = None if carried else bytes_of_columns(loop)
         if needed is not None and needed <= frame.room:
             frame.room -= needed
             self.in_columns(loop, low, high, full, is_rest)
         else:
             if full != "0":
-                state = self.repeated(loop, carried, low, high, lanes)
+                state = self.repeated(loop, carried, low, high, loop.lanes)
             if is_rest:
                 before = state
                 state = self.rest(
@@ -239,7 +237,7 @@ class Walk:
         """Where the full vectors of lanes begin and end, how many positions they have, and whether
         there may be more."""
         frame, w = self.frame, self.w
-        extent, lanes = frame.plan.extent(loop), frame.plan.lanes[loop]
+        extent, lanes = loop.extent, loop.lanes
         is_rest = not self.is_long(loop) and not same(extent % lanes, 0)
         full = frame.rounded(extent, lanes, up=not is_rest)
         if loop is not self.parted:
@@ -270,7 +268,7 @@ class Walk:
             before: the states of what is carried; those behind it are returned.
         """
         frame, w = self.frame, self.w
-        key, extent = w.fresh(), frame.plan.extent(loop)
+        key, extent = w.fresh(), loop.extent
         may_be_none = loop is self.parted or varies(extent)
         if may_be_none:
             if loop is self.parted:
@@ -311,7 +309,7 @@ class Walk:
         So memory is read along its rows; what a column carries lies in memory of ours meanwhile.
         """
         frame, w = self.frame, self.w
-        lanes, extent = frame.width, frame.plan.extent(loop)
+        lanes, extent = frame.width, loop.extent
         more = not is_rest and not same(extent % lanes, 0)
         first_is_sure = loop is not self.parted and at_least(extent, 1 if more else lanes)
         results: dict[Node, tuple[Fold, list[str]]] = {}
@@ -361,7 +359,7 @@ class Walk:
             carried = self.carried(inner)
             kept = [each.between_blocks() for _, each in carried]
             places = [[self.columns(extent, kind) for kind in each.types] for each in kept]
-            count = frame.plan.extent(inner)
+            count = inner.extent
 
             def begin() -> None:
                 for each, at in zip(kept, places, strict=True):
@@ -405,7 +403,7 @@ class Walk:
         for k, statement in enumerate(loop.body):
             if isinstance(statement, Loop):
                 self.open.append(statement)
-                stage(statement, [each for each in loop.body[:k] if isinstance(each, Compute)])
+                stage(statement, [x for x in loop.body[:k] if not isinstance(x, Write)])
                 self.open.pop()
         across(lambda: before(loop.body))
 
@@ -435,7 +433,7 @@ class Walk:
         `begin`: the states at first, where these are not all iterations.
         """
         frame, w = self.frame, self.w
-        extent = frame.plan.extent(loop)
+        extent = loop.extent
         masked = self.is_long(loop) and not same(extent % step, 0)
         surely = (loop is not self.parted or step == 1) and at_least(extent, 1 if masked else step)
         frame.enter()

@@ -12,8 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import prod
 
+from jitpkg.codegen.fusion.items import (
+    Item,
+    Opaque,
+    Scattered,
+    has_any,
+    is_single,
+    reads_of,
+    reads_once,
+    reads_wholly,
+    running_axes,
+    values_of,
+)
 from jitpkg.codegen.fusion.kernel import Kernel
 from jitpkg.codegen.fusion.rows import deep, folds_of, is_row_by_row, most_folded, renaming, runs
 from jitpkg.codegen.ir import ops
@@ -35,34 +46,6 @@ from jitpkg.codegen.ir.nodes import (
     loads,
     written,
 )
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Opaque:
-    """A call that is not ours: it reads and fills memory."""
-
-    reads: tuple[Buffer, ...]
-    writes: tuple[Buffer, ...]
-    call: object
-    """What the caller knows it by."""
-    in_order: bool = False
-    """Whether it runs behind all others of these that stand before it."""
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Scattered:
-    """A tensor that is another one, with elements written to places that come out of data."""
-
-    buffer: Buffer
-    start: Definition
-    """What it is before the writes, of the same sizes."""
-    store: Store
-    """Into `buffer`."""
-    axes: tuple[Axis, ...]
-    """Over which the writes go."""
-
-
-Item = Definition | Scattered | Opaque
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +90,8 @@ class _Group:
     def add(self, item: Definition) -> None:
         self.members.append(item)
         self.size += len(below(item.value))
-        self.axes |= _running(item)
-        self.reads.update(_reads(item))
+        self.axes |= running_axes(item)
+        self.reads.update(reads_of(item))
         self.folded = {**folds_of(item.value), **self.folded}
         self.deep[item.buffer] = deep(item.value, self.deep)
 
@@ -157,13 +140,13 @@ class _Fusion:
         for place, item in enumerate(items):
             if isinstance(item, Definition):
                 self.places[item.buffer] = place
-            for buffer in _reads(item):
+            for buffer in reads_of(item):
                 self.readers.setdefault(buffer, []).append(item)
                 self.last_read[buffer] = place
         for item in reversed(items):
             if isinstance(item, Definition) and len(self.readers.get(item.buffer, ())) == 1:
                 last = self.last_read[item.buffer]
-                for buffer in _reads(item):
+                for buffer in reads_of(item):
                     self.last_read[buffer] = max(self.last_read[buffer], last)
             if isinstance(item, Opaque):
                 self.needed.update(item.reads)
@@ -195,8 +178,8 @@ class _Fusion:
 
     def _may_fail_unseen(self, item: Definition, nodes: Sequence[Node]) -> bool:
         """Whether the tensor has elements with indices out of data that no reader computes."""
-        return _has(nodes, Checked) and not any(
-            isinstance(reader, Definition) and _reads_wholly(reader, item.buffer)
+        return has_any(nodes, Checked) and not any(
+            isinstance(reader, Definition) and reads_wholly(reader, item.buffer)
             for reader in self.readers.get(item.buffer, ())
         )
 
@@ -207,7 +190,7 @@ class _Fusion:
             load.buffer is item.buffer
             and not checks(*load.index) <= checks(self.builder.at(item, load.index))
             for reader in self.readers.get(item.buffer, ())
-            for load in loads(*_values(reader))
+            for load in loads(*values_of(reader))
         )
 
     def _expanded(self, item: Definition) -> Definition:
@@ -234,11 +217,11 @@ class _Fusion:
         return sum(self.sizes[buffer] for buffer in left)
 
     def _is_read_through(self, item: Definition, nodes: Sequence[Node]) -> bool:
-        if _has(nodes, Scan):
+        if has_any(nodes, Scan):
             return False
-        if isinstance(item.value, Load) or not _has(nodes, Load):
+        if isinstance(item.value, Load) or not has_any(nodes, Load):
             return True  # a view, or made of nothing
-        if _has(nodes, Reduce):
+        if has_any(nodes, Reduce):
             return False
         if len(self.readers[item.buffer]) == 1:
             read = {n.buffer for n in nodes if isinstance(n, Load) and n.mask is None}
@@ -259,7 +242,7 @@ class _Fusion:
         else:
             group, item = found
         group.add(item)
-        if _is_single(item) and not group.axes:
+        if is_single(item) and not group.axes:
             self.last_single = group
         self._add_before(group, reads)
         self.maker[item.buffer] = group
@@ -269,7 +252,7 @@ class _Fusion:
         self.groups.append(group)
         if isinstance(item, Scattered):
             group.opaque = item = self._scattered(item)
-        group.reads.update(_reads(item))
+        group.reads.update(reads_of(item))
         self._add_before(group, group.reads)
         if isinstance(item, Opaque) and item.in_order:
             if self.last_in_order is not None:
@@ -308,13 +291,17 @@ class _Fusion:
     def _with_rows_inside(self, item: Definition) -> Definition:
         """With the values of roots that nobody else reads, where each of their folds is done no
         more often than before: of a row of which one element is wanted, no other is stored."""
-        for buffer in _reads(item):
+        for buffer in reads_of(item):
             group = self.maker.get(buffer)
             if group is None or group.opaque is not None or not self._is_only_reader(item, buffer):
                 continue
             (member,) = (each for each in group.members if each.buffer is buffer)
-            reads_own = any(self.maker.get(each) is group for each in _reads(member))
-            if reads_own or _has(below(member.value), Scan, Checked) or self._hides_checks(member):
+            reads_own = any(self.maker.get(each) is group for each in reads_of(member))
+            if (
+                reads_own
+                or has_any(below(member.value), Scan, Checked)
+                or self._hides_checks(member)
+            ):
                 continue
             value = self.builder.substitute(item.value, {}, {buffer: member})
             nodes = below(value)
@@ -322,8 +309,8 @@ class _Fusion:
                 len(nodes) <= self.limits.nodes
                 and deep(value, {}) <= self.limits.deep
                 and is_row_by_row([value])
-                and most_folded(nodes) <= max(most_folded(below(member.value)), _positions_of(item))
-                and _reads_once(item, buffer)
+                and most_folded(nodes) <= max(most_folded(below(member.value)), runs(item.axes))
+                and reads_once(item, buffer)
             ):
                 item = Definition(item.buffer, item.axes, value)
                 group.remove(member)
@@ -365,7 +352,7 @@ class _Fusion:
             renamed = self._of_the_same_rows(item, group)
             if renamed is not None and self._may_join(renamed, group, reads, size, vertical=True):
                 return group, renamed
-        single = self.last_single if _is_single(item) else None
+        single = self.last_single if is_single(item) else None
         if single and self._may_join(item, single, reads, size, vertical=False):
             return single, item
         return None
@@ -432,7 +419,7 @@ class _Fusion:
             maker = self.maker.get(buffer)
             if maker is not None and maker is not group and maker.before & bit:
                 return False  # something between the two needs the group, and is needed
-        running = _running(item)
+        running = running_axes(item)
         if vertical:
             if not (running <= group.axes or running >= group.axes):
                 return False
@@ -444,7 +431,7 @@ class _Fusion:
                 return False
         value = self.builder.substitute(item.value, {}, inside)
         values = [value, *(member.value for member in group.members)]
-        return is_row_by_row(values) and not _has(below(*values), Scan)
+        return is_row_by_row(values) and not has_any(below(*values), Scan)
 
     # 3. Kernels
 
@@ -526,31 +513,6 @@ def _kernels_of_scatter(item: Scattered, number: int) -> list[Kernel | Opaque]:
     return [first, kernel_of(f"kernel{number}", [item.store])]
 
 
-def _values(item: Item) -> tuple[Node, ...]:
-    match item:
-        case Definition(value=value):
-            return (value,)
-        case Scattered(start=start, store=store):
-            return start.value, *store.index, store.value
-        case Opaque():
-            return ()
-
-
-def _reads(item: Item) -> tuple[Buffer, ...]:
-    if isinstance(item, Opaque):
-        return tuple(dict.fromkeys(item.reads))
-    return tuple(dict.fromkeys(load.buffer for load in loads(*_values(item))))
-
-
-def _running(item: Definition) -> frozenset[Axis]:
-    return frozenset(axis for axis in item.axes if not same(axis.extent, 1))
-
-
-def _is_single(item: Definition) -> bool:
-    """Whether it is one element, computed without a loop."""
-    return not _running(item) and not _has(below(item.value), Reduce, Scan)
-
-
 def _cost(nodes: Sequence[Node]) -> int:
     """What an element takes. To add up an address costs nothing that a load does not."""
     addresses = set(below(*(at for n in nodes if isinstance(n, Load) for at in n.index)))
@@ -575,35 +537,3 @@ def _is_aligned(load: Load, member: Definition, item: Definition) -> bool:
             return False
         bound.add(at)
     return load.mask is None
-
-
-def _has(nodes: Iterable[Node], *kinds: type[Node]) -> bool:
-    return any(isinstance(node, kinds) for node in nodes)
-
-
-def _reads_wholly(item: Definition, buffer: Buffer) -> bool:
-    """Whether a load of a buffer goes over all of its elements."""
-    for load in loads(item.value):
-        places = list(zip(load.index, load.buffer.sizes, strict=True))
-        axes = [at for at, size in places if not same(size, 1)]
-        sizes = [size for size in load.buffer.sizes if not same(size, 1)]
-        if (
-            load.buffer is buffer
-            and load.mask is None
-            and len(set(axes)) == len(axes)
-            and all(
-                isinstance(a, Axis) and same(a.extent, n) for a, n in zip(axes, sizes, strict=True)
-            )
-        ):
-            return True
-    return False
-
-
-def _positions_of(item: Definition) -> int:
-    return runs(item.axes)
-
-
-def _reads_once(item: Definition, buffer: Buffer) -> bool:
-    """Whether there is one load of a buffer, done no more often than the buffer has elements."""
-    found = [load for load in loads(item.value) if load.buffer is buffer]
-    return len(found) == 1 and runs(found[0].axes) <= prod(map(example, buffer.sizes))

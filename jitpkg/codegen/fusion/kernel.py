@@ -30,6 +30,18 @@ class Compute:
     nodes: tuple[Node, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Serial:
+    """A loop's iterations run one after another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """So many iterations run side by side, in vector registers."""
+
+    count: int
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Loop:
     """Runs its body for each position of an axis."""
@@ -41,14 +53,39 @@ class Loop:
     outermost loop of the axes that they are over. A fold over two axes is carried by both loops."""
     scans: tuple[Scan, ...] = ()
     """Running folds that this loop carries; known in the body, from the iteration's value on."""
+    kind: Serial | Lanes = Serial()
+
+    @property
+    def extent(self) -> int:
+        """How many iterations there are."""
+        return self.axis.extent
+
+    @property
+    def lanes(self) -> int:
+        """How many iterations run side by side."""
+        return self.kind.count if isinstance(self.kind, Lanes) else 1
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, slots=True)
 class Write:
     store: Store
 
 
-Statement = Compute | Loop | Write
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """A value that has just become known is kept for this position of the loop that it is in."""
+
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Take:
+    """A value becomes known that an earlier loop has kept at the same position."""
+
+    node: Node
+
+
+Statement = Compute | Loop | Write | Keep | Take
 
 
 @dataclass(frozen=True, eq=False, slots=True)

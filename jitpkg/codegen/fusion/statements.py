@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from jitpkg.codegen.fusion.kernel import Loop, Statement, Write
+from jitpkg.codegen.fusion.kernel import Compute, Loop, Statement, Write
 from jitpkg.codegen.ir.extents import example, same, varies
 from jitpkg.codegen.ir.nodes import (
     Apply,
@@ -17,6 +17,7 @@ from jitpkg.codegen.ir.nodes import (
     Load,
     Node,
     Scan,
+    Store,
 )
 from jitpkg.codegen.ir.ranges import Linear
 
@@ -61,35 +62,62 @@ def loops(body: Sequence[Statement]) -> Iterator[Loop]:
     return (each for each in statements(body) if isinstance(each, Loop))
 
 
+def scans(loop: Loop) -> list[Scan]:
+    """Running folds that a loop carries, in the order in which they become known."""
+    return [
+        node
+        for statement in statements(loop.body)
+        if isinstance(statement, Compute)
+        for node in statement.nodes
+        if isinstance(node, Scan) and node.along is loop.axis
+    ]
+
+
+def accesses(body: Sequence[Statement]) -> Iterator[Load | Store]:
+    """All that is read and written, in order."""
+    for statement in statements(body):
+        if isinstance(statement, Compute):
+            yield from (node for node in statement.nodes if isinstance(node, Load))
+        elif isinstance(statement, Write):
+            yield statement.store
+
+
 def needed(body: Sequence[Statement]) -> frozenset[Node]:
     """The nodes whose values something is computed from, or stored."""
     stack: list[Node] = []
     for statement in statements(body):
         if isinstance(statement, Write):
-            stack.append(statement.store.value)
-            stack.extend(_atoms(statement.store.buffer, statement.store.index))
+            stack.extend(uses_of_store(statement.store))
         elif isinstance(statement, Loop):
             stack.extend(fold.value for fold in statement.folds)
     found: set[Node] = set()
     while stack:
         node = stack.pop()
-        if node in found or isinstance(node, Const | Given):
-            continue
-        found.add(node)
-        match node:
-            case Load(buffer=buffer, index=index, mask=mask):
-                stack.extend(_atoms(buffer, index))
-                if mask is not None:
-                    stack.append(mask)
-            case Apply(args=args):
-                stack.extend(args)
-            case Checked(index=at):
-                stack.append(at)
-            case Scan(value=value):
-                stack.append(value)
-            case _:
-                pass
+        if node not in found and not isinstance(node, Const | Given):
+            found.add(node)
+            stack.extend(uses(node))
     return frozenset(found)
+
+
+def uses(node: Node) -> Sequence[Node]:
+    """The values that a node is computed from, inside of the loops that carry folds."""
+    match node:
+        case Load(buffer=buffer, index=index, mask=mask):
+            atoms = _atoms(buffer, index)
+            return atoms if mask is None else [*atoms, mask]
+        case Apply(args=args):
+            return args
+        case Checked(index=at):
+            return (at,)
+        case Scan(value=value):
+            return (value,)
+        case _:
+            return ()
+
+
+def uses_of_store(store: Store) -> Sequence[Node]:
+    """The values that a write takes."""
+    return [store.value, *_atoms(store.buffer, store.index)]
 
 
 def _atoms(buffer: Buffer, index: Sequence[Node]) -> list[Node]:

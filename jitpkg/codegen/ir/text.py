@@ -57,7 +57,7 @@ def text_of(definition: Definition) -> str:
 
 def text_of_store(store: Store, names: Mapping[Axis, str]) -> list[str]:
     lines, root = lines_of(store.value, names)
-    index = ", ".join(_inline(at, names, {}) for at in store.index)
+    index = ", ".join(inline(at, names, {}) for at in store.index)
     sign = "=" if store.combine is None else f"{store.combine}="
     return [*lines, f"{store.buffer}[{index}] {sign} {root}"]
 
@@ -83,11 +83,11 @@ def lines_of(root: Node, names: Mapping[Axis, str]) -> tuple[list[str], str]:
     known: dict[Node, str] = {}
     for node in every:
         if isinstance(node, Apply | Reduce | Scan | Checked | Load):
-            text = known[node] = _inline(node, names, known)  # of operands that are all known
+            text = known[node] = inline(node, names, known)  # of operands that are all known
             if len(text) > (12 if uses.get(node, 0) > 1 else _LONG):
                 known[node] = f"v{len(lines)}"
                 lines.append(f"{known[node]} = {text}")
-    return lines, _inline(root, names, known)
+    return lines, inline(root, names, known)
 
 
 def _shown_operands(node: Node) -> tuple[Node, ...]:
@@ -104,7 +104,8 @@ def _shown_operands(node: Node) -> tuple[Node, ...]:
             return ()
 
 
-def _inline(node: Node, names: Mapping[Axis, str], known: Mapping[Node, str]) -> str:
+def inline(node: Node, names: Mapping[Axis, str], known: Mapping[Node, str]) -> str:
+    """A node as an expression of those that have names."""
     if node in known:
         return known[node]
     match node:
@@ -115,24 +116,24 @@ def _inline(node: Node, names: Mapping[Axis, str], known: Mapping[Node, str]) ->
         case Given(value=value):
             return str(value)
         case Load(buffer=buffer, index=index, mask=mask):
-            at = ", ".join(_inline(each, names, known) for each in index)
+            at = ", ".join(inline(each, names, known) for each in index)
             if mask is None:
                 return f"{buffer}[{at}]"
-            return f"({buffer}[{at}] if {_inline(mask, names, known)} else 0)"
+            return f"({buffer}[{at}] if {inline(mask, names, known)} else 0)"
         case Apply(op=ops.CAST, args=(value,)):
-            return f"{short(node.dtype)}({_inline(value, names, known)})"
+            return f"{short(node.dtype)}({inline(value, names, known)})"
         case Apply(op=op, args=(a, b)) if op in _INFIX:
-            return f"({_inline(a, names, known)} {_INFIX[op]} {_inline(b, names, known)})"
+            return f"({inline(a, names, known)} {_INFIX[op]} {inline(b, names, known)})"
         case Apply(op=op, args=args):
-            return f"{op}({', '.join(_inline(arg, names, known) for arg in args)})"
+            return f"{op}({', '.join(inline(arg, names, known) for arg in args)})"
         case Checked(index=index, extent=extent):
-            return f"checked({_inline(index, names, known)}, {extent})"
+            return f"checked({inline(index, names, known)}, {extent})"
         case Reduce(op=op, value=value, over=over):
             runs = ", ".join(f"{names.get(a, f'axis{a.serial}')} < {a.extent}" for a in over)
-            return f"{op}({_inline(value, names, known)} for {runs})"
+            return f"{op}({inline(value, names, known)} for {runs})"
         case Scan(op=op, value=value, along=along):
             name = names.get(along, f"axis{along.serial}")
-            return f"running_{op}({_inline(value, names, known)} along {name})"
+            return f"running_{op}({inline(value, names, known)} along {name})"
         case _:
             return "?"
 

@@ -7,7 +7,8 @@ import pytest
 import torch
 from hypothesis import given
 
-from jitpkg.codegen.fusion.groups import Limits, Opaque, fuse
+from jitpkg.codegen.fusion.groups import Limits, fuse
+from jitpkg.codegen.fusion.items import Opaque
 from jitpkg.codegen.fusion.kernel import Compute, Kernel, Loop, Statement, Write
 from jitpkg.codegen.fusion.loops import schedule
 from jitpkg.codegen.fusion.normal import Normaliser

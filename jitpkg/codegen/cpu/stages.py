@@ -1,0 +1,37 @@
+"""From the loops of a kernel to those that are printed, pass by pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from jitpkg import events
+from jitpkg.codegen.cpu.chunks import chunks
+from jitpkg.codegen.cpu.host import Host
+from jitpkg.codegen.cpu.lanes import vectorise
+from jitpkg.codegen.fusion.kernel import Schedule
+from jitpkg.codegen.fusion.passes.keep_rows import keep_rows
+from jitpkg.codegen.fusion.passes.live import live_only
+from jitpkg.codegen.fusion.text import text_of_schedule
+
+
+def stages(schedule: Schedule, host: Host) -> Iterator[tuple[str, Schedule]]:
+    """The name of each pass, and what it has made. Each stage computes the same."""
+    schedule = live_only(schedule)
+    yield "live_only", schedule
+    schedule = vectorise(schedule, host)
+    yield "vectorise", schedule
+    # What is cut becomes functions of their own, which find nothing that another one has kept.
+    schedule = keep_rows(schedule, outermost=chunks(schedule, host) is None)
+    yield "keep_rows", schedule
+    schedule = live_only(schedule)
+    yield "live_only", schedule
+
+
+def scheduled(schedule: Schedule, host: Host) -> Schedule:
+    """The last stage."""
+    for name, made in stages(schedule, host):
+        schedule = made
+        if events.STREAM.heard:
+            text = text_of_schedule(made)
+            events.STREAM.emit(events.Scheduled(made.kernel.name, name, text))
+    return schedule

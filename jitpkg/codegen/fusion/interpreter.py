@@ -1,0 +1,239 @@
+"""The slow, obvious meaning of a schedule: its loops run one statement and one element at a time.
+
+The oracle of passes: whatever a pass makes, running it does the same. Iterations in lanes go
+through each statement together, in order, as they do in registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from jitpkg.codegen.fusion.kernel import Compute, Keep, Loop, Schedule, Statement, Take, Write
+from jitpkg.codegen.fusion.statements import offset, scans
+from jitpkg.codegen.ir import ops
+from jitpkg.codegen.ir.extents import value_of
+from jitpkg.codegen.ir.nodes import (
+    Apply,
+    Axis,
+    Buffer,
+    Checked,
+    Const,
+    Extent,
+    Given,
+    Load,
+    Node,
+    Reduce,
+    Scan,
+    Store,
+)
+
+Folded = list[tuple[int, torch.Tensor]]
+"""What a fold takes: the position and the value of each iteration."""
+
+
+def run_schedule(
+    schedule: Schedule,
+    memory: Mapping[Buffer, torch.Tensor],
+    symbols: Mapping[str, int] | None = None,
+) -> None:
+    """Run a schedule; it reads and writes `memory`, tensors with the strides of their buffers.
+
+    Args:
+        symbols: their values, where sizes vary.
+
+    Raises:
+        IndexError: an index out of data lies outside of its extent.
+        AssertionError: a value is used before it is known, or taken where none was kept.
+    """
+    _Run(memory, symbols or {}).block(schedule.body, [_Lane()])
+
+
+@dataclass(eq=False, slots=True)
+class _Lane:
+    """What one of the iterations that go together knows."""
+
+    positions: dict[Axis, int] = field(default_factory=dict)
+    values: dict[Node, torch.Tensor] = field(default_factory=dict)
+    folded: dict[Reduce, Folded] = field(default_factory=dict)
+    """What inner loops have folded for the outer loops that carry the same folds."""
+    scanned: dict[Scan, list[torch.Tensor]] = field(default_factory=dict)
+    """What the scans have come by; lanes along an axis share it."""
+
+
+class _Run:
+    def __init__(self, memory: Mapping[Buffer, torch.Tensor], symbols: Mapping[str, int]) -> None:
+        self._memory = memory
+        self._symbols = symbols
+        self._kept: dict[tuple[Node, int], torch.Tensor] = {}
+        self._open: list[Loop] = []
+
+    def _number(self, extent: Extent) -> int:
+        return value_of(extent, self._symbols)
+
+    # Statements
+
+    def block(self, body: Sequence[Statement], lanes: Sequence[_Lane]) -> None:
+        for statement in body:
+            match statement:
+                case Compute(nodes=nodes):
+                    for node in nodes:
+                        for lane in lanes:
+                            lane.values[node] = self._computed(node, lane)
+                case Write(store=store):
+                    for lane in lanes:
+                        self._write(store, lane)
+                case Keep(node=node):
+                    for lane in lanes:
+                        self._kept[node, self._position(lane)] = self._of(node, lane)
+                case Take(node=node):
+                    for lane in lanes:
+                        place = node, self._position(lane)
+                        assert place in self._kept, f"{node} was not kept"
+                        lane.values[node] = self._kept[place]
+                case Loop():
+                    self._loop(statement, lanes)
+
+    def _position(self, lane: _Lane) -> int:
+        return lane.positions[self._open[-1].axis]
+
+    def _write(self, store: Store, lane: _Lane) -> None:
+        at = self._at(store.buffer, store.index, lane)
+        value = self._of(store.value, lane)
+        if store.combine is not None:
+            combine: Any = ops.OPS[ops.REDUCTIONS[store.combine].combine or ""].reference
+            value = combine(at, value)
+        at.copy_(value)
+
+    # Loops
+
+    def _loop(self, loop: Loop, lanes: Sequence[_Lane]) -> None:
+        self._open.append(loop)
+        for lane in lanes:
+            lane.scanned.update({scan: [] for scan in scans(loop)})
+        folded: list[dict[Reduce, Folded]] = [{fold: [] for fold in loop.folds} for _ in lanes]
+        known = [dict(lane.values) for lane in lanes]
+        extent = self._number(loop.extent)
+        for first in range(0, extent, loop.lanes):
+            positions = range(first, min(first + loop.lanes, extent))
+            beside: list[_Lane] = []
+            takers: list[dict[Reduce, Folded]] = []
+            for lane, before, into in zip(lanes, known, folded, strict=True):
+                lane.values = dict(before)
+                beside += _beside(lane, loop, positions)
+                takers += [into] * len(positions)
+            self.block(loop.body, beside)
+            for lane, into in zip(beside, takers, strict=True):
+                self._take_in(loop, lane, into)
+        self._open.pop()
+        outside = {fold for each in self._open for fold in each.folds}
+        for lane, before, into in zip(lanes, known, folded, strict=True):
+            lane.values = before
+            for fold, found in into.items():
+                if fold in outside:
+                    lane.folded[fold] = found
+                else:
+                    lane.values[fold] = _reduced(fold, found)
+
+    def _take_in(self, loop: Loop, lane: _Lane, into: Mapping[Reduce, Folded]) -> None:
+        """Give the folds what an iteration has for them."""
+        for fold, found in into.items():
+            inner = lane.folded.pop(fold, None)
+            if inner is None:
+                inner = [(lane.positions[loop.axis], self._of(fold.value, lane))]
+            found.extend(inner)
+
+    # Values
+
+    def _of(self, node: Node, lane: _Lane) -> torch.Tensor:
+        match node:
+            case Const(value=value):
+                return torch.tensor(value, dtype=node.dtype)
+            case Given(value=value):
+                return torch.tensor(self._number(value))
+            case Axis():
+                return torch.tensor(lane.positions[node])
+            case _:
+                assert node in lane.values, f"{node} is used before it is known"
+                return lane.values[node]
+
+    def _computed(self, node: Node, lane: _Lane) -> torch.Tensor:
+        match node:
+            case Load(buffer=buffer, index=index, mask=mask):
+                if mask is not None and not self._of(mask, lane):
+                    return torch.zeros((), dtype=buffer.dtype)
+                return self._at(buffer, index, lane).clone()
+            case Apply(op=ops.CAST, args=(value,)):
+                return self._of(value, lane).to(node.dtype)
+            case Apply(op=op, args=args):
+                given: Any = ops.OPS[op].reference(*(self._of(arg, lane) for arg in args))
+                return torch.as_tensor(given)
+            case Checked(index=index, extent=extent):
+                at, size = int(self._of(index, lane)), self._number(extent)
+                at = at + size if at < 0 else at
+                if not 0 <= at < size:
+                    raise IndexError(f"an index is out of range for {size} elements")
+                return torch.tensor(at)
+            case Scan(op=op, value=value):
+                passed = lane.scanned[node]
+                passed.append(self._of(value, lane))
+                return _reduced_by(op, torch.stack(passed), node.dtype)
+            case _:
+                raise AssertionError(node)
+
+    def _at(self, buffer: Buffer, index: Sequence[Node], lane: _Lane) -> torch.Tensor:
+        """An element of memory, found as printers find it."""
+        whole = offset(buffer, index)
+        place = self._number(whole.constant)
+        for atom, factor in whole.terms:
+            place += int(self._of(atom, lane)) * self._number(factor)
+        tensor = self._memory[buffer]
+        return torch.as_strided(tensor, (), (), tensor.storage_offset() + place)
+
+
+def _beside(lane: _Lane, loop: Loop, positions: range) -> list[_Lane]:
+    """The iterations of a lane's loop that go together."""
+    if loop.lanes == 1:
+        lane.positions[loop.axis] = positions[0]
+        return [lane]
+    return [
+        _Lane({**lane.positions, loop.axis: at}, dict(lane.values), {}, dict(lane.scanned))
+        for at in positions
+    ]
+
+
+def _reduced(fold: Reduce, found: Folded) -> torch.Tensor:
+    """What a fold makes of what it took."""
+    if not found:
+        identity = ops.REDUCTIONS[fold.op].identity
+        assert identity is not None, f"{fold.op} of nothing"
+        return torch.tensor(identity(fold.dtype), dtype=fold.dtype)
+    values = torch.stack([value for _, value in found])
+    if ops.REDUCTIONS[fold.op].combine is not None:
+        return _reduced_by(fold.op, values, fold.dtype)
+    places = torch.tensor([at for at, _ in found])
+    order = places.argsort()
+    values = values[order].to(torch.uint8) if values.dtype is torch.bool else values[order]
+    find = torch.argmax if fold.op == "argmax" else torch.argmin
+    return places[order][find(values)]
+
+
+def _reduced_by(op: str, values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    match op:
+        case "sum" if dtype.is_floating_point:
+            return values.double().sum().to(dtype)
+        case "sum":
+            return values.sum(dtype=dtype)
+        case "prod":
+            return values.prod(dtype=dtype)
+        case "max":
+            return values.amax()
+        case "min":
+            return values.amin()
+        case "any":
+            return values.any()
+        case _:
+            return values.all()

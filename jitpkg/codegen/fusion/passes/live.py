@@ -1,0 +1,57 @@
+"""Only what something is made of is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from jitpkg.codegen.fusion.kernel import (
+    Compute,
+    Keep,
+    Loop,
+    Schedule,
+    Statement,
+    Take,
+    Write,
+)
+from jitpkg.codegen.fusion.statements import uses, uses_of_store
+from jitpkg.codegen.ir.nodes import Node
+
+
+def live_only(schedule: Schedule) -> Schedule:
+    """The schedule without the values that are no longer used: parts of addresses, which are
+    added up as a whole, and what only a value is made of that is taken from memory."""
+    return replace(schedule, body=_live(schedule.body, set()))
+
+
+def _live(body: Sequence[Statement], live: set[Node]) -> tuple[Statement, ...]:
+    """What is needed of a part of a loop. `live` is what is used behind it, and becomes what is
+    used in it."""
+    found: list[Statement] = []
+    for statement in reversed(body):
+        match statement:
+            case Compute(nodes=nodes):
+                nodes = tuple(reversed([n for n in reversed(nodes) if _is_used(n, live)]))
+                if not nodes:
+                    continue
+                statement = Compute(nodes)
+            case Loop():
+                live.update(fold.value for fold in statement.folds)
+                statement = replace(statement, body=_live(statement.body, live))
+            case Write(store=store):
+                live.update(uses_of_store(store))
+            case Keep(node=node):
+                live.add(node)
+            case Take(node=node):
+                live.discard(node)
+        found.append(statement)
+    return tuple(reversed(found))
+
+
+def _is_used(node: Node, live: set[Node]) -> bool:
+    """Whether a value is used behind where it is computed; then so is what it is made of."""
+    if node not in live:
+        return False
+    live.discard(node)
+    live.update(uses(node))
+    return True

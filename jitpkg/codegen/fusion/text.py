@@ -1,0 +1,72 @@
+"""A schedule as text that a person can read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from jitpkg.codegen.fusion.kernel import (
+    Compute,
+    Keep,
+    Lanes,
+    Loop,
+    Schedule,
+    Statement,
+    Take,
+    Write,
+)
+from jitpkg.codegen.fusion.statements import loops
+from jitpkg.codegen.ir.nodes import Axis, Node, Reduce, written
+from jitpkg.codegen.ir.text import all_axes, axis_names, inline
+
+
+def text_of_schedule(schedule: Schedule) -> str:
+    """Its loops and what they do, a line for each statement and each value."""
+    axes = all_axes(schedule.kernel.axes, written(schedule.kernel.stores))
+    axes += [loop.axis for loop in loops(schedule.body) if loop.axis not in axes]
+    return "\n".join(_Text(axis_names(axes)).lines(schedule.body))
+
+
+class _Text:
+    def __init__(self, axes: Mapping[Axis, str]) -> None:
+        self._axes = axes
+        self._known: dict[Node, str] = {}
+
+    def _name(self, node: Node) -> str:
+        """A name that only this node has: folds are `r0`, `r1`, and all others `v0`, `v1`."""
+        letter = "r" if isinstance(node, Reduce) else "v"
+        if node not in self._known:
+            taken = sum(name.startswith(letter) for name in self._known.values())
+            self._known[node] = f"{letter}{taken}"
+        return self._known[node]
+
+    def _of(self, node: Node) -> str:
+        return inline(node, self._axes, self._known)
+
+    def lines(self, body: Sequence[Statement]) -> Iterator[str]:
+        for statement in body:
+            match statement:
+                case Compute(nodes=nodes):
+                    for node in nodes:
+                        known = {n: t for n, t in self._known.items() if n is not node}
+                        text = inline(node, self._axes, known)
+                        yield f"{self._name(node)} = {text}"
+                case Write(store=store):
+                    place = ", ".join(map(self._of, store.index))
+                    sign = "=" if store.combine is None else f"{store.combine}="
+                    yield f"{store.buffer}[{place}] {sign} {self._of(store.value)}"
+                case Keep(node=node):
+                    yield f"keep {self._name(node)}"
+                case Take(node=node):
+                    yield f"take {self._name(node)}"
+                case Loop():
+                    yield from self._loop(statement)
+
+    def _loop(self, loop: Loop) -> Iterator[str]:
+        side = f", {loop.lanes} side by side" if isinstance(loop.kind, Lanes) else ""
+        yield f"for {self._axes[loop.axis]} < {loop.extent}{side}:"
+        for line in self.lines(loop.body):
+            yield f"    {line}"
+        for fold in loop.folds:
+            if fold.over[-1] is loop.axis:
+                name = self._name(fold)
+                yield f"    {name} = {fold.op}({name}, {self._of(fold.value)})"

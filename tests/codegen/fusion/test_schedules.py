@@ -1,0 +1,158 @@
+"""Each pass over a schedule makes one that does the same: the interpreter runs every stage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import hypothesis.strategies as st
+import torch
+from hypothesis import assume, given
+
+from jitpkg.codegen.cpu.host import Host
+from jitpkg.codegen.cpu.stages import stages
+from jitpkg.codegen.fusion.groups import fuse, kernel_of
+from jitpkg.codegen.fusion.interpreter import run_schedule
+from jitpkg.codegen.fusion.items import Opaque
+from jitpkg.codegen.fusion.kernel import Compute, Keep, Kernel, Lanes, Loop, Schedule, Take
+from jitpkg.codegen.fusion.loops import schedule
+from jitpkg.codegen.fusion.normal import Normal, Normaliser
+from jitpkg.codegen.fusion.statements import loops, statements
+from jitpkg.codegen.ir import interpreter
+from jitpkg.codegen.ir.builder import Builder
+from jitpkg.codegen.ir.nodes import Buffer, Node, Store
+from tests.codegen.cpu import test_random_kernels
+from tests.codegen.cpu.support import buffer
+from tests.codegen.examples import examples
+from tests.codegen.fusion.test_fusion import Program
+
+F32 = torch.float32
+HOSTS = (
+    Host(512),
+    Host(128, parallel=False),
+    Host(256, grain=4),
+    Host(512, grain=1, side_by_side=4),
+)
+
+
+def check_stages(
+    kernel: Kernel, b: Builder, memory: Mapping[Buffer, torch.Tensor], host: Host
+) -> list[Schedule]:
+    """Run the schedule of a kernel as it is, and after each pass; returns all of these."""
+    normal = Normaliser(b).normal(kernel)
+    first = schedule(normal.kernel, b)
+    wanted: list[torch.Tensor] | None = None
+    made = [("schedule", first), *stages(first, host)]
+    for name, each in made:
+        given = dict(zip(normal.kernel.inputs, (memory[x] for x in normal.inputs), strict=True))
+        found = [torch.full(x.sizes, 7).to(x.dtype) for x in normal.kernel.outputs]
+        given.update(zip(normal.kernel.outputs, found, strict=True))
+        run_schedule(each, given)
+        if wanted is None:
+            flat = [torch.full(x.sizes, 7).to(x.dtype) for x in normal.kernel.outputs]
+            told = {x: torch.as_strided(memory[y], x.sizes, (1,)) for x, y in _inputs(normal)}
+            told.update(zip(normal.kernel.outputs, flat, strict=True))
+            interpreter.run_stores(normal.kernel.stores, normal.kernel.axes, told)
+            wanted = flat
+        for one, other in zip(found, wanted, strict=True):
+            torch.testing.assert_close(
+                one, other, equal_nan=True, msg=lambda m, n=name: f"{n}: {m}"
+            )
+    return [each for _, each in made]
+
+
+def _inputs(normal: Normal) -> list[tuple[Buffer, Buffer]]:
+    return list(zip(normal.kernel.inputs, normal.inputs, strict=True))
+
+
+@examples(150)
+@given(
+    draw=st.data(),
+    sizes=st.sampled_from([(3, 4), (2, 3, 4), (1, 5), (4, 1), (20,), (3, 17)]),
+    steps=st.integers(1, 12),
+    host=st.sampled_from(HOSTS),
+)
+def test_programs(draw: st.DataObject, sizes: tuple[int, ...], steps: int, host: Host) -> None:
+    program = Program(draw, sizes)
+    for _ in range(steps):
+        program.step()
+    assume(program.items)
+    memory = {x: torch.randn(x.sizes).as_strided(x.sizes, x.strides) for x in program.inputs}
+    kept = [item.buffer for item in program.items[-2:]]
+    for step in fuse(program.items, kept, program.b):
+        assert not isinstance(step, Opaque)
+        for x in step.outputs:
+            memory[x] = torch.full(x.sizes, float("nan"))
+        check_stages(step, program.b, memory, host)
+        interpreter.run_stores(step.stores, step.axes, memory)
+
+
+@examples(150)
+@given(data=st.data(), host=st.sampled_from(HOSTS))
+def test_kernels_with_scans_masks_and_places_out_of_data(data: st.DataObject, host: Host) -> None:
+    draw = test_random_kernels.Random(data)
+    sizes = tuple(data.draw(st.lists(st.sampled_from([1, 2, 3, 7, 16]), max_size=2)))
+    axes = draw.b.axes(sizes)
+    stores = []
+    for number in range(data.draw(st.integers(1, 2))):
+        value = draw.grown(axes, data.draw(st.integers(0, 6)))
+        stores.append(Store(buffer(f"out{number}", *sizes, dtype=value.dtype), axes, value))
+    check_stages(kernel_of("tested", stores), draw.b, draw.memory, host)
+
+
+@examples(60)
+@given(data=st.data(), host=st.sampled_from(HOSTS), combine=st.sampled_from([None, "sum", "max"]))
+def test_writes_to_places_out_of_data(data: st.DataObject, host: Host, combine: str | None) -> None:
+    draw = test_random_kernels.Random(data)
+    b, rows, columns = draw.b, data.draw(st.integers(1, 9)), data.draw(st.integers(1, 20))
+    i, j = b.axes([rows, columns])
+    places = draw.buffer((rows, columns), torch.int64, most=4 if combine else rows)
+    if combine is None:  # any of the writes to one place may win, so there is one for each
+        assume(0 not in places.strides)
+        draw.memory[places].copy_(torch.randperm(rows)[:, None].expand(rows, columns))
+    value = draw.grown((i, j), data.draw(st.integers(0, 4)))
+    value = b.cast(value, torch.float32)
+    at = b.check(b.load(places, (i, j)), max(rows, 4))
+    store = Store(buffer("out", max(rows, 4), columns), (at, j), value, combine)
+    check_stages(kernel_of("tested", [store]), b, draw.memory, host)
+
+
+# What the passes are for
+
+
+def of_rows(b: Builder, sizes: Sequence[int]) -> tuple[Kernel, dict[Buffer, torch.Tensor]]:
+    """A softmax along the last dim."""
+    x = buffer("x", *sizes)
+    axes = b.axes(sizes)
+
+    def exponential(last: Node) -> Node:
+        over = b.axis(sizes[-1])
+        most = b.reduce("max", b.load(x, (*axes[:-1], over)), [over])
+        return b.apply("exp", b.apply("sub", b.load(x, (*axes[:-1], last)), most))
+
+    over = b.axis(sizes[-1])
+    total = b.reduce("sum", exponential(over), [over])
+    value = b.apply("div", exponential(axes[-1]), total)
+    store = Store(buffer("out", *sizes), axes, value)
+    return kernel_of("softmax", [store]), {x: torch.randn(tuple(sizes))}
+
+
+def test_rows_are_kept() -> None:
+    """The exponentials of a softmax are computed once."""
+    b = Builder()
+    kernel, memory = of_rows(b, (3, 64))
+    last = check_stages(kernel, b, memory, Host(256))[-1]
+    kept = [each for each in statements(last.body) if isinstance(each, Keep)]
+    taken = [each for each in statements(last.body) if isinstance(each, Take)]
+    assert [each.node for each in kept] == [each.node for each in taken]
+    assert len(kept) == 1
+    computed = [n for s in statements(last.body) if isinstance(s, Compute) for n in s.nodes]
+    assert sum(getattr(node, "op", "") == "exp" for node in computed) == 1
+
+
+def test_one_loop_of_a_nest_is_in_lanes() -> None:
+    b = Builder()
+    kernel, memory = of_rows(b, (5, 64))
+    last = check_stages(kernel, b, memory, Host(512))[-1]
+    (rows,) = (each for each in last.body if isinstance(each, Loop))
+    assert rows.lanes == 1
+    assert all(isinstance(each.kind, Lanes) for each in loops(rows.body))
