@@ -66,6 +66,23 @@ def test_two_backward_passes_of_one_graph_are_left_out(more: str) -> None:
         assert outcome.is_fault
 
 
+WRITTEN = """import torch
+def program(x):
+    d = x.detach().requires_grad_()
+    y = torch.maximum(x, d)
+    x.sub_(y)
+    x.sum().backward()
+"""
+
+
+@pytest.mark.parametrize("backend", ["jitpkg", "eager"])
+def test_gradients_of_what_was_written_to_are_left_out(backend: str) -> None:
+    """Eager code has saved it, and refuses. Compiled code has saved which of the two is larger."""
+    how = {"backend": backend, "ignore": HOW_COMPUTED, "settings": {"never_worse": False}}
+    outcome = check(Program(WRITTEN, ("call(torch.ones(2))",)), Mode("written", how))
+    assert outcome.verdict == ("left out" if backend == "jitpkg" else "same")
+
+
 def test_a_seed_is_a_program() -> None:
     for seed in range(60):
         program = generate(seed)

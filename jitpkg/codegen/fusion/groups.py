@@ -67,7 +67,8 @@ class Limits:
     """Tensors that a kernel is sure to store."""
     deep: int = 4
     """Folds of which each needs the one before. What a fold takes is written out once more for each
-    that is inside of it: 50 softmaxes in a row in one kernel take 9 seconds to compile."""
+    that is inside of it: 50 softmaxes in one kernel take 9 seconds to compile. Nor does it run
+    faster: 12 batch norms of 1024 x 1024 take 4.3 ms by twos, 3.8 by fours, 7.5 by twelves."""
 
 
 @dataclass(eq=False, slots=True)

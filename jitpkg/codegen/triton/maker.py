@@ -70,7 +70,7 @@ class Interprets:
 class TritonKernels:
     """Makes kernels for a GPU."""
 
-    limits = Limits(most=Limits().nodes)  # registers are few
+    limits = Limits(most=Limits().nodes, deep=12)  # registers are few, but hold whole rows
     keeps = True
 
     def __init__(

@@ -131,7 +131,7 @@ vec:
     <vec:var>.addcmul_(<vec>, <vec>)
     <vec:var>.lerp_(<vec>, 0.5)
     <vec:var>.cumsum_(0)
-    <vec:var>.resize_(<vec>.shape[0])
+    <vec:var>.resize_(<vec>.shape[0]).zero_()
     <vec:var>.squeeze_()
     <vec:var>.unsqueeze_(0)[0]
     <vec:var>.t_()
