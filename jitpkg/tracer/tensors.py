@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, cast
@@ -124,7 +124,8 @@ def op(
     _note_mutations(vm, tensors, outcome)
     if outcome.warns:
         vm.mutations.append(SHOWN)
-    return _Results(vm, node, tensors, iter(outcome.shares)).value(outcome.result)
+    renames = outcome.mutated if not name.endswith("_") else range(len(tensors))
+    return _Results(vm, node, tensors, iter(outcome.shares), renames).value(outcome.result)
 
 
 def _failure(vm: VM, name: str, *, half: bool) -> Failure:
@@ -290,6 +291,9 @@ class _Results:
     node: fx.Node
     arguments: list[Tensor]
     shares: Any
+    renames: Container[int]
+    """The arguments that the graph knows as the result from now on, where that is one of them. What
+    only returns its argument, as `dropout` may, returns a copy when AOTAutograd traces it."""
 
     def value(self, result: Any, node: fx.Node | None = None) -> Value:
         node = node or self.node
@@ -318,7 +322,8 @@ class _Results:
         shared = next(self.shares)
         if isinstance(result, TheArgument):
             tensor = self.arguments[result.index]
-            self.vm.heap.write(tensor, "node", node)
+            if result.index in self.renames:
+                self.vm.heap.write(tensor, "node", node)
             return tensor
         tensor = Tensor(node)
         self.vm.heap.write(tensor, "facts", result)
