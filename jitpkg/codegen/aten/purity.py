@@ -38,9 +38,21 @@ def may_raise(node: fx.Node) -> bool:
         return False
     name = name_of(node)
     if name in _NEVER_RAISE:
-        return False
+        return _dim_is_wrong(node)
     facts = node.meta["facts"]
     return name not in _RAISE_ON_INTEGERS or isinstance(facts, tuple) or not _is_float(facts.dtype)
+
+
+def _dim_is_wrong(node: fx.Node) -> bool:
+    """Whether a node names a dim that its tensor has not, which FakeTensor may not notice."""
+    target: Any = node.target
+    first = node.all_input_nodes[0].meta.get("facts") if node.all_input_nodes else None
+    if first is None:
+        return False
+    rank = max(len(first.size), 1)
+    places = [k for k, each in enumerate(schema(target).arguments) if each.name == "dim"]
+    dims = [node.args[k] for k in places if k < len(node.args)] + [node.kwargs.get("dim")]
+    return any(type(dim) is int and not -rank <= dim < rank for dim in dims)
 
 
 def is_pure(node: fx.Node) -> bool:

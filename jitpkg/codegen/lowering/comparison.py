@@ -217,10 +217,17 @@ def same(k: Lowering, x: Tensor, *_: Any, **__: Any) -> Tensor:
     return x
 
 
-def _copy(k: Lowering, x: Tensor, source: Tensor, *_: Any) -> Tensor:
+def _copy(k: Lowering, x: Tensor, source: Tensor | Scalar, *_: Any) -> Tensor:
+    if not isinstance(source, Tensor):
+        kind = torch.bool if isinstance(source, bool) else _OF_NUMBERS[isinstance(source, int)]
+        return k.define(x.sizes, x.dtype, lambda *at: k.operand(source, at, kind))
     if k.common_sizes([x, source]) != x.sizes:
         raise NotLowered("a source that is larger")
     return k.define(x.sizes, x.dtype, lambda *at: k.operand(source, at, source.dtype))
+
+
+_OF_NUMBERS = {True: torch.int64, False: torch.float64}
+"""What a number is as a tensor, before it is cast."""
 
 
 def _signbit(k: Lowering, x: Tensor) -> Tensor:
