@@ -8,6 +8,7 @@ from jitpkg.codegen.cpu.arithmetic import Arithmetic, constants
 from jitpkg.codegen.cpu.casts import cast
 from jitpkg.codegen.cpu.folds import Fold
 from jitpkg.codegen.cpu.frame import Frame
+from jitpkg.codegen.ir.nodes import Reduce, Scan
 
 
 class Running:
@@ -70,3 +71,7 @@ class Running:
             value = self.fold.merge([moved], [value])[0]
             far *= 2
         return value
+
+
+Carried = tuple[Reduce, Fold] | tuple[Scan, Running]
+"""What a loop carries from one iteration to the next."""

@@ -11,12 +11,13 @@ from jitpkg.codegen.cpu.arithmetic import any_lane, vector
 from jitpkg.codegen.cpu.arithmetic import memory as in_memory
 from jitpkg.codegen.cpu.casts import cast
 from jitpkg.codegen.cpu.chunks import Chunks
+from jitpkg.codegen.cpu.columns import Columns
 from jitpkg.codegen.cpu.folds import Fold, fold
 from jitpkg.codegen.cpu.frame import Frame
 from jitpkg.codegen.cpu.lanes import bytes_of_columns
 from jitpkg.codegen.cpu.low_half import low_half_of
 from jitpkg.codegen.cpu.positions import compared_positions
-from jitpkg.codegen.cpu.scans import Running
+from jitpkg.codegen.cpu.scans import Carried, Running
 from jitpkg.codegen.cpu.turned import fill, turned_loads
 from jitpkg.codegen.fusion.kernel import Compute, Keep, Lanes, Loop, Statement, Take, Write
 from jitpkg.codegen.fusion.statements import scans, statements
@@ -31,12 +32,6 @@ then grow like the square root of the number of elements at worst."""
 
 LONG = 40
 """Ops from which on a loop is printed once with a mask, not twice."""
-
-
-ROWS = 16
-"""Of columns that are read at a time: more of them would be too many for the prefetcher."""
-
-Carried = tuple[Reduce, Fold] | tuple[Scan, Running]
 
 
 class Walk:
@@ -221,7 +216,7 @@ class Walk:
         needed = None if carried else bytes_of_columns(loop)
         if needed is not None and needed <= frame.room:
             frame.room -= needed
-            self.in_columns(loop, low, high, full, is_rest)
+            Columns(self, loop, (low, high, full, is_rest)).print()
         else:
             if full != "0":
                 state = self.repeated(loop, carried, low, high, loop.lanes)
@@ -300,124 +295,6 @@ class Walk:
             ]
             for (_, fold), olds, news in zip(carried, before, found, strict=True)
         ]
-
-    # Columns: the loops inside are outside, for some rows at a time
-
-    def in_columns(self, loop: Loop, low: str, high: str, full: str, is_rest: bool) -> None:
-        """Each inner loop by blocks of its rows, and each block along all lanes.
-
-        So memory is read along its rows; what a column carries lies in memory of ours meanwhile.
-        """
-        frame, w = self.frame, self.w
-        lanes, extent = frame.width, loop.extent
-        more = not is_rest and not same(extent % lanes, 0)
-        first_is_sure = loop is not self.parted and at_least(extent, 1 if more else lanes)
-        results: dict[Node, tuple[Fold, list[str]]] = {}
-
-        def across(run: Callable[[], object]) -> None:
-            def nothing_carried() -> list[list[str]]:
-                run()
-                return []
-
-            if full != "0":
-                frame.enter()
-
-                def one(at: str, _: list[str]) -> list[str]:
-                    frame.positions[loop.axis] = (at, frame.depth)
-                    if more:
-                        left = w.op(f"sub i64 {frame.number(extent)}, {at}")
-                        frame.mask = frame.first_lanes(left)
-                    run()
-                    frame.mask = None
-                    return []
-
-                frame.counted(low, high, lanes, [], one, surely=first_is_sure)
-                frame.leave()
-            if is_rest:
-                self.rest(loop, full, nothing_carried)
-
-        def state_of(places: list[str], types: Sequence[str]) -> list[str]:
-            return [
-                w.op(f"load {kind}, ptr {self.column(text, kind)}, align 64")
-                for text, kind in zip(places, types, strict=True)
-            ]
-
-        def keep(places: list[str], types: Sequence[str], state: Sequence[str]) -> None:
-            for place, kind, text in zip(places, types, state, strict=True):
-                w.do(f"store {kind} {text}, ptr {self.column(place, kind)}, align 64")
-
-        def before(statements: Sequence[Statement]) -> None:
-            for node, (each, places) in results.items():
-                kept = each.between_blocks()
-                text = state_of(places, kept.types)[-1]
-                if kept is not each:
-                    text = cast(kept.a, text, each.a.dtype)
-                frame.define(node, text, lanes)
-            self.block([each for each in statements if not isinstance(each, Loop)])
-
-        def stage(inner: Loop, statements: Sequence[Statement]) -> None:
-            carried = self.carried(inner)
-            kept = [each.between_blocks() for _, each in carried]
-            places = [[self.columns(extent, kind) for kind in each.types] for each in kept]
-            count = inner.extent
-
-            def begin() -> None:
-                for each, at in zip(kept, places, strict=True):
-                    keep(at, each.types, each.start())
-
-            if carried:
-                across(begin)
-
-            def column(first: str, last: str) -> None:
-                before(statements)
-                old = [state_of(at, each.types) for each, at in zip(kept, places, strict=True)]
-                start = [
-                    each.start() if each.is_inexact_sum else state
-                    for (_, each), state in zip(carried, old, strict=True)
-                ]
-                new = self.repeated(inner, carried, first, last, 1, start)
-                for (_, each), to, at, state, part in zip(
-                    carried, kept, places, old, new, strict=True
-                ):
-                    if isinstance(to, Fold) and to.is_inexact_sum:
-                        part = to.merge(state, [cast(each.a, part[0], to.a.dtype)])
-                    keep(at, to.types, part)
-
-            def block(first: str, _: list[str]) -> list[str]:
-                last = w.op(f"add i64 {first}, {ROWS}")
-                if not same(count % ROWS, 0):
-                    end = frame.number(count)
-                    less = w.op(f"icmp slt i64 {last}, {end}")
-                    last = w.op(f"select i1 {less}, i64 {last}, i64 {end}")
-                across(lambda: column(first, last))
-                return []
-
-            frame.enter()
-            sure = at_least(count, 1)
-            frame.counted("0", frame.number(count), ROWS, [], block, surely=sure)
-            frame.leave()
-            for (node, each), at in zip(carried, places, strict=True):
-                if isinstance(each, Fold):
-                    results[node] = (each, at)
-
-        for k, statement in enumerate(loop.body):
-            if isinstance(statement, Loop):
-                self.open.append(statement)
-                stage(statement, [x for x in loop.body[:k] if not isinstance(x, Write)])
-                self.open.pop()
-        across(lambda: before(loop.body))
-
-    def columns(self, extent: int, kind: str) -> str:
-        """Memory for a vector of this type for each step of the lanes."""
-        count = self.frame.rounded(extent, self.frame.width, up=True)
-        return self.frame.room_for(self.frame.divided(count, self.frame.width), kind)
-
-    def column(self, place: str, kind: str) -> str:
-        """A pointer to the vector of this step."""
-        assert self.frame.axis is not None
-        at, _ = self.frame.positions[self.frame.axis]
-        step = self.w.op(f"sdiv exact i64 {at}, {self.frame.width}")
-        return self.w.op(f"getelementptr {kind}, ptr {place}, i64 {step}")
 
     def repeated(
         self,
