@@ -201,6 +201,8 @@ class Failures:
         code = frame.f_code
         if code in self._codes or listing.is_of(code.co_filename, f"{self._title}.graph"):
             return True
+        if code.co_varnames[:1] != ("self",):
+            return False  # a frame that is asked for its locals keeps them: the error, too
         module = type(frame.f_locals.get("self"))
         return (
             issubclass(module, fx.GraphModule)

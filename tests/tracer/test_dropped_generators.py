@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import collections.abc
+import contextlib
+import gc
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -103,3 +105,32 @@ def test_as_eager(function: Callable[..., Any], graphs: int | None) -> None:
         LOG.clear()
         assert torch.equal(compiled(x), expected[0])
         assert expected[1] == LOG
+
+
+def fails_inside(x: torch.Tensor, n: int) -> Any:
+    def rows() -> Iterator[torch.Tensor]:
+        try:
+            yield x
+        finally:
+            LOG.append("closed")
+
+    for row in rows():
+        y = row + 1
+        row[0] *= 0  # of a leaf that requires grad, which only the graph notices
+        y = y * n
+    return y
+
+
+@pytest.mark.parametrize("backend", ["eager", "jitpkg", "aot_eager"])
+def test_they_are_closed_when_a_graph_has_failed(backend: str) -> None:
+    """Nothing holds the exception, so nothing holds the frames that it came through."""
+    compiled = jitpkg.compile(fails_inside, backend=backend)
+    gc.disable()
+    try:
+        for function in (fails_inside, compiled, compiled):
+            LOG.clear()
+            with contextlib.suppress(RuntimeError):
+                function(torch.ones(3, requires_grad=True), 2)
+            assert LOG == ["closed"]
+    finally:
+        gc.enable()

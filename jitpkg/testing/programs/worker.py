@@ -71,6 +71,7 @@ def main(arguments: list[str]) -> None:
     _bound_memory()
     answers = os.fdopen(os.dup(1), "w")
     sys.stdout = sys.stderr
+    os.dup2(2, 1)  # what is printed when the process ends goes to the first `sys.stdout`
     warnings.simplefilter("ignore")
 
     def say(**answer: Any) -> None:
