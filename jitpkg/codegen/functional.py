@@ -390,6 +390,9 @@ class _State(Enum):
     LEAF = auto()
     OF_LEAF = auto()
     """A view of a leaf that requires grad."""
+    SPECIAL = auto()
+    """A view that was taken beside others by one op, or not in grad mode: to write to it is refused
+    in grad mode, in which AOTAutograd's code writes."""
     OVERLAPS = auto()
     """Elements of it may share memory."""
 
@@ -402,6 +405,9 @@ class _State(Enum):
         base = tensors.BASE.get()(x)
         if base is not None and base.is_leaf and base.requires_grad:
             return cls.OF_LEAF
+        creation = tensors.CREATION.found()
+        if base is not None and x.requires_grad and creation and int(creation(x)):
+            return cls.SPECIAL
         return cls.PLAIN
 
 
