@@ -105,11 +105,6 @@ def why_not_plain(t: torch.Tensor) -> str | None:
     """Why a tensor cannot be described by `TensorFacts`, or None where it can."""
     if type(t) not in plain_classes():
         return f"a tensor subclass, {type(t).__qualname__}"
-    return why_no_facts(t)
-
-
-def why_no_facts(t: torch.Tensor) -> str | None:
-    """The same of a tensor of whatever class, such as one without data."""
     if t.layout is not torch.strided:
         return f"a {t.layout} tensor"
     if t.is_nested or t.is_quantized:
@@ -118,6 +113,11 @@ def why_no_facts(t: torch.Tensor) -> str | None:
         return "a lazily conjugated or negated tensor"
     if tensors.IS_TRANSFORMED.get()(t):
         return "a tensor wrapped by a function transform"
+    return why_no_history(t)
+
+
+def why_no_history(t: torch.Tensor) -> str | None:
+    """Why torch cannot say whether a tensor, real or fake, is a leaf; None where it can."""
     try:
         _ = t.is_leaf
     except RuntimeError:

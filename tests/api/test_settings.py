@@ -219,7 +219,7 @@ def test_unknown_topic_in_the_environment() -> None:
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == (
         "jitpkg.errors.InvalidArgument: There is nothing to log under graph. The topics are:"
-        " graphs, guards, kernels, entries, breaks, recompiles, gains, auto,"
+        " graphs, guards, kernels, schedules, entries, breaks, recompiles, gains, auto,"
         " bytecode, all."
     )
 
