@@ -58,8 +58,8 @@ class Scheduled:
     kernel: str
     stage: str
     """The name of the pass."""
-    text: str
-    """The loops, as they are now."""
+    write: Callable[[], str]
+    """Writes the loops, as they are now: only who shows them needs the text."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -181,8 +181,8 @@ class Explanation:
                     self.resources[name] = resources
                 if script:
                     self.scripts[name] = script
-            case events.Scheduled(kernel, _, text):
-                self.schedules[kernel] = text
+            case events.Scheduled(kernel, _, write):
+                self.schedules[kernel] = write()
             case events.KernelFailed(name, text, why, script):
                 self.kernel_sources[name] = text
                 self.failed_kernels[name] = why

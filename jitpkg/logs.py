@@ -48,7 +48,7 @@ def _kernels(event: events.Event) -> str | None:
 def _schedules(event: events.Event) -> str | None:
     if not isinstance(event, events.Scheduled):
         return None
-    return f"{event.kernel}: loops after the pass {event.stage}\n{event.text}"
+    return f"{event.kernel}: loops after the pass {event.stage}\n{event.write()}"
 
 
 def _guards(event: events.Event) -> str | None:

@@ -71,7 +71,6 @@ class _Sizes:
     """Instruction lengths in two-byte units, grown until every argument fits."""
 
     def __init__(self, instructions: Sequence[Emitted]) -> None:
-        self.instructions = instructions
         self.extended = [_extended(ins.arg) if ins.to is None else 0 for ins in instructions]
         self.starts: list[int] = []
         self._units = [_UNITS[ins.opname] for ins in instructions]

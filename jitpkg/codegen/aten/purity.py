@@ -45,14 +45,12 @@ def may_raise(node: fx.Node) -> bool:
 
 def _dim_is_wrong(node: fx.Node) -> bool:
     """Whether a node names a dim that its tensor has not, which FakeTensor may not notice."""
-    target: Any = node.target
+    dim = _given(node).get("dim")
     first = node.all_input_nodes[0].meta.get("facts") if node.all_input_nodes else None
-    if first is None:
+    if type(dim) is not int or first is None:
         return False
     rank = max(len(first.size), 1)
-    places = [k for k, each in enumerate(schema(target).arguments) if each.name == "dim"]
-    dims = [node.args[k] for k in places if k < len(node.args)] + [node.kwargs.get("dim")]
-    return any(type(dim) is int and not -rank <= dim < rank for dim in dims)
+    return not -rank <= dim < rank
 
 
 def is_pure(node: fx.Node) -> bool:
@@ -90,12 +88,16 @@ def _has_bool(node: fx.Node) -> bool:
     """Whether True or False is given for a number, or for a tensor."""
     target: Any = node.target
     parameters = schema(target).arguments
-    given = {
-        **dict(zip((each.name for each in parameters), node.args, strict=False)),
-        **node.kwargs,
-    }
+    given = _given(node)
     numbers = [each.name for each in parameters if str(each.type) in ("number", "Tensor")]
     return any(isinstance(given.get(name), bool) for name in numbers)
+
+
+def _given(node: fx.Node) -> dict[str, Any]:
+    """The arguments of an op that are given, by name."""
+    target: Any = node.target
+    names = (each.name for each in schema(target).arguments)
+    return {**dict(zip(names, node.args, strict=False)), **node.kwargs}
 
 
 def _is_float(dtype: torch.dtype) -> bool:

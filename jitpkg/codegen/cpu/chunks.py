@@ -12,7 +12,7 @@ from jitpkg.codegen.cpu.folds import Fold
 from jitpkg.codegen.cpu.frame import Frame
 from jitpkg.codegen.cpu.host import Host
 from jitpkg.codegen.fusion.kernel import Compute, Loop, Schedule, Write
-from jitpkg.codegen.fusion.statements import offset, scans, statements
+from jitpkg.codegen.fusion.statements import loops, offset, scans, statements
 from jitpkg.codegen.ir import ops
 from jitpkg.codegen.ir.extents import same, varies
 from jitpkg.codegen.ir.nodes import Axis, Store
@@ -119,13 +119,13 @@ def chunks(schedule: Schedule, host: Host) -> Chunks | None:
         return None
     if any(store.combine is not None for store in schedule.kernel.stores):
         return None
-    loops = [each for each in schedule.body if isinstance(each, Loop)]
-    if not all(_is_apart(write.store, loop) for loop in loops for write in _writes(loop)):
+    outer = [each for each in schedule.body if isinstance(each, Loop)]
+    if not all(_is_apart(write.store, loop) for loop in outer for write in _writes(loop)):
         return None
-    if not any(loop.folds for loop in loops) or not all(map(_can_be_cut, loops)):
+    if not any(loop.folds for loop in outer) or not all(map(_can_be_cut, outer)):
         return None
     cuts = {}
-    for loop in loops:
+    for loop in outer:
         steps = -(-loop.extent // loop.lanes)
         wanted = max(1, min(MOST, steps, elements(loop) // host.grain))
         each = -(-steps // wanted)
@@ -146,7 +146,7 @@ def inside(loop: Loop) -> int:
 
 
 def _can_be_cut(loop: Loop) -> bool:
-    inside = [loop, *(each for each in statements(loop.body) if isinstance(each, Loop))]
+    inside = [loop, *loops(loop.body)]
     return (
         not any(varies(each.extent) for each in inside)
         and loop.extent > 0

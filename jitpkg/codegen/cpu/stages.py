@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from jitpkg import events
 from jitpkg.codegen.cpu.chunks import chunks
@@ -31,7 +32,6 @@ def scheduled(schedule: Schedule, host: Host) -> Schedule:
     """The last stage."""
     for name, made in stages(schedule, host):
         schedule = made
-        if events.STREAM.heard:
-            text = text_of_schedule(made)
-            events.STREAM.emit(events.Scheduled(made.kernel.name, name, text))
+        write = partial(text_of_schedule, made)
+        events.STREAM.emit(events.Scheduled(made.kernel.name, name, write))
     return schedule

@@ -12,7 +12,7 @@ from jitpkg.codegen.cpu.frame import Frame, Turned
 from jitpkg.codegen.cpu.lanes import WIDEST
 from jitpkg.codegen.cpu.memory import LINE, place
 from jitpkg.codegen.fusion.kernel import Compute, Lanes, Loop
-from jitpkg.codegen.fusion.statements import offset, statements, typical
+from jitpkg.codegen.fusion.statements import loops, offset, statements, typical
 from jitpkg.codegen.ir.extents import at_least, same, varies
 from jitpkg.codegen.ir.nodes import Load
 
@@ -22,8 +22,8 @@ def turned_loads(frame: Frame, loop: Loop) -> list[Turned]:
     if frame.axis is not None or typical(loop.extent) < 4:
         return []
     wanted: dict[Load, Loop] = {}
-    for lanes in statements(loop.body):
-        if not isinstance(lanes, Loop) or not isinstance(lanes.kind, Lanes):
+    for lanes in loops(loop.body):
+        if not isinstance(lanes.kind, Lanes):
             continue
         for statement in statements(lanes.body):
             if isinstance(statement, Compute):

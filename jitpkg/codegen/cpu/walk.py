@@ -20,7 +20,7 @@ from jitpkg.codegen.cpu.positions import compared_positions
 from jitpkg.codegen.cpu.scans import Carried, Running
 from jitpkg.codegen.cpu.turned import fill, turned_loads
 from jitpkg.codegen.fusion.kernel import Compute, Keep, Lanes, Loop, Statement, Take, Write
-from jitpkg.codegen.fusion.statements import scans, statements
+from jitpkg.codegen.fusion.statements import loops, scans, statements
 from jitpkg.codegen.ir import ops
 from jitpkg.codegen.ir.builder import IllegalNode
 from jitpkg.codegen.ir.extents import at_least, example, same, varies
@@ -194,8 +194,7 @@ class Walk:
         frame = self.frame
         if frame.axis is not None:
             return frame.width
-        inside = [loop, *(each for each in statements(loop.body) if isinstance(each, Loop))]
-        found = [each for each in inside if isinstance(each.kind, Lanes)]
+        found = [x for x in (loop, *loops(loop.body)) if isinstance(x.kind, Lanes)]
         carrying = [each for each in found if set(each.folds) & set(loop.folds)]
         return carrying[0].lanes if carrying else 1
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from jitpkg.codegen.fusion.kernel import Compute, Keep, Loop, Schedule, Statemen
 from jitpkg.codegen.fusion.statements import offset, scans
 from jitpkg.codegen.ir import ops
 from jitpkg.codegen.ir.extents import value_of
+from jitpkg.codegen.ir.interpreter import reduced
 from jitpkg.codegen.ir.nodes import (
     Apply,
     Axis,
@@ -180,7 +182,7 @@ class _Run:
             case Scan(op=op, value=value):
                 passed = lane.scanned[node]
                 passed.append(self._of(value, lane))
-                return _reduced_by(op, torch.stack(passed), node.dtype)
+                return reduced(op, torch.stack(passed), [0], node.dtype)[0]
             case _:
                 raise AssertionError(node)
 
@@ -211,29 +213,9 @@ def _reduced(fold: Reduce, found: Folded) -> torch.Tensor:
         identity = ops.REDUCTIONS[fold.op].identity
         assert identity is not None, f"{fold.op} of nothing"
         return torch.tensor(identity(fold.dtype), dtype=fold.dtype)
+    found = sorted(found, key=itemgetter(0))
     values = torch.stack([value for _, value in found])
-    if ops.REDUCTIONS[fold.op].combine is not None:
-        return _reduced_by(fold.op, values, fold.dtype)
-    places = torch.tensor([at for at, _ in found])
-    order = places.argsort()
-    values = values[order].to(torch.uint8) if values.dtype is torch.bool else values[order]
-    find = torch.argmax if fold.op == "argmax" else torch.argmin
-    return places[order][find(values)]
-
-
-def _reduced_by(op: str, values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    match op:
-        case "sum" if dtype.is_floating_point:
-            return values.double().sum().to(dtype)
-        case "sum":
-            return values.sum(dtype=dtype)
-        case "prod":
-            return values.prod(dtype=dtype)
-        case "max":
-            return values.amax()
-        case "min":
-            return values.amin()
-        case "any":
-            return values.any()
-        case _:
-            return values.all()
+    result = reduced(fold.op, values, [0], fold.dtype)[0]
+    if ops.REDUCTIONS[fold.op].combine is None:
+        return torch.tensor(found[int(result)][0])
+    return result

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
 
 from jitpkg.codegen.fusion.kernel import (
     Compute,
@@ -16,7 +17,7 @@ from jitpkg.codegen.fusion.kernel import (
 )
 from jitpkg.codegen.fusion.statements import loops
 from jitpkg.codegen.ir.nodes import Axis, Node, Reduce, written
-from jitpkg.codegen.ir.text import all_axes, axis_names, inline
+from jitpkg.codegen.ir.text import all_axes, axis_names, inline, target_of_store
 
 
 def text_of_schedule(schedule: Schedule) -> str:
@@ -30,13 +31,13 @@ class _Text:
     def __init__(self, axes: Mapping[Axis, str]) -> None:
         self._axes = axes
         self._known: dict[Node, str] = {}
+        self._count = {"r": count(), "v": count()}
 
     def _name(self, node: Node) -> str:
         """A name that only this node has: folds are `r0`, `r1`, and all others `v0`, `v1`."""
         letter = "r" if isinstance(node, Reduce) else "v"
         if node not in self._known:
-            taken = sum(name.startswith(letter) for name in self._known.values())
-            self._known[node] = f"{letter}{taken}"
+            self._known[node] = f"{letter}{next(self._count[letter])}"
         return self._known[node]
 
     def _of(self, node: Node) -> str:
@@ -47,13 +48,14 @@ class _Text:
             match statement:
                 case Compute(nodes=nodes):
                     for node in nodes:
-                        known = {n: t for n, t in self._known.items() if n is not node}
-                        text = inline(node, self._axes, known)
-                        yield f"{self._name(node)} = {text}"
+                        name = self._name(node)
+                        del self._known[node]  # it is shown here as what it is made of
+                        text = self._of(node)
+                        self._known[node] = name
+                        yield f"{name} = {text}"
                 case Write(store=store):
-                    place = ", ".join(map(self._of, store.index))
-                    sign = "=" if store.combine is None else f"{store.combine}="
-                    yield f"{store.buffer}[{place}] {sign} {self._of(store.value)}"
+                    target = target_of_store(store, self._axes, self._known)
+                    yield f"{target} {self._of(store.value)}"
                 case Keep(node=node):
                     yield f"keep {self._name(node)}"
                 case Take(node=node):

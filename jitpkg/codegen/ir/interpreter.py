@@ -167,28 +167,7 @@ class _Evaluation:
 
     def _reduced(self, node: Reduce) -> torch.Tensor:
         value = self._whole(node.value, node.over)
-        dims = [self._dims[axis] for axis in node.over]
-        match node.op:
-            case "sum" if node.dtype.is_floating_point:
-                return value.double().sum(dims, keepdim=True).to(node.dtype)
-            case "sum":
-                return value.sum(dims, keepdim=True, dtype=node.dtype)
-            case "prod":
-                for dim in dims:
-                    value = value.prod(dim, keepdim=True, dtype=node.dtype)
-                return value
-            case "max" | "min":
-                return (torch.amax if node.op == "max" else torch.amin)(value, dims, keepdim=True)
-            case "any" | "all":
-                test = torch.any if node.op == "any" else torch.all
-                for dim in dims:
-                    value = test(value, dim, keepdim=True)
-                return value
-            case _:
-                find = torch.argmax if node.op == "argmax" else torch.argmin
-                if value.dtype is torch.bool:
-                    value = value.to(torch.uint8)
-                return find(value, dims[0], keepdim=True)
+        return reduced(node.op, value, [self._dims[axis] for axis in node.over], node.dtype)
 
     def _scanned(self, node: Scan) -> torch.Tensor:
         value = self._whole(node.value, [node.along])
@@ -202,3 +181,28 @@ class _Evaluation:
                 return value.cummax(dim).values
             case _:
                 return value.cummin(dim).values
+
+
+def reduced(op: str, value: torch.Tensor, dims: list[int], dtype: torch.dtype) -> torch.Tensor:
+    """What a reduction by this name makes of a tensor; the dims stay, with one element."""
+    match op:
+        case "sum" if dtype.is_floating_point:
+            return value.double().sum(dims, keepdim=True).to(dtype)
+        case "sum":
+            return value.sum(dims, keepdim=True, dtype=dtype)
+        case "prod":
+            for dim in dims:
+                value = value.prod(dim, keepdim=True, dtype=dtype)
+            return value
+        case "max" | "min":
+            return (torch.amax if op == "max" else torch.amin)(value, dims, keepdim=True)
+        case "any" | "all":
+            test = torch.any if op == "any" else torch.all
+            for dim in dims:
+                value = test(value, dim, keepdim=True)
+            return value
+        case _:
+            find = torch.argmax if op == "argmax" else torch.argmin
+            if value.dtype is torch.bool:
+                value = value.to(torch.uint8)
+            return find(value, dims[0], keepdim=True)

@@ -57,9 +57,14 @@ def text_of(definition: Definition) -> str:
 
 def text_of_store(store: Store, names: Mapping[Axis, str]) -> list[str]:
     lines, root = lines_of(store.value, names)
-    index = ", ".join(inline(at, names, {}) for at in store.index)
+    return [*lines, f"{target_of_store(store, names, {})} {root}"]
+
+
+def target_of_store(store: Store, names: Mapping[Axis, str], known: Mapping[Node, str]) -> str:
+    """Where a store writes, and how: all that stands before the value."""
+    index = ", ".join(inline(at, names, known) for at in store.index)
     sign = "=" if store.combine is None else f"{store.combine}="
-    return [*lines, f"{store.buffer}[{index}] {sign} {root}"]
+    return f"{store.buffer}[{index}] {sign}"
 
 
 def all_axes(first: Sequence[Axis], values: Sequence[Node]) -> list[Axis]:
