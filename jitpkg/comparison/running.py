@@ -12,7 +12,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -146,7 +146,9 @@ def _one_line(error: BaseException) -> Phrase:
 
 
 _OWN_FILES = ("<jitpkg", "<eval_with_key>")
-_OWN_FOLDER = str(Path(__file__).parents[1] / "rewriter") + os.sep
+_OWN_FOLDERS = tuple(
+    f"{Path(__file__).parents[1] / folder}{os.sep}" for folder in ("rewriter", "codegen")
+)
 
 
 def _without_addresses(text: str) -> str:
@@ -158,7 +160,8 @@ def _lines(error: BaseException) -> Phrase:
     """The lines of the program that an exception went through.
 
     An op that fails in a graph is shown by a frame of its own, after that of the function, which
-    stands where the graph was called. How deep a recursion gets before Python ends it depends on
+    stands where the graph was called. A graph's own backward pass is a node that eager code does
+    not have: its frames are left out. How deep a recursion gets before Python ends it depends on
     what else is on the stack, so that each of its lines counts once.
     """
     summary = traceback.extract_tb(error.__traceback__)[1:]  # the first is the harness's
@@ -166,8 +169,8 @@ def _lines(error: BaseException) -> Phrase:
     if isinstance(error, UnboundLocalError) and summary and error.__traceback__:
         summary[-1].lineno = _line_of_name(error, error.__traceback__)
     within = False
-    for frame in summary:
-        if _is_own(frame):
+    for frame, following in zip_longest(summary, summary[1:]):
+        if _is_own(frame) or (_is_of_a_node(frame) and following and _is_own(following)):
             within = True
             continue
         if within and shown and _function(shown[-1]) == _function(frame):
@@ -192,7 +195,11 @@ def _line_of_name(error: UnboundLocalError, at: TracebackType) -> int | None:
 
 
 def _is_own(frame: traceback.FrameSummary) -> bool:
-    return frame.filename.startswith((*_OWN_FILES, _OWN_FOLDER))
+    return frame.filename.startswith((*_OWN_FILES, *_OWN_FOLDERS))
+
+
+def _is_of_a_node(frame: traceback.FrameSummary) -> bool:
+    return (frame.filename, frame.name) == (torch.autograd.function.__file__, "apply")
 
 
 def _function(frame: traceback.FrameSummary) -> tuple[str, str]:

@@ -209,7 +209,9 @@ def interrupted(row: Row, subject: Subject, alarm: Alarm, delay: float, x: torch
         if files[-2].endswith("grad_mode.py"):  # in eager code, too, it leaves the mode as it is
             row.note("in torch's own `no_grad`")
             torch.set_grad_enabled(subject.training)
-        if alarm.kind is Missing and "alarm" not in str(error) and in_torch(error, files):
+        if translated(error, files):
+            row.note("an exception that torch's own code has made another")
+        elif alarm.kind is Missing and "alarm" not in str(error) and in_torch(error, files):
             row.note("an AttributeError that Python itself has made another")
         else:
             row.expect(f"another exception: {error!r}", "alarm" in str(error))
@@ -221,6 +223,12 @@ def interrupted(row: Row, subject: Subject, alarm: Alarm, delay: float, x: torch
         happened = count - before[name]
         row.expect(f"{where}: {name} happened {happened} times", happened in (0, 1))
         row.expect(f"{where}: {name} is lost", happened or not done)
+
+
+def translated(error: BaseException, files: list[str]) -> bool:
+    """Whether torch raised it for the handler's: its settings make AttributeErrors of KeyErrors."""
+    cause = error.__cause__
+    return cause is not None and "alarm" in str(cause) and f"{os.sep}torch{os.sep}" in files[-1]
 
 
 def in_torch(error: BaseException, files: list[str]) -> bool:
