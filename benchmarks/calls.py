@@ -45,14 +45,25 @@ def eager(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Counting:
-    """A backend that runs a graph as it is, and counts the graphs that it is given."""
+    """A backend that runs a graph as it is, counts the graphs that it is given, and notes calls."""
 
     def __init__(self) -> None:
         self.graphs = 0
+        self.calls: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []
 
     def __call__(self, gm: fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
         self.graphs += 1
-        return gm.forward
+
+        def noted(*args: Any) -> Any:
+            self.calls.append((gm.forward, args))
+            return gm.forward(*args)
+
+        return noted
+
+    def again(self) -> None:
+        """The graphs that were called, without what leads to them."""
+        for forward, args in self.calls:
+            forward(*args)
 
 
 COMPILERS: dict[str, Compile] = {
@@ -73,6 +84,8 @@ class Row:
     """Seconds of a call."""
     added: dict[str, float]
     """Seconds of a call beyond those of the eager one."""
+    over: dict[str, float]
+    """Seconds of a call beyond those of its graphs alone: guards, and the way in and out."""
     first: dict[str, float]
     """Seconds for compiling and the first call."""
     graphs: dict[str, int]
@@ -98,17 +111,20 @@ def first_call(program: Program, compile_: Compile) -> float:
     return time.perf_counter() - began
 
 
-def graph_counts(program: Program) -> dict[str, int]:
-    counts = {}
+def counted(program: Program) -> dict[str, Counting]:
+    """The graphs of a program, and how each set of arguments calls them when all are there."""
+    found = {}
     for name, compile_ in (("jitpkg", jitpkg.compile), ("torch.compile", torch.compile)):
         torch.compiler.reset()
         backend = Counting()
         function, calls = program.make()
         compiled = compile_(function, backend=backend)
-        for args in calls:
-            compiled(*args)
-        counts[name] = backend.graphs
-    return counts
+        for _ in range(2):
+            backend.calls.clear()
+            for args in calls:
+                compiled(*args)
+        found[name] = backend
+    return found
 
 
 def measured(program: Program, rounds: int, seconds_per_round: float) -> Row:
@@ -116,6 +132,7 @@ def measured(program: Program, rounds: int, seconds_per_round: float) -> Row:
         name: [first_call(program, compile_) for _ in range(min(rounds, 5))]
         for name, compile_ in COMPILERS.items()
     }
+    graphs = counted(program)
     torch.compiler.reset()
     function, calls = program.make()
     compiled = {name: compile_(function) for name, compile_ in COMPILERS.items()}
@@ -124,11 +141,14 @@ def measured(program: Program, rounds: int, seconds_per_round: float) -> Row:
     slowest = max(round_of(contestant, calls, 3) for contestant in compiled.values())
     repeat = max(1, int(seconds_per_round / (slowest * len(calls))))
     times: dict[str, list[float]] = {name: [] for name in compiled}
+    bare: dict[str, list[float]] = {name: [] for name in graphs}
     gc.disable()
     order = list(compiled.items())
     for _ in range(rounds):
         for name, contestant in order:
             times[name].append(round_of(contestant, calls, repeat))
+            if name in graphs:
+                bare[name].append(round_of(graphs[name].again, [()], repeat) / len(calls))
         order.reverse()
     gc.enable()
     call = {name: statistics.median(column) for name, column in times.items()}
@@ -136,8 +156,13 @@ def measured(program: Program, rounds: int, seconds_per_round: float) -> Row:
         name: statistics.median(t - e for t, e in zip(column, times["eager"], strict=True))
         for name, column in times.items()
     }
+    over = {
+        name: statistics.median(t - b for t, b in zip(times[name], column, strict=True))
+        for name, column in bare.items()
+    }
     first = {name: statistics.median(column) for name, column in firsts.items()}
-    return Row(program.title, program.target, call, added, first, graph_counts(program))
+    counts = {name: each.graphs for name, each in graphs.items()}
+    return Row(program.title, program.target, call, added, over, first, counts)
 
 
 IN_A_NEW_PROCESS = """
@@ -222,17 +247,21 @@ def target(most: float | None, ours: float, theirs: float) -> str:
 
 
 def print_calls(rows: list[Row]) -> None:
-    print("\nOne call, in µs: eager, and what is added to it")
-    print("(behind that jitpkg / torch.compile: of what is added, its target, of calls, graphs)\n")
+    print(
+        "\nOne call, in µs: eager, and what is added to it; and to the graphs alone by guards and"
+    )
+    print("the way in and out, jitpkg / torch.compile, and its target; calls and graphs of both\n")
     print(
         f"{'':24}{'eager':>9}{'jitpkg':>11}{'torch.compile':>15}"
-        f"{'added':>8}{'target':>8}{'call':>7}{'graphs':>11}"
+        f"{'to the graphs':>20}{'ratio':>7}{'target':>8}{'call':>7}{'graphs':>11}"
     )
     for row in rows:
-        ours, theirs = row.added["jitpkg"], row.added["torch.compile"]
+        ours, theirs = row.over["jitpkg"], row.over["torch.compile"]
+        added = row.added["jitpkg"], row.added["torch.compile"]
         print(
-            f"{row.title:24}{US * row.call['eager']:9.1f}{US * ours:+11.1f}{US * theirs:+15.1f}"
-            f"{ratio(ours, theirs):>8}{target(row.target, ours, theirs):>8}"
+            f"{row.title:24}{US * row.call['eager']:9.1f}{US * added[0]:+11.1f}"
+            f"{US * added[1]:+15.1f}{US * ours:+11.1f} /{US * theirs:+7.1f}"
+            f"{ratio(ours, theirs):>7}{target(row.target, ours, theirs):>8}"
             f"{ratio(row.call['jitpkg'], row.call['torch.compile']):>7}"
             f"{row.graphs['jitpkg']:7} / {row.graphs['torch.compile']}"
         )

@@ -22,7 +22,7 @@ class Program:
     title: str
     make: Callable[[], tuple[Callable[..., Any], Calls]]
     target: float | None = None
-    """What jitpkg may add at most, as a part of what torch.compile adds."""
+    """What jitpkg may add to the graphs at most, as a part of what torch.compile adds."""
     slow: bool = False
     """Whether it is left out where only a few rounds are run."""
     in_new_process: bool = False
@@ -156,31 +156,48 @@ def _perceptron_with_grad(modules: int) -> tuple[Callable[..., Any], Calls]:
     return perceptron(modules, grad=True), [(_tensor(),)]
 
 
+def _of_parameters(count: int) -> tuple[Callable[..., Any], Calls]:
+    return OfParameters(count), [(_tensor(),)]
+
+
 def _tensor() -> Tensor:
     return torch.ones(4)
 
 
 PROGRAMS = (
-    Program("x + 1", lambda: (increment, [(_tensor(),)]), target=1 / 8, in_new_process=True),
-    Program("3 tensors", lambda: (add_three, [(_tensor(), _tensor(), _tensor())]), target=1 / 6),
-    Program("20 scalars", lambda: (with_scalars, [(_tensor(), *range(20))])),
+    Program("x + 1", lambda: (increment, [(_tensor(),)]), target=1 / 20, in_new_process=True),
+    Program("3 tensors", lambda: (add_three, [(_tensor(), _tensor(), _tensor())]), target=1 / 20),
+    Program("20 scalars", lambda: (with_scalars, [(_tensor(), *range(20))]), target=1 / 20),
     Program("40 attributes", lambda: (Settings().weighted, [(_tensor(),)])),
     Program("8 entries in turn", lambda: (by_mode, [(_tensor(), mode) for mode in MODES])),
     Program(
-        "MLP of 10 modules", lambda: (perceptron(10), [(_tensor(),)]), target=1, in_new_process=True
+        "MLP of 10 modules",
+        lambda: (perceptron(10), [(_tensor(),)]),
+        target=1 / 5,
+        in_new_process=True,
     ),
-    Program("MLP of 100 modules", lambda: (perceptron(100), [(_tensor(),)]), target=1),
-    Program("MLP of 300 modules", lambda: (perceptron(300), [(_tensor(),)]), target=1, slow=True),
+    Program("MLP of 100 modules", lambda: (perceptron(100), [(_tensor(),)]), target=1 / 5),
+    Program(
+        "MLP of 300 modules", lambda: (perceptron(300), [(_tensor(),)]), target=1 / 5, slow=True
+    ),
     *(
         Program(
             f"{count} modules with grad",
             partial(_perceptron_with_grad, count),
-            target=1,
+            target=1 / 5,
             slow=count > 10,
         )
         for count in (10, 100, 300)
     ),
-    Program("100 parameters", lambda: (OfParameters(100), [(_tensor(),)]), target=1),
+    *(
+        Program(
+            f"{count} parameters",
+            partial(_of_parameters, count),
+            target=1 / 5,
+            slow=count > 100,
+        )
+        for count in (100, 1000)
+    ),
     Program("20 module classes", lambda: (of_many_classes(), [(_tensor(),)])),
     Program(
         "transformer block",

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from torch import fx
 
-from jitpkg import collector, forks
+from jitpkg import collector, forks, native
 from jitpkg.codegen.straight_line import straight_line
 from jitpkg.errors import InvalidArgument
 from jitpkg.messages import near
@@ -25,6 +25,15 @@ GROUP = "jitpkg.backends"
 def eager(gm: fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
     """Run the graph as it is, op by op."""
     return straight_line(type(gm).__name__, gm.graph)
+
+
+def _object_code(text: str) -> bytes:
+    from jitpkg.codegen.cache.objects import object_code  # where nothing is compiled, no cache
+
+    return object_code(text)
+
+
+native.compile_by(_object_code)
 
 
 class Registry:

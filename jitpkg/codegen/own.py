@@ -23,7 +23,6 @@ from jitpkg.codegen.aten.prepare import prepare
 from jitpkg.codegen.aten.runtime import op_by_op, runtime
 from jitpkg.codegen.aten.simplify import simplify
 from jitpkg.codegen.aten.symbols import Symbols
-from jitpkg.codegen.cache.objects import object_code
 from jitpkg.codegen.compiler import Maker, compile_graph
 from jitpkg.codegen.declined import as_it_is
 from jitpkg.codegen.interpreted import Interpreted
@@ -159,7 +158,7 @@ def _maker(options: Options, device: torch.device) -> tuple[Maker | None, str]:
         return _interpreting()
     if device.type == "cuda":
         return _for_gpu(device, options)
-    why = native.start(object_code)
+    why = native.start()
     return (CpuKernels(tunes=options.max_autotune), "") if why is None else (None, why)
 
 

@@ -390,7 +390,7 @@ class LineageIs:
             return text
         version = names.hold(dict_version, "version")
         namespaces = mutable_namespaces(self.cls)
-        order = _mro_of(self.cls)
+        order = method_order(self.cls)
         bases = f"{names.hold(self.cls, '')}.__mro__ is {names.hold(order, 'bases')}"
         unchanged = [] if len(namespaces) < 2 else [bases]
         for base, namespace in namespaces:
@@ -408,7 +408,9 @@ class LineageIs:
 def mutable_namespaces(cls: type) -> list[tuple[type, dict[str, object]]]:
     """The real dictionaries of a class and its bases, of those that can be changed."""
     return [
-        (base, leaves.class_dictionary(base)) for base in _mro_of(cls) if leaves.is_mutable(base)
+        (base, leaves.class_dictionary(base))
+        for base in method_order(cls)
+        if leaves.is_mutable(base)
     ]
 
 
@@ -422,13 +424,13 @@ class _Absent:
 ABSENT = _Absent()
 
 
-_mro_of: Callable[[type], tuple[type, ...]] = type.__dict__["__mro__"].__get__
+method_order: Callable[[type], tuple[type, ...]] = type.__dict__["__mro__"].__get__
 _namespace_of: Callable[[type], Mapping[str, object]] = type.__dict__["__dict__"].__get__
 
 
 def static_lookup(cls: type, name: str) -> object:
     """What `cls` or its first base that has it holds under `name`; ABSENT if none. Runs no code."""
-    for base in _mro_of(cls):
+    for base in method_order(cls):
         held = _namespace_of(base)
         if name in held:
             return held[name]
@@ -448,7 +450,7 @@ def lineage_check(cls: type, found: tuple[tuple[str, object], ...]) -> Callable[
     dict_version = leaves.dict_version()
     if dict_version is None:
         return same
-    order = _mro_of(cls)
+    order = method_order(cls)
     dictionaries = [namespace for _, namespace in mutable_namespaces(cls)]
 
     def versions() -> tuple[int, ...]:
@@ -460,7 +462,7 @@ def lineage_check(cls: type, found: tuple[tuple[str, object], ...]) -> Callable[
 
     def unchanged() -> bool:
         nonlocal known
-        if _mro_of(cls) is not order:
+        if method_order(cls) is not order:
             return same()
         now = versions()
         if now == known:
@@ -474,6 +476,17 @@ def lineage_check(cls: type, found: tuple[tuple[str, object], ...]) -> Callable[
 
 
 @dataclass(frozen=True, slots=True)
+class Asks:
+    """A call, and what it must give."""
+
+    function: Callable[..., object]
+    argument: tuple[object, ...]
+    """None or one."""
+    answer: bool | None
+    """Something true, something false, or None."""
+
+
+@dataclass(frozen=True, slots=True)
 class StateIs:
     """A piece of torch's or Python's global state, as one expression."""
 
@@ -481,7 +494,8 @@ class StateIs:
     expression: str
     """Python text; names in braces are filled from `held`."""
     held: tuple[tuple[str, object], ...] = field(hash=False, compare=False)
-    cost: int = 1
+    asks: Asks | None = field(default=None, hash=False, compare=False)
+    """The same, where it is one call."""
     at: Source = field(init=False, hash=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:

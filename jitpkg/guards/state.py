@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import torch
 
 from jitpkg.guards import leaves
-from jitpkg.guards.kinds import StateIs
+from jitpkg.guards.kinds import Asks, StateIs
 from jitpkg.internals import modes
 
 _is_jit_tracing: Callable[[], bool] = vars(torch.jit)["is_tracing"]
@@ -49,43 +49,39 @@ def state_guards(*, has_tensors: bool) -> Iterator[StateIs]:
     if leaves.compares_state():
         check = leaves.global_state_check()
         what = "a global setting of torch (grad mode, autocast, default dtype, threads, …)"
-        yield StateIs(what, "{state_same}()", (("state_same", check),))
+        yield _asked(what, "state_same", check, True)
     else:
         yield from _settings()
-    yield StateIs(
-        "the stack of torch-function modes",
-        "not {mode_count}()",
-        (("mode_count", modes.FUNCTION_DEPTH.get()),),
-    )
-    yield StateIs("the trace function", "{gettrace}() is None", (("gettrace", sys.gettrace),))
+    modes_on = modes.FUNCTION_DEPTH.get()
+    yield _asked("the stack of torch-function modes", "mode_count", modes_on, False)
+    yield _asked("the trace function", "gettrace", sys.gettrace, None)
     hooks = modes.SAVED_TENSOR_HOOKS.get()
-    yield StateIs(
-        "the saved-tensor hooks", "{saved_hooks}(True) is None", (("saved_hooks", hooks),)
-    )
+    yield _asked("the saved-tensor hooks", "saved_hooks", hooks, None, True)
     if not (has_tensors and leaves.compares_tensors()):
         yield from _dispatch_state()
 
 
+def _asked(
+    what: str,
+    name: str,
+    function: Callable[..., object],
+    answer: bool | None,
+    *argument: object,
+) -> StateIs:
+    """That a function of nothing, or of one constant, answers something true, false, or None."""
+    call = f"{{{name}}}({', '.join(map(repr, argument))})"
+    text = {True: call, False: f"not {call}", None: f"{call} is None"}[answer]
+    return StateIs(what, text, ((name, function),), Asks(function, argument, answer))
+
+
 def _dispatch_state() -> Iterator[StateIs]:
     inference = torch.is_inference_mode_enabled
-    yield StateIs(
-        "inference mode", f"{{inference}}() is {inference()}", (("inference", inference),)
-    )
-    yield StateIs(
-        "the stack of torch-dispatch modes",
-        "not {dispatch_count}()",
-        (("dispatch_count", modes.DISPATCH_DEPTH.get()),),
-    )
-    yield StateIs(
-        "the stack of function transforms",
-        "{transforms}() is None",
-        (("transforms", modes.TRANSFORMS.get()),),
-    )
-    yield StateIs(
-        "the tracing state of torch.jit",
-        "not {tracing}()",
-        (("tracing", _is_jit_tracing),),
-    )
+    yield _asked("inference mode", "inference", inference, inference())
+    modes_on = modes.DISPATCH_DEPTH.get()
+    yield _asked("the stack of torch-dispatch modes", "dispatch_count", modes_on, False)
+    transforms = modes.TRANSFORMS.get()
+    yield _asked("the stack of function transforms", "transforms", transforms, None)
+    yield _asked("the tracing state of torch.jit", "tracing", _is_jit_tracing, False)
     yield StateIs(
         "the level of forward-mode differentiation",
         f"{{forward_level}}() == {modes.FORWARD_LEVEL.get()()}",

@@ -36,6 +36,7 @@ from jitpkg.guards.sources import (
     proxied,
 )
 from jitpkg.guards.special import special
+from jitpkg.guards.table import Table
 
 
 class Text:
@@ -66,6 +67,12 @@ class Text:
         part._held_names = self._held_names
         part._uses = self._uses
         return part
+
+    def beside(self) -> Text:
+        """Of the same names, and not a part of the function: to show what it does."""
+        other = Text(self._variables, self._taken)
+        other._uses = self._uses
+        return other
 
     def extend(self, part: Text, *, fallback: str) -> None:
         """Add the lines of a part, one level deeper; `fallback` where it has none."""
@@ -131,6 +138,15 @@ class Text:
         self.line(f"{name} = {self._expression(source)}")
         self._variables[source] = name
         return name
+
+    def take(self, sources: Iterable[Source], values: str) -> None:
+        """Bind each of these paths to a variable, from a tuple of what they lead to."""
+        names = []
+        for source in sources:
+            names.append(self.variable(_hint(source)))
+            self._variables[source] = names[-1]
+        if names:
+            self.line(f"({', '.join(names)},) = {values}")
 
     def _expression(self, source: Source) -> str:
         match source:
@@ -225,23 +241,46 @@ def write_tests(
     guards: Sequence[Guard],
     otherwise: str,
     examples: Mapping[Source, torch.Tensor] | None = None,
+    by: Table | None = None,
 ) -> None:
     """Write every test; where one fails the function executes the statement `otherwise`.
 
     `examples` are the tensors of the call at hand, where one is known for each tensor guard: a
-    check that is faster than the guards' own text is made from them.
+    check that is faster than the guards' own text is made from them. What a table tests is called
+    in place of its text, which is a comment then.
     """
     tensors = [guard for guard in guards if isinstance(guard, TensorIs)]
     numbers = [guard for guard in guards if isinstance(guard, SizesAre | Holds)]
+    if by is None:
+        _write_plain_tests(text, guards, otherwise)
+    else:
+        _write_call(text, guards, otherwise, by)
+        tensors = tensors[:1] if by.compares_tensors else tensors
+    if tensors:
+        _write_tensor_tests(text, tensors, otherwise, examples)
+    for guard in numbers:
+        text.line(f"if not ({guard.test(text)}): {otherwise}")
+
+
+def _write_plain_tests(text: Text, guards: Iterable[Guard], otherwise: str) -> None:
     for guard in guards:
         if isinstance(guard, Exists):
             text.read(guard.at)
         elif not isinstance(guard, TensorIs | SizesAre | Holds):
             text.line(f"if not ({guard.test(text)}): {otherwise}")
-    if tensors:
-        _write_tensor_tests(text, tensors, otherwise, examples)
-    for guard in numbers:
-        text.line(f"if not ({guard.test(text)}): {otherwise}")
+
+
+def _write_call(text: Text, guards: Iterable[Guard], otherwise: str, by: Table) -> None:
+    """The call of a table, after what it tests."""
+    said = text.beside()
+    _write_plain_tests(said, guards, otherwise)
+    text.lines += [f"# {line}" for line in said.lines]
+    text.hold(by.held, "compared")
+    values = text.variable("values")
+    given = ", ".join(by.parameters)
+    text.line(f"{values} = {text.hold(by.function, 'guards_hold')}({given})")
+    text.line(f"if {values} is None: {otherwise}")
+    text.take(by.results, values)
 
 
 def _write_tensor_tests(

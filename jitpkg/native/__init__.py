@@ -16,14 +16,20 @@ from jitpkg.native.extents import Extent
 from jitpkg.native.functions import builtin
 from jitpkg.native.llvm import Library, compile_ir
 from jitpkg.native.pool import Pool
-from jitpkg.native.selftest import Compile, pool
+from jitpkg.native.records import ANY
+from jitpkg.native.selftest import compile_by, pool
 from jitpkg.native.signature import FAILURES, Failure, Output, Signature
 from jitpkg.native.symbols import has
+from jitpkg.native.tables import CODES, Evaluator, version_word
 from jitpkg.native.text import joined
+from jitpkg.native.trials import evaluator
 
 __all__ = [
+    "ANY",
+    "CODES",
     "FAILURES",
     "Binding",
+    "Evaluator",
     "Extent",
     "Failure",
     "Library",
@@ -32,8 +38,10 @@ __all__ = [
     "Signature",
     "binding",
     "builtin",
+    "compile_by",
     "compile_ir",
     "entry_point",
+    "evaluator",
     "has",
     "host_cpu",
     "host_features",
@@ -43,6 +51,7 @@ __all__ = [
     "simd_width_bytes",
     "start",
     "target",
+    "version_word",
     "why_not",
 ]
 
@@ -52,12 +61,9 @@ def why_not() -> str | None:
     return selftest.outcome().why_not
 
 
-def start(compile_text: Compile) -> str | None:
-    """`why_not`, and if nobody has asked yet, what all functions share comes from `compile_text`.
-
-    It takes IR text, and gives what `compile_ir` makes of it: a cache saves 10 ms that way.
-    """
-    return selftest.outcome(compile_text).why_not
+def start() -> str | None:
+    """`why_not`; if nobody has asked yet, what all functions share is compiled."""
+    return selftest.outcome().why_not
 
 
 def binding() -> Binding:

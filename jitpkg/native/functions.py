@@ -55,3 +55,19 @@ def builtin(library: Library, symbol: str, name: str, doc: str) -> Callable[...,
     _untrack(owner)
     made: Callable[..., Any] = _new(ctypes.addressof(definition), owner, "jitpkg.native")
     return made
+
+
+def definition(address: int, name: str, doc: str) -> int:
+    """Where the definition of a METH_FASTCALL function is, for `made`. It is there for ever."""
+    made = _Definition(name.encode(), address, METH_FASTCALL, doc.encode())
+    _keep(made)  # a builtin reads its definition when it is freed: when the process ends
+    return ctypes.addressof(made)
+
+
+_keep = ctypes.PYFUNCTYPE(None, ctypes.py_object)(("Py_IncRef", ctypes.pythonapi))
+
+
+def made(definition: int, self: object) -> Callable[..., Any]:
+    """The Python function of a definition, whose first argument is `self`."""
+    function: Callable[..., Any] = _new(definition, self, "jitpkg.native")
+    return function

@@ -67,6 +67,26 @@ SYMBOLS = (
     Symbol("Py_DecRef", "python", "drops results when the last one fails"),
     Symbol("Py_IncRef", "python", "None, before it became immortal"),
     Symbol("_Py_NoneStruct", "python", "no result"),
+    *(
+        Symbol(name, "python", "tables of tests")
+        for name in (
+            *("PyDict_Contains", "PyDict_GetItemWithError", "PyDict_Next", "PyErr_NoMemory"),
+            *("PyObject_CallFunctionObjArgs", "PyObject_GenericGetDict", "PyObject_GetAttr"),
+            *("PyObject_GetItem", "PyObject_IsTrue", "PyObject_RichCompareBool"),
+            *("PySequence_Contains", "_Py_Dealloc", "_Py_TrueStruct"),
+            *("PyBytes_Type", "PyDict_Type", "PyFunction_Type", "PyLong_Type", "PyUnicode_Type"),
+        )
+    ),
+    *(
+        Symbol(f"aoti_torch_get_{name}", "torch", "tables of tests compare tensors")
+        for name in ("dim", "sizes", "strides", "dtype", "device_type", "device_index")
+    ),
+    Symbol(
+        "jitpkg_requires_grad",
+        "torch",
+        "tables of tests compare tensors",
+        ("_ZNK3c1010TensorImpl13requires_gradEv",),
+    ),
 )
 
 _SLEEF_FUNCTIONS = (

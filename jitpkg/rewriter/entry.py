@@ -43,6 +43,7 @@ from jitpkg.guards.numbers import (
 )
 from jitpkg.guards.sources import Held, Item, Source, base_of
 from jitpkg.guards.state import state_guards
+from jitpkg.guards.table import table
 from jitpkg.guards.text import Text, order, write_tests
 from jitpkg.interrupts import from_outside
 from jitpkg.rewriter.compiler import Compiler, Middle
@@ -227,7 +228,9 @@ def write_entry(
     inputs = [i.source for i in trace.inputs]
     numbers.extend(origin for origin in inputs if isinstance(origin, Formula))
     read = [s for i in inputs for s in (read_by(i) if isinstance(i, Formula) else [i])]
-    rebuilder.numbers = _write_guards(text, guards, [*read, *sources], numbers, trace)
+    rebuilder.numbers = _write_guards(
+        text, interface.parameters, guards, [*read, *sources], numbers, trace
+    )
     loan = interface.loan if trace.op_count else None
     meter = None if loan is None else Meter(loan, trace, module, graph)
     call = _write_graph(name, text, rebuilder, trace, tensors, interface, graph, module, meter)
@@ -292,7 +295,7 @@ def write_idle_entry(
 ) -> Entry:
     """Generate an entry that knows of nothing to gain, and lets the original code run."""
     text = _begin(interface)
-    _write_guards(text, guards, [], [], trace)
+    _write_guards(text, interface.parameters, guards, [], [], trace)
     text.line(f"return {text.hold(interface.rest, 'original_code')}({_arguments(interface)})")
     run, source = _compiled(name, text, interface)
     return Entry(name, run, source, tuple(guards), None, 0, None)
@@ -363,6 +366,7 @@ def _unchanged(interface: Interface) -> str:
 
 def _write_guards(
     text: Text,
+    parameters: Mapping[Source, str],
     guards: Sequence[Guard],
     sources: Sequence[Source],
     numbers: Sequence[Expression],
@@ -387,8 +391,9 @@ def _write_guards(
         for i in trace.inputs
         if isinstance(i.example, torch.Tensor) and not isinstance(i.source, Formula)
     }
-    known = all(g.at in examples for g in guards if isinstance(g, TensorIs))
-    write_tests(inner, guards, otherwise, examples if known else None)
+    known = examples if all(g.at in examples for g in guards if isinstance(g, TensorIs)) else None
+    by = table(guards, parameters, sources, known)
+    write_tests(inner, guards, otherwise, known, by)
     for source in sources:
         inner.read(source)
     names: dict[Expression, str] = {}

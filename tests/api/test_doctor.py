@@ -106,7 +106,7 @@ def test_a_name_that_takes_something_away(
     assert f"{gone.name} is missing (AttributeError: " in text
     assert f"): {gone.lost} (it is for {gone.use})" in text
     assert text.endswith("\njitpkg works here, with less where a line is marked !.\n")
-    assert not caplog.messages  # the report says it
+    assert not [r for r in caplog.records if r.name.startswith("jitpkg")]  # the report says it
 
 
 @pytest.mark.parametrize("gone", [modes.DISPATCH_DEPTH, modes.TRANSFORMS])

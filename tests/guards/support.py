@@ -15,8 +15,9 @@ import pytest
 import torch
 
 import jitpkg
-from jitpkg import events
+from jitpkg import events, native
 from jitpkg.errors import JitpkgWarning
+from jitpkg.guards import table
 from jitpkg.internals import c_guards
 
 Compiler = Callable[[Any], Any]
@@ -98,7 +99,17 @@ def by_text(case: Case) -> Iterator[Any]:
         yield from case(jitpkg.jit)
 
 
-WAYS = (in_place, as_twin, by_text)
+def by_table(case: Case) -> Iterator[Any]:
+    """With native code, for a single guard, too."""
+    if native.start() is not None:
+        pytest.skip("needs llvmlite")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(table, "FEWEST", 1)
+        patch.setattr(table, "FEWEST_TENSORS", 1)
+        yield from case(jitpkg.jit)
+
+
+WAYS = (in_place, as_twin, by_text, by_table)
 
 
 def check(case: Case, way: Way, entries: tuple[int, ...] | None) -> None:

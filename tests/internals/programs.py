@@ -56,6 +56,12 @@ def plain(compile_: Compile) -> Any:
     return [f(x(), x()), f(x(), x()), f(x(4, 3), x(4, 3))]
 
 
+def many_tensors(compile_: Compile) -> Any:
+    """More of them than Python compares one by one."""
+    f = compile_(lambda tensors: sum(tensors[1:], tensors[0]))
+    return [f([x() for _ in range(30)]), f([x(4, 3) for _ in range(30)])]
+
+
 def op_by_op(compile_: Compile) -> Any:
     f = compile_(lambda a: (a * 2).sin().sum(), backend="eager")
     return [f(x()), f(x())]
@@ -389,6 +395,7 @@ NEEDS: Mapping[Row[Any], tuple[Program, ...]] = {
     **dict.fromkeys(_LEFT, (left_modes,)),
     **dict.fromkeys(_COMPARED, (compared,)),
     **dict.fromkeys(_BY_INDUCTOR, (trained_by_inductor,)),
+    tensors.KEYS: (many_tensors,),
     modes.FORWARD_LEVEL: (without_tensors, plain),
     modes.SET_GRAD_ENABLED: (grad_modes, plain),
     modes.AUTOCAST_AVAILABLE: (autocast,),

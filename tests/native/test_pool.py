@@ -35,7 +35,7 @@ LIMIT = 64 << 20
 
 @pytest.fixture
 def pool() -> Iterator[Pool]:
-    native.start(native.compile_ir)
+    native.start()
     found = native.pool()
     assert found is not None
     found.limit_to(LIMIT)

@@ -1,0 +1,547 @@
+"""What a table of tests can do: read Python's objects, and say what must hold of them.
+
+See `jitpkg.native.tables`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+ANY = -(1 << 63)
+"""In place of a length: is not compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One thing that a table can do.
+
+    `text` is LLVM IR, and five lines of our own: `own %x` and `borrow %x` make an object the next
+    register, `pass` and `pass N` go on (after N more words), `fail` and `raise` end the table.
+    `%a`, `%b` and `%c` are the operands, `A` and `C` registers that they number.
+    """
+
+    name: str
+    means: str
+    text: str = field(repr=False)
+
+
+READS = (
+    Row("CONSTANT", "the object `b`", "%it = inttoptr i64 %b to ptr\n borrow %it"),
+    Row(
+        "DICTIONARY",
+        "`A.__dict__`, of an instance of the class `b`; `c` is the name",
+        """
+        %class = $typeof A
+        %wanted = inttoptr i64 %b to ptr
+        %plain = icmp eq ptr %class, %wanted
+        br i1 %plain, label %direct, label %other
+      direct:
+        %found = call ptr @PyObject_GenericGetDict(ptr A, ptr null)
+        own %found
+      other:
+        %name = inttoptr i64 %c to ptr
+        %asked = call ptr @PyObject_GetAttr(ptr A, ptr %name)
+        own %asked
+        """,
+    ),
+    Row(
+        "ATTRIBUTE",
+        "`getattr(A, b)`",
+        """
+        %name = inttoptr i64 %b to ptr
+        %found = call ptr @PyObject_GetAttr(ptr A, ptr %name)
+        own %found
+        """,
+    ),
+    Row(
+        "KEY",
+        "`A[b]`, most often of an exact dict",
+        """
+        %class = $typeof A
+        %key = inttoptr i64 %b to ptr
+        %exact = icmp eq ptr %class, @PyDict_Type
+        br i1 %exact, label %direct, label %other
+      direct:
+        %found = call ptr @PyDict_GetItemWithError(ptr A, ptr %key)
+        %none = icmp eq ptr %found, null
+        br i1 %none, label %lacking, label %there
+      there:
+        borrow %found
+      lacking:
+        %error = call ptr @PyErr_Occurred()
+        %clear = icmp eq ptr %error, null
+        br i1 %clear, label %missing, label %broken
+      missing:
+        fail
+      broken:
+        raise
+      other:
+        %asked = call ptr @PyObject_GetItem(ptr A, ptr %key)
+        own %asked
+        """,
+    ),
+    Row(
+        "CALL",
+        "`b(A)`, or `b(A, c)` where there is a `c`",
+        """
+        %function = inttoptr i64 %b to ptr
+        %argument = inttoptr i64 %c to ptr
+        %result = call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(
+            ptr %function, ptr A, ptr %argument, ptr null)
+        own %result
+        """,
+    ),
+)
+
+TESTS = (
+    Row(
+        "TYPE",
+        "`type(A) is b`",
+        """
+        %class = $typeof A
+        %address = ptrtoint ptr %class to i64
+        %same = icmp eq i64 %address, %b
+        br i1 %same, label %right, label %wrong
+      right:
+        pass
+      wrong:
+        fail
+        """,
+    ),
+    Row(
+        "IS",
+        "`A is b`, or is not where `c` is 1",
+        """
+        %address = ptrtoint ptr A to i64
+        %same = icmp eq i64 %address, %b
+        %apart = icmp ne i64 %c, 0
+        %holds = xor i1 %same, %apart
+        br i1 %holds, label %right, label %wrong
+      right:
+        pass
+      wrong:
+        fail
+        """,
+    ),
+    Row(
+        "SAME",
+        "`A is C`, or is not where `b` is 1",
+        """
+        %same = icmp eq ptr A, C
+        %apart = icmp ne i64 %b, 0
+        %holds = xor i1 %same, %apart
+        br i1 %holds, label %right, label %wrong
+      right:
+        pass
+      wrong:
+        fail
+        """,
+    ),
+    Row(
+        "EQUAL",
+        "`A` is of the class `c`, int, str or bytes, and `A == b`",
+        """
+        %class = $typeof A
+        %class.is = ptrtoint ptr %class to i64
+        %alike = icmp eq i64 %class.is, %c
+        br i1 %alike, label %which, label %wrong
+      which:
+        %value = inttoptr i64 %b to ptr
+        %same = icmp eq ptr A, %value
+        br i1 %same, label %right, label %compare
+      compare:
+        %equal = call i32 @PyObject_RichCompareBool(ptr A, ptr %value, i32 2)
+        %holds = icmp eq i32 %equal, 1
+        br i1 %holds, label %right, label %unequal
+      unequal:
+        %failed = icmp slt i32 %equal, 0
+        br i1 %failed, label %broken, label %wrong
+      broken:
+        raise
+      right:
+        pass
+      wrong:
+        fail
+        """,
+    ),
+    Row(
+        "BITS",
+        "`A` is of the class `c`, and the 8 bytes at 16 in it are `b`: a float, a length",
+        """
+        %class = $typeof A
+        %class.is = ptrtoint ptr %class to i64
+        %alike = icmp eq i64 %class.is, %c
+        br i1 %alike, label %look, label %wrong
+      look:
+        %at = getelementptr i8, ptr A, i64 16
+        %word = load i64, ptr %at
+        %same = icmp eq i64 %word, %b
+        br i1 %same, label %right, label %wrong
+      right:
+        pass
+      wrong:
+        fail
+        """,
+    ),
+    Row(
+        "CONTAINS",
+        "`b in A`, or not where `c` is 1; most often of an exact dict",
+        """
+        %class = $typeof A
+        %key = inttoptr i64 %b to ptr
+        %exact = icmp eq ptr %class, @PyDict_Type
+        br i1 %exact, label %direct, label %other
+      direct:
+        %there = call i32 @PyDict_Contains(ptr A, ptr %key)
+        br label %asked
+      other:
+        %answer = call i32 @PySequence_Contains(ptr A, ptr %key)
+        br label %asked
+      asked:
+        %found = phi i32 [ %there, %direct ], [ %answer, %other ]
+        %failed = icmp slt i32 %found, 0
+        br i1 %failed, label %broken, label %compare
+      compare:
+        %wide = zext i32 %found to i64
+        %holds = icmp ne i64 %wide, %c
+        br i1 %holds, label %right, label %wrong
+      broken:
+        raise
+      right:
+        pass
+      wrong:
+        fail
+        """,
+    ),
+    Row(
+        "KEYS",
+        "`A` is an exact dict whose keys are those of the tuple `b`, in order",
+        """
+        %class = $typeof A
+        %exact = icmp eq ptr %class, @PyDict_Type
+        br i1 %exact, label %count, label %wrong
+      count:
+        %keys = inttoptr i64 %b to ptr
+        %used.at = getelementptr i8, ptr A, i64 16
+        %used = load i64, ptr %used.at
+        %wanted.at = getelementptr i8, ptr %keys, i64 16
+        %wanted = load i64, ptr %wanted.at
+        %as_many = icmp eq i64 %used, %wanted
+        br i1 %as_many, label %begin, label %wrong
+      begin:
+        store i64 0, ptr %position
+        br label %walk
+      walk:
+        %k = phi i64 [ 0, %begin ], [ %k.next, %equal ]
+        %more = call i32 @PyDict_Next(ptr A, ptr %position, ptr %first, ptr null)
+        %ended = icmp eq i32 %more, 0
+        br i1 %ended, label %right, label %key
+      key:
+        %key.now = load ptr, ptr %first
+        %items = getelementptr i8, ptr %keys, i64 $items_at
+        %key.at = getelementptr ptr, ptr %items, i64 %k
+        %key.then = load ptr, ptr %key.at
+        %same = icmp eq ptr %key.now, %key.then
+        br i1 %same, label %equal, label %compare
+      compare:
+        %alike = call i32 @jitpkg_same_text(ptr %key.now, ptr %key.then)
+        %holds = icmp eq i32 %alike, 1
+        br i1 %holds, label %equal, label %wrong
+      equal:
+        %k.next = add i64 %k, 1
+        br label %walk
+      right:
+        pass
+      wrong:
+        fail
+        """,
+    ),
+    Row(
+        "CODE",
+        "`A` is a function, and the code `b` or `c` of its code is `b`",
+        """
+        %class = $typeof A
+        %exact = icmp eq ptr %class, @PyFunction_Type
+        br i1 %exact, label %look, label %wrong
+      look:
+        %at = getelementptr i8, ptr A, i64 $code_at
+        %now = load ptr, ptr %at
+        %wanted = inttoptr i64 %b to ptr
+        %same = icmp eq ptr %now, %wanted
+        br i1 %same, label %right, label %ask
+      ask:
+        %function = inttoptr i64 %c to ptr
+        %original = call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(
+            ptr %function, ptr %now, ptr null)
+        %failed = icmp eq ptr %original, null
+        br i1 %failed, label %broken, label %compare
+      compare:
+        call void @Py_DecRef(ptr %original)
+        %holds = icmp eq ptr %original, %wanted
+        br i1 %holds, label %right, label %wrong
+      broken:
+        raise
+      right:
+        pass
+      wrong:
+        fail
+        """,
+    ),
+    Row(
+        "WORDS",
+        "behind it, `a` times an address, bits, and what these are there; or else `b()` is true",
+        """
+        %triples = getelementptr i64, ptr %record, i64 4
+        %length = mul i64 %a, 3
+        br label %walk
+      walk:
+        %k = phi i64 [ 0, %start ], [ %k.next, %equal ]
+        %ended = icmp eq i64 %k, %length
+        br i1 %ended, label %right, label %look
+      look:
+        %address.at = getelementptr i64, ptr %triples, i64 %k
+        %bits.at = getelementptr i64, ptr %address.at, i64 1
+        %word.at = getelementptr i64, ptr %address.at, i64 2
+        %address = load ptr, ptr %address.at
+        %bits = load i64, ptr %bits.at
+        %then = load i64, ptr %word.at
+        %all = load i64, ptr %address
+        %now = and i64 %all, %bits
+        %same = icmp eq i64 %now, %then
+        br i1 %same, label %equal, label %ask
+      equal:
+        %k.next = add i64 %k, 3
+        br label %walk
+      ask:
+        %function = inttoptr i64 %b to ptr
+        %answer = call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(ptr %function, ptr null)
+        %failed = icmp eq ptr %answer, null
+        br i1 %failed, label %broken, label %compare
+      compare:
+        call void @Py_DecRef(ptr %answer)
+        %holds = icmp eq ptr %answer, @_Py_TrueStruct
+        br i1 %holds, label %right, label %wrong
+      broken:
+        raise
+      right:
+        pass %length
+      wrong:
+        fail
+        """,
+    ),
+    Row(
+        "ANSWERS",
+        "`b()` or `b(c)` is true where `a` is 1, is false where it is 0, and is None where it is 2",
+        """
+        %function = inttoptr i64 %b to ptr
+        %argument = inttoptr i64 %c to ptr
+        %answer = call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(
+            ptr %function, ptr %argument, ptr null)
+        %failed = icmp eq ptr %answer, null
+        br i1 %failed, label %broken, label %which
+      which:
+        %about_none = icmp eq i64 %a, 2
+        br i1 %about_none, label %identity, label %truth
+      identity:
+        %none = icmp eq ptr %answer, @_Py_NoneStruct
+        call void @Py_DecRef(ptr %answer)
+        br i1 %none, label %right, label %wrong
+      truth:
+        %true = call i32 @PyObject_IsTrue(ptr %answer)
+        call void @Py_DecRef(ptr %answer)
+        %unknown = icmp slt i32 %true, 0
+        br i1 %unknown, label %broken, label %compare
+      compare:
+        %wide = zext i32 %true to i64
+        %holds = icmp eq i64 %wide, %a
+        br i1 %holds, label %right, label %wrong
+      broken:
+        raise
+      right:
+        pass
+      wrong:
+        fail
+        """,
+    ),
+    Row(
+        "HOLDS",
+        "`b(A)`, or `b(A, C)` where `c` is no -1, is true",
+        """
+        %function = inttoptr i64 %b to ptr
+        %single = icmp slt i64 %c, 0
+        br i1 %single, label %call, label %two
+      two:
+        %argument.at = getelementptr ptr, ptr %registers, i64 %c
+        %argument = load ptr, ptr %argument.at
+        br label %call
+      call:
+        %other = phi ptr [ null, %start ], [ %argument, %two ]
+        %answer = call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(
+            ptr %function, ptr A, ptr %other, ptr null)
+        %failed = icmp eq ptr %answer, null
+        br i1 %failed, label %broken, label %truth
+      truth:
+        %true = call i32 @PyObject_IsTrue(ptr %answer)
+        call void @Py_DecRef(ptr %answer)
+        %unknown = icmp slt i32 %true, 0
+        br i1 %unknown, label %broken, label %compare
+      compare:
+        %holds = icmp eq i32 %true, 1
+        br i1 %holds, label %right, label %wrong
+      broken:
+        raise
+      right:
+        pass
+      wrong:
+        fail
+        """,
+    ),
+)
+
+TENSORS = (
+    Row(
+        "TENSOR",
+        "`A` is a tensor of the class `b` with `c` dims; behind it dispatch keys, dtype, kind and"
+        " number of its device, whether it requires a gradient, sizes and strides",
+        """
+        %class = $typeof A
+        %class.is = ptrtoint ptr %class to i64
+        %alike = icmp eq i64 %class.is, %b
+        br i1 %alike, label %keys, label %wrong
+      keys:
+        %then = getelementptr i64, ptr %record, i64 4
+        %handle = getelementptr i8, ptr A, i64 16
+        %tensor = load ptr, ptr %handle
+        %keys.at = getelementptr i8, ptr %tensor, i64 $keys_at
+        %keys.now = load i64, ptr %keys.at
+        %keys.then = load i64, ptr %then
+        %same.keys = icmp eq i64 %keys.now, %keys.then
+        br i1 %same.keys, label %ask, label %wrong
+      ask:
+        %small.at = getelementptr i64, ptr %then, i64 1
+        %small.then = load i64, ptr %small.at
+        %status.1 = call i32 @aoti_torch_get_dtype(ptr %handle, ptr %dtype)
+        %status.2 = call i32 @aoti_torch_get_device_type(ptr %handle, ptr %kind)
+        %status.3 = call i32 @aoti_torch_get_device_index(ptr %handle, ptr %index)
+        %needs = call i1 @jitpkg_requires_grad(ptr %tensor)
+        %dtype.now = load i32, ptr %dtype
+        %kind.now = load i32, ptr %kind
+        %index.now = load i32, ptr %index
+        %shown.1 = zext i32 %dtype.now to i64
+        %shown.2 = zext i32 %kind.now to i64
+        %index.short = trunc i32 %index.now to i8
+        %shown.3 = zext i8 %index.short to i64
+        %shown.4 = zext i1 %needs to i64
+        %part.2 = shl i64 %shown.2, 16
+        %part.3 = shl i64 %shown.3, 32
+        %part.4 = shl i64 %shown.4, 48
+        %both.1 = or i64 %shown.1, %part.2
+        %both.2 = or i64 %part.3, %part.4
+        %small.now = or i64 %both.1, %both.2
+        %status.4 = call i32 @aoti_torch_get_dim(ptr %handle, ptr %position)
+        %dims = load i64, ptr %position
+        %same.small = icmp eq i64 %small.now, %small.then
+        %same.dims = icmp eq i64 %dims, %c
+        %same.both = and i1 %same.small, %same.dims
+        br i1 %same.both, label %lengths, label %wrong
+      lengths:
+        %status.5 = call i32 @aoti_torch_get_sizes(ptr %handle, ptr %first)
+        %status.6 = call i32 @aoti_torch_get_strides(ptr %handle, ptr %second)
+        %failed.1 = or i32 %status.1, %status.2
+        %failed.2 = or i32 %status.3, %status.4
+        %failed.3 = or i32 %status.5, %status.6
+        %failed.4 = or i32 %failed.1, %failed.2
+        %failed.5 = or i32 %failed.4, %failed.3
+        %fine = icmp eq i32 %failed.5, 0
+        br i1 %fine, label %begin, label %wrong
+      begin:
+        %sizes = load ptr, ptr %first
+        %strides = load ptr, ptr %second
+        %sizes.then = getelementptr i64, ptr %then, i64 2
+        %strides.then = getelementptr i64, ptr %sizes.then, i64 %c
+        br label %walk
+      walk:
+        %k = phi i64 [ 0, %begin ], [ %k.next, %equal ]
+        %ended = icmp eq i64 %k, %c
+        br i1 %ended, label %right, label %compare
+      compare:
+        %size.at = getelementptr i64, ptr %sizes, i64 %k
+        %size = load i64, ptr %size.at
+        %size.then.at = getelementptr i64, ptr %sizes.then, i64 %k
+        %size.then = load i64, ptr %size.then.at
+        %size.same = icmp eq i64 %size, %size.then
+        %size.any = icmp eq i64 %size.then, $any
+        %size.holds = or i1 %size.same, %size.any
+        %stride.at = getelementptr i64, ptr %strides, i64 %k
+        %stride = load i64, ptr %stride.at
+        %stride.then.at = getelementptr i64, ptr %strides.then, i64 %k
+        %stride.then = load i64, ptr %stride.then.at
+        %stride.same = icmp eq i64 %stride, %stride.then
+        %stride.any = icmp eq i64 %stride.then, $any
+        %stride.holds = or i1 %stride.same, %stride.any
+        %holds = and i1 %size.holds, %stride.holds
+        br i1 %holds, label %equal, label %wrong
+      equal:
+        %k.next = add i64 %k, 1
+        br label %walk
+      right:
+        %lengths.count = shl i64 %c, 1
+        %words = add i64 %lengths.count, 2
+        pass %words
+      wrong:
+        fail
+        """,
+    ),
+    Row(
+        "DISTINCT",
+        "behind it, `a` numbers of registers: no two hold one object. At `b` is memory, `c` words:"
+        " a power of two, at least twice as many",
+        """
+        %memory = inttoptr i64 %b to ptr
+        %bytes = shl i64 %c, 3
+        call ptr @memset(ptr %memory, i32 0, i64 %bytes)
+        %mask = sub i64 %c, 1
+        %numbers = getelementptr i64, ptr %record, i64 4
+        br label %walk
+      walk:
+        %k = phi i64 [ 0, %start ], [ %k.next, %new ]
+        %ended = icmp eq i64 %k, %a
+        br i1 %ended, label %right, label %look
+      look:
+        %number.at = getelementptr i64, ptr %numbers, i64 %k
+        %number = load i64, ptr %number.at
+        %object.at = getelementptr i64, ptr %registers, i64 %number
+        %object = load i64, ptr %object.at
+        %short = lshr i64 %object, 4
+        %mixed = mul i64 %short, -7046029254386353131
+        %high = lshr i64 %mixed, 32
+        br label %probe
+      probe:
+        %place = phi i64 [ %high, %look ], [ %place.next, %taken ]
+        %slot = and i64 %place, %mask
+        %slot.at = getelementptr i64, ptr %memory, i64 %slot
+        %held = load i64, ptr %slot.at
+        %free = icmp eq i64 %held, 0
+        br i1 %free, label %new, label %other
+      other:
+        %twice = icmp eq i64 %held, %object
+        br i1 %twice, label %wrong, label %taken
+      taken:
+        %place.next = add i64 %place, 1
+        br label %probe
+      new:
+        store i64 %object, ptr %slot.at
+        %k.next = add i64 %k, 1
+        br label %walk
+      right:
+        pass %a
+      wrong:
+        fail
+        """,
+    ),
+)
+
+END = "END"
+"""The last record: behind it are `a` numbers of registers, which the tuple has."""
+
+ROWS = (*READS, *TESTS, *TENSORS)

@@ -1,0 +1,185 @@
+"""The evaluator of this process, after each kind of record was tried on real objects."""
+
+from __future__ import annotations
+
+import ctypes
+import operator
+import struct
+import sys
+from collections import OrderedDict
+from collections.abc import Iterator
+from functools import partial
+from itertools import chain
+from typing import Any
+
+import torch
+
+from jitpkg import forks
+from jitpkg.interrupts import from_outside
+from jitpkg.native import llvm, selftest
+from jitpkg.native.records import ANY, END
+from jitpkg.native.tables import CODES, Evaluator, Layout, look, text
+from jitpkg.native.text import joined
+
+
+class _Once:
+    """The evaluator of this process, if it has been asked for."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        self.found: Evaluator | None = None
+
+
+_ONCE = _Once()
+_LOCK = forks.lock(waits=True)
+
+
+def evaluator(*, start: bool) -> Evaluator | None:
+    """The evaluator; None where native code does not read objects, or there is none.
+
+    The first call compiles and tries it: 1 ms from a cache, 30 without. If nobody has started
+    native code yet, that is done where `start` says so.
+    """
+    started = selftest.outcome() if start else selftest.started()
+    if started is None or started.why_not is not None or started.binding != "tensors":
+        return None
+    with _LOCK:
+        if not _ONCE.asked:
+            _ONCE.asked = True
+            try:
+                _ONCE.found = _made(started)
+            except Exception as error:
+                if from_outside(error):
+                    raise
+        return _ONCE.found
+
+
+def _made(started: selftest.Outcome) -> Evaluator:
+    layout = look()
+    code = selftest.compiled(joined(text(layout)))
+    found = Evaluator(layout, llvm.link(code, started.imports(), needs=started))
+    tried(found)
+    return found
+
+
+Example = tuple[str, tuple[Any, ...], list[int], bool | tuple[object]]
+"""A record's name, arguments, the record, and whether it holds of them; or what it reads."""
+
+
+def tried(evaluator: Evaluator) -> None:
+    """Try each kind of record, on what it holds of and on what it does not.
+
+    Raises:
+        Wrong: an answer is not as expected.
+    """
+    examples = chain(_examples(evaluator.layout), _of_tensors(evaluator))
+    for name, arguments, record, answer in examples:
+        read = answer if isinstance(answer, tuple) else ()
+        count, results = len(arguments), len(arguments) + len(read)
+        words = [CODES[name], *record, CODES[END], results, 0, 0, *range(results)]
+        function = evaluator.function(count, results, words)
+        before = list(map(sys.getrefcount, arguments))
+        right = function(*arguments) == ((*arguments, *read) if answer else None)
+        selftest.expect(f"whether a table answers {name}", right, True)
+        after = list(map(sys.getrefcount, arguments))
+        selftest.expect(f"references after {name}", after, before)
+    selftest.expect("a table with another number of arguments", function(), None)
+
+
+class _Instance:
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+
+def _examples(layout: Layout) -> Iterator[Example]:
+    """While this generator lives, so do the objects that the records refer to."""
+    one, name, other, text = object(), "value", "other", "a text"
+    instance, keys, large = _Instance(one), (name, "x y", 7), 1 << 80
+    dictionary = {name: one, "".join(("x", " y")): 0, 7: 0}
+    yield "CONSTANT", (one,), [0, id(text), 0], (text,)
+    for cls in (_Instance, int):
+        yield "DICTIONARY", (instance,), [0, id(cls), id("__dict__")], (vars(instance),)
+    yield "ATTRIBUTE", (instance,), [0, id(name), 0], (one,)
+    yield "KEY", (dictionary,), [0, id(name), 0], (one,)
+    yield "KEY", (dictionary,), [0, id(other), 0], False
+    yield "KEY", ([text, one],), [0, id(1), 0], (one,)
+    yield "CALL", (instance,), [0, id(type), 0], (_Instance,)
+    yield "CALL", (instance,), [0, id(getattr), id(name)], (one,)
+    for cls in (_Instance, int):
+        yield "TYPE", (instance,), [0, id(cls), 0], cls is _Instance
+    for apart in (False, True):
+        yield "IS", (one,), [0, id(one), apart], not apart
+        yield "IS", (one,), [0, id(text), apart], apart
+        yield "SAME", (one, one), [0, apart, 1], not apart
+        yield "SAME", (one, text), [0, apart, 1], apart
+        yield "CONTAINS", (dictionary,), [0, id(name), apart], not apart
+        yield "CONTAINS", (dictionary,), [0, id(other), apart], apart
+        yield "CONTAINS", ([7],), [0, id(7), apart], not apart
+    for value, kind, holds in ((1 << 80, int, True), (1 << 81, int, False), (1 << 80, str, False)):
+        yield "EQUAL", (value,), [0, id(large), id(kind)], holds
+    for number, holds in ((0.5, True), (-0.5, False), (1, False)):
+        yield "BITS", (number,), [0, *struct.unpack("q", struct.pack("d", 0.5)), id(float)], holds
+    for sized in ((1, 2), [1, 2], {1: 2, 3: 4}, OrderedDict({1: 2, 3: 4})):
+        yield "BITS", (sized,), [0, 2, id(type(sized))], True
+        yield "BITS", (sized,), [0, 1, id(type(sized))], False
+    wrong: tuple[Any, ...] = ({name: 0, 7: 0, "x y": 0}, {name: 0, "x y": 0}, {}, [*keys])
+    for named in (dictionary, *wrong, dictionary | {8: 0}, {name: 0, "x y": 0, 7.0: 0}):
+        yield "KEYS", (named,), [0, id(keys), 0], named is dictionary
+    code = _said.__code__
+    for function, holds in ((_said, True), (tried, False), (len, False)):
+        yield "CODE", (function,), [0, id(code), id(_said)], holds
+    for function in (_said, tried):
+        yield "CODE", (function,), [0, id(tried.__code__), id(_swapped)], True
+    order = [id(_Instance) + layout.order_at, -1, id(_Instance.__mro__)]
+    for there, again, holds in ((0, False, True), (1, True, True), (1, False, False)):
+        check = partial(_said, again)
+        yield "WORDS", (one,), [1, id(check), 0, *order[:2], order[2] + there], holds
+    for answer, about, holds in (
+        *((3, 1, True), (3, 0, False), (0, 0, True), (0, 1, False)),
+        *((None, 2, True), (0, 2, False)),
+    ):
+        says = partial(_said, answer)
+        yield "ANSWERS", (one,), [about, id(says), 0], holds
+        yield "ANSWERS", (one,), [about, id(_said), id(answer)], holds
+    for pair in ((3, 3), (3, 4)):
+        yield "HOLDS", pair, [0, id(operator.eq), 1], pair == (3, 3)
+    for single in (0, 1):
+        yield "HOLDS", (single,), [0, id(bool), -1], bool(single)
+
+
+def _said(answer: object) -> object:
+    return answer
+
+
+def _swapped(code: object) -> object:
+    return tried.__code__ if code is _said.__code__ else code
+
+
+def _of_tensors(evaluator: Evaluator) -> Iterator[Example]:
+    x = torch.zeros(2, 3)
+    described = evaluator.described(x)
+    if evaluator.layout.keys_at is None or described is None:
+        return
+    record = [0, id(torch.Tensor), 2, *described]
+    alike = torch.ones(3, 3)[1:]
+    yield "TENSOR", (alike,), [*record, 2, 3, 3, 1], True
+    with torch.inference_mode():
+        inference = torch.zeros(2, 3)
+    for tensor in (
+        *(x.double(), x.clone().requires_grad_(), torch.zeros(2, 3, device="meta")),
+        *(torch.nn.Parameter(x, requires_grad=False), inference, x[0], torch.zeros(2, 4)),
+        *(torch.zeros(3, 2).t(), x.to_sparse(), torch.zeros(2, 3, 1), 0),
+    ):
+        yield "TENSOR", (tensor,), [*record, 2, 3, 3, 1], False
+    yield "TENSOR", (torch.zeros(5, 3),), [*record, ANY, 3, 3, 1], True
+    yield "TENSOR", (torch.zeros(3, 2).t(),), [*record, 2, 3, ANY, ANY], True
+    z = torch.zeros(2, 3, dtype=torch.cfloat)
+    about = evaluator.described(z)
+    assert about is not None
+    for tensor in (z, z.conj()):
+        yield "TENSOR", (tensor,), [0, id(torch.Tensor), 2, *about, 2, 3, 3, 1], tensor is z
+    memory = (ctypes.c_uint64 * 8)()
+    for given in ((x, z, alike), (x, z, x)):
+        numbers = range(len(given))
+        distinct = [len(given), ctypes.addressof(memory), 8, *numbers]
+        yield "DISTINCT", given, distinct, given[-1] is alike

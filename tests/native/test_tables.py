@@ -1,0 +1,203 @@
+"""Tables of tests: what the trials at the start do not try."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import sys
+import threading
+import weakref
+from typing import Any
+
+import pytest
+
+from jitpkg import native
+from jitpkg.internals import tensors
+from jitpkg.native import records, tables, trials
+from jitpkg.native.tables import CODES
+from tests.native.support import needs_llvm
+
+pytestmark = needs_llvm
+
+
+@pytest.fixture
+def evaluator() -> native.Evaluator:
+    found = native.evaluator(start=True)
+    assert found is not None
+    return found
+
+
+def record(name: str, a: int = 0, b: int = 0, c: int = 0, *words: int) -> list[int]:
+    return [CODES[name], a, b, c, *words]
+
+
+@pytest.mark.parametrize("count", [1, tables.ON_STACK - 1, tables.ON_STACK, 3000])
+def test_many_registers(evaluator: native.Evaluator, count: int) -> None:
+    """Those for which the stack has no room lie elsewhere."""
+    values = [object() for _ in range(count)]
+    given = dict.fromkeys(map(str, range(count)))
+    given |= zip(given, values, strict=True)
+    keys = list(given)
+    words = [word for key in keys for word in record("KEY", 0, id(key))]
+    words += record("END", count, 0, 0, *range(count, 0, -1))
+    before = [sys.getrefcount(value) for value in values]
+    function = evaluator.function(1, count + 1, words)
+    assert function(given) == tuple(reversed(values))
+    words[-4 - count :] = record("IS", count, id(None)) + record("END")
+    assert evaluator.function(1, count + 1, words)(given) is None
+    assert [sys.getrefcount(value) for value in values] == before
+
+
+class Odd:
+    """Equal to a string by hash, and asked whether it is it."""
+
+    def __init__(self, then: Any) -> None:
+        self.then = then
+
+    def __hash__(self) -> int:
+        return hash("key")
+
+    def __eq__(self, other: object) -> bool:
+        self.then()
+        return False
+
+
+def test_code_that_a_read_runs_takes_nothing_away(evaluator: native.Evaluator) -> None:
+    class Thing:
+        pass
+
+    holder: dict[str, Any] = {"thing": Thing()}
+    gone = weakref.ref(holder["thing"])
+    odd = Odd(bool)
+    names = {odd: 1, "key": 2}
+
+    def let_go() -> None:
+        holder.clear()
+        gc.collect()
+
+    odd.then = let_go
+    first, second, cls = "thing", "key", Thing
+    table = record("KEY", 0, id(first)) + record("KEY", 1, id(second)) + record("TYPE", 2, id(cls))
+    function = evaluator.function(2, 4, table + record("END", 2, 0, 0, 2, 3))
+    found = function(holder, names)
+    assert type(found[0]) is Thing
+    assert found[1] == 2
+    assert not holder
+    del found
+    assert gone() is None
+
+
+def raising() -> None:
+    raise LookupError("of the program")
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: record("KEY", 0, id("key")),
+        lambda: record("CONTAINS", 0, id("key"), 1),
+        lambda: record("CALL", 0, id(RAISES)),
+        lambda: record("HOLDS", 0, id(RAISES), -1 & (1 << 64) - 1),
+        lambda: record("ANSWERS", 1, id(raising)),
+        lambda: record("WORDS", 1, id(raising), 0, id(RAISES), -1, 0),
+    ],
+)
+def test_exceptions_come_out(evaluator: native.Evaluator, made: Any) -> None:
+    given = {Odd(raising): 1}
+    before = sys.getrefcount(given)
+    function = evaluator.function(1, 2, made() + record("END"))
+    with pytest.raises(LookupError, match="of the program"):
+        function(given)
+    assert sys.getrefcount(given) == before
+
+
+def RAISES(value: object) -> None:
+    raising()
+
+
+def test_a_comparison_of_a_subclass_is_not_asked(evaluator: native.Evaluator) -> None:
+    class Text(str):
+        def __eq__(self, other: object) -> bool:
+            raise AssertionError
+
+        __hash__ = str.__hash__
+
+    text = "text"
+    function = evaluator.function(1, 1, record("EQUAL", 0, id(text), id(str)) + record("END"))
+    assert function("".join(["te", "xt"])) == ()
+    assert function(Text("text")) is None
+
+
+def test_threads(evaluator: native.Evaluator) -> None:
+    """The memory in which objects are compared is one for all."""
+    many = [object() for _ in range(300)]
+    memory = (ctypes.c_uint64 * 1024)()
+    distinct = record("DISTINCT", 300, ctypes.addressof(memory), 1024, *range(300))
+    function = evaluator.function(300, 300, distinct + record("END"))
+    wrong = []
+
+    def calls(last: object, expected: object) -> None:
+        found = [function(*many[:-1], last) for _ in range(2000)]
+        wrong.extend(each for each in found if each != expected)
+
+    workers = [
+        threading.Thread(target=calls, args=(last, expected))
+        for last, expected in ((many[0], None), (many[-1], ())) * 2
+    ]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert not wrong
+
+
+@pytest.fixture
+def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if nobody had asked yet."""
+    monkeypatch.setattr(trials, "_ONCE", trials._Once())
+
+
+@pytest.mark.usefixtures("fresh")
+def test_where_native_code_was_not_started_it_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trials.selftest, "_OUTCOME", trials.selftest._Once())
+    assert native.evaluator(start=False) is None
+
+
+@pytest.mark.usefixtures("fresh")
+def test_a_wrong_answer_means_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = trials.tried
+
+    def with_another_layout(evaluator: native.Evaluator) -> None:
+        raise trials.selftest.Wrong("the layout")
+
+    monkeypatch.setattr(trials, "tried", with_another_layout)
+    assert native.evaluator(start=True) is None
+    monkeypatch.setattr(trials, "tried", right)
+    assert native.evaluator(start=True) is None  # it is asked once
+
+
+@pytest.mark.parametrize("row", [*records.READS, *records.TESTS, *records.TENSORS], ids=str)
+def test_the_trials_see_a_row_that_says_yes(
+    row: records.Row, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each row in turn lets everything pass, or reads its first argument."""
+    if row in records.READS:
+        text = "%one = load ptr, ptr %registers\n borrow %one"
+    else:
+        text = {
+            "WORDS": "%length = mul i64 %a, 3\n pass %length",
+            "TENSOR": "%both = shl i64 %c, 1\n %words = add i64 %both, 2\n pass %words",
+            "DISTINCT": "pass %a",
+        }.get(row.name, "pass")
+    rows = tuple(records.Row(r.name, r.means, text) if r is row else r for r in records.ROWS)
+    monkeypatch.setattr(tables, "ROWS", rows)
+    started = trials.selftest.started()
+    assert started is not None
+    with pytest.raises(trials.selftest.Wrong, match=row.name):
+        trials._made(started)
+
+
+def test_without_dispatch_keys_torch_compares_tensors() -> None:
+    with tensors.KEYS.removed():
+        assert tables.look().keys_at is None
+    assert tables.look().keys_at is not None
