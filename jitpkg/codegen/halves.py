@@ -92,9 +92,9 @@ def with_facts(aten: fx.GraphModule, length: Callable[[Any], int] | None = None)
             several = isinstance(value, tuple | list)
             every = [_facts(each, length) for each in (value if several else [value])]
             node.meta["facts"] = tuple(every) if several else every[0]
-        elif node.op == "call_function":
+        elif node.op == "call_function" and "facts" not in node.meta:
             node.meta["facts"] = None  # it returns nothing: a check of data
-        if draws(node):
+        if "val" in node.meta and draws(node):
             node.meta["random"] = True
     return aten.graph
 

@@ -30,6 +30,10 @@ class Options:
     cudagraphs: bool = False
     """Launch a graph's kernels together, as a CUDA graph; it changes nothing on a CPU."""
 
+    backward: Literal["aot", "own"] = "aot"
+    """Who differentiates a graph that is trained: AOTAutograd, or our own recorder of autograd's
+    formulas, which is experimental; what it cannot record goes through AOTAutograd."""
+
     @staticmethod
     def of(mode: str | None, options: Mapping[str, Any] | None) -> Options:
         """The options of a mode, and these.

@@ -95,7 +95,7 @@ def _new(
         if not isinstance(prepared, str):
             simplify(prepared)
     if isinstance(prepared, str):
-        return _through_aot(gm, inputs, maker, options, key)
+        return _trained(gm, inputs, maker, options, key)
     try:
         compiled = compile_graph(prepared.name, prepared.graph, maker, options)
     except Missing:
@@ -116,6 +116,30 @@ def _new(
         keep(key, name, gm, [function], maker.made, [compiled.report.event])
     maker.made.clear()
     return function
+
+
+def _trained(
+    gm: fx.GraphModule, inputs: list[Any], maker: Maker, options: Options, key: str | None
+) -> Function:
+    """By our own backward pass, or else by AOTAutograd."""
+    if options.backward == "own" and _prepares(maker) and _may_train(inputs):
+        from jitpkg.codegen.autograd.compile import trained  # networkx: a tenth of a second
+
+        try:
+            function = trained(gm, inputs, maker, options, key)
+        except Exception as error:
+            if config.current().raises or from_outside(error):
+                raise
+        else:
+            if not isinstance(function, str):
+                return function
+    return _through_aot(gm, inputs, maker, options, key)
+
+
+def _may_train(inputs: Sequence[Any]) -> bool:
+    return torch.is_grad_enabled() and any(
+        isinstance(x, torch.Tensor) and x.requires_grad for x in inputs
+    )
 
 
 def _prepares(maker: Maker) -> bool:

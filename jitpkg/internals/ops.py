@@ -47,6 +47,16 @@ LINEAR_OF_ONEDNN = Row[Any](
     use="multiplying large matrices on AMD processors",
     lost="MKL multiplies them, which is slower there",
 )
+ATTENTION = Row[Any](
+    "torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default",
+    use="differentiating attention by our own backward pass",
+    lost="it goes through AOTAutograd",
+)
+ATTENTION_BY_MATH = Row[Any](
+    "torch.ops.aten._scaled_dot_product_attention_math.default",
+    use="differentiating attention whose mask is trained, too",
+    lost="it goes through AOTAutograd",
+)
 FUNCTIONAL_BATCH_NORM = Row[Any](
     "torch.ops.aten._native_batch_norm_legit_functional.default",
     use="graphs of batch norm that write nothing",

@@ -48,6 +48,31 @@ KEYS = Row[Callable[[Any], Any]](
 )
 
 
+def _by_public_means() -> Callable[..., Any]:
+    def gradients(results: Any, tangents: Any, inputs: Any) -> Any:
+        return torch.autograd.grad(results, inputs, tangents, allow_unused=True)
+
+    return gradients
+
+
+ENGINE = Row[Callable[..., Any]](
+    "torch.autograd.graph._engine_run_backward",
+    use="asking for the gradients of a graph while it is compiled",
+    lost="torch.autograd.grad is asked, which imports sympy, in half a second",
+    instead=_by_public_means,
+)
+
+
+def gradients(results: Any, tangents: Any, inputs: Any) -> Any:
+    """The gradients of inputs, from those of results; None for what is not used."""
+    engine = ENGINE.get()
+    if ENGINE.found() is None:
+        return engine(results, tangents, inputs)
+    return engine(
+        tuple(results), tuple(tangents), False, False, tuple(inputs), True, accumulate_grad=False
+    )
+
+
 def _every_one() -> Callable[[Any], bool]:
     return lambda tensor: True
 

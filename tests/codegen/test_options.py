@@ -65,7 +65,7 @@ def test_options_are_frozen_and_compared() -> None:
     assert hash(Options()) == hash(Options.of("default", {}))
 
 
-ALL = "The options are: fused_random, precision, max_autotune, cudagraphs."
+ALL = "The options are: fused_random, precision, max_autotune, cudagraphs, backward."
 
 
 @pytest.mark.parametrize(

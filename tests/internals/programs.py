@@ -165,6 +165,19 @@ def trained(compile_: Compile, backend: str | None = None) -> Any:
     return loss, {name: p.grad for name, p in module.named_parameters()}
 
 
+def trained_by_own(compile_: Compile) -> Any:
+    """Attention, by our own backward pass."""
+    attend = torch.nn.functional.scaled_dot_product_attention
+    f = compile_(
+        lambda a, m: (attend(a, a, a).sum(), attend(a, a, a, attn_mask=m).sum()),
+        backend="jitpkg",
+        options={"backward": "own"},
+    )
+    a, m = x(1, 2, 4, 4, grad=True), x(1, 2, 4, 4, grad=True)
+    sum(f(a, m)).backward()
+    return a.grad, m.grad
+
+
 def views_without_gradients(compile_: Compile) -> Any:
     """By the backend `jitpkg`: beside what is trained."""
     f, a = compile_(lambda a, b: (a.sum() * 2, (b * 2).unbind()[0])), x(grad=True)
@@ -396,6 +409,9 @@ NEEDS: Mapping[Row[Any], tuple[Program, ...]] = {
     **dict.fromkeys(_COMPARED, (compared,)),
     **dict.fromkeys(_BY_INDUCTOR, (trained_by_inductor,)),
     tensors.KEYS: (many_tensors,),
+    tensors.ENGINE: (trained_by_own,),
+    ops.ATTENTION: (trained_by_own,),
+    ops.ATTENTION_BY_MATH: (trained_by_own,),
     modes.FORWARD_LEVEL: (without_tensors, plain),
     modes.SET_GRAD_ENABLED: (grad_modes, plain),
     modes.AUTOCAST_AVAILABLE: (autocast,),

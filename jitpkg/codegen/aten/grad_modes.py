@@ -27,6 +27,16 @@ class GradModes:
     """Whether it is off wherever inputs that require grad are used, though on when it is called."""
 
     @classmethod
+    def trained(cls, gm: fx.GraphModule) -> GradModes | str:
+        """Of a graph whose results may require grad: it ends in the mode in which it began."""
+        if not torch.is_grad_enabled():
+            return "grad mode is off"
+        switches = [bool(node.args[0]) for node in gm.graph.nodes if is_switch(node)]
+        if switches and not switches[-1]:
+            return "grad mode is off in the end"
+        return cls(first=True, last=True, changes=not all(switches), off=False)
+
+    @classmethod
     def of(cls, gm: fx.GraphModule, inputs: Sequence[object]) -> GradModes | str:
         """What a graph does, called as things are; or why a result may require grad."""
         first = enabled = torch.is_grad_enabled()

@@ -52,13 +52,18 @@ from jitpkg.marks import WARNS, varies
 
 
 def prepare(
-    gm: fx.GraphModule, example_inputs: Sequence[Any], symbols: Symbols | None = None
+    gm: fx.GraphModule,
+    example_inputs: Sequence[Any],
+    symbols: Symbols | None = None,
+    *,
+    trains: bool = False,
 ) -> Prepared | str:
     """The graph for these inputs and all of the same facts; or why it cannot be prepared.
 
     Args:
         symbols: what stands for sizes and numbers that vary; the graph then has a placeholder more
             for each, behind the inputs.
+        trains: whether results have gradients, which the prepared graph knows nothing of.
 
     Grad mode and default dtype are the process's, now and whenever the graph is run.
     """
@@ -66,7 +71,7 @@ def prepare(
         why = _obstacle(gm, example_inputs, symbols)
     except Missing as missing:
         return str(missing)
-    grad_modes = GradModes.of(gm, example_inputs)
+    grad_modes = GradModes.trained(gm) if trains else GradModes.of(gm, example_inputs)
     if why is not None or isinstance(grad_modes, str):
         return why or str(grad_modes)
     with Heard() as heard, torch.inference_mode(False), torch.no_grad():

@@ -34,6 +34,13 @@ aten = torch.ops.aten
 Op = OpOverload
 
 
+NO_GRAD = "no_grad"
+"""Set for nodes of what runs with grad mode off, in `meta`."""
+
+WRITTEN_TO = "written to"
+"""Set for the nodes of values to which something is written that autograd does not see."""
+
+
 class Declined(Exception):
     """A program that cannot be written down as a functional graph."""
 
@@ -106,6 +113,8 @@ class Recorder:
         self._listens = True
         self._only: str | None = None
         self._function = ""
+        self._chosen = False
+        """Whether each op is what was asked for, and not chosen for stand-ins."""
 
     # What the program consists of
 
@@ -226,6 +235,16 @@ class Recorder:
             yield
 
     @contextmanager
+    def of_everything(self) -> Iterator[None]:
+        """Inside, all ops are recorded: they are called as they are, and chosen by nobody."""
+        self._chosen = True
+        try:
+            with dispatch.mode(self._see):
+                yield
+        finally:
+            self._chosen = False
+
+    @contextmanager
     def only(self, name: str) -> Iterator[None]:
         """Inside, no ops but those of this name are recorded.
 
@@ -265,7 +284,7 @@ class Recorder:
 
     def _of_op(self, func: Op, args: Any, kwargs: Any) -> Any:
         is_it = _plain_name(op_name(func)) == self._function
-        return self._singles.of_op(func, args, kwargs, has_row=not is_it)
+        return self._singles.of_op(func, args, kwargs, has_row=not (is_it or self._chosen))
 
     def _view(self, func: Op, args: Any, kwargs: Any) -> Any:
         source = self.traced(args[0])
@@ -351,6 +370,8 @@ class Recorder:
         parent = self.read(traced.parent)
         self._log.read.append((traced, traced.node, traced.version))
         traced.node = self._emit(op, (parent, *args), kwargs, traced.facts)
+        if not traced.grad_mode:
+            traced.node.meta[NO_GRAD] = True
         traced.version = traced.memory.version
         return traced.node
 
@@ -358,6 +379,8 @@ class Recorder:
         """Let a node's value be that of a tensor."""
         self._log.wrote = True
         before = self.read(target)
+        if not self.grad_mode or any(map(_is_unrecorded, target.shown())):
+            self.read(target.base()).meta[WRITTEN_TO] = True
         if not _alike(node.meta["facts"], target.facts):
             node = self._emit(aten.copy.default, (before, node), {}, target.facts)
         if target.parent is None:
@@ -392,14 +415,15 @@ class Recorder:
             self._register(Traced(result, Memory(None), facts, node=node))
             return result
         if not isinstance(result, tuple | list) or not all(
-            isinstance(made, torch.Tensor) for made in result
+            isinstance(made, torch.Tensor | None) for made in result
         ):
             raise Unanswered(f"{node.target} returns more than tensors")
-        node.meta["facts"] = tuple(map(self._facts_of, result))
-        for k, made in enumerate(result):
-            facts = node.meta["facts"][k]
-            item = self._item(node, k, facts)
-            self._register(Traced(made, Memory(None), facts, node=item))
+        made = [(k, each) for k, each in enumerate(result) if each is not None]
+        known = {k: self._facts_of(each) for k, each in made}
+        node.meta["facts"] = tuple(map(known.get, range(len(result))))
+        for k, each in made:
+            item = self._item(node, k, known[k])
+            self._register(Traced(each, Memory(None), known[k], node=item))
         return result
 
     def _item(self, node: fx.Node, k: int, facts: TensorFacts) -> fx.Node:
@@ -438,6 +462,8 @@ class Recorder:
     ) -> fx.Node:
         node = self.graph.create_node("call_function", target, args, dict(kwargs))
         node.meta["facts"] = facts
+        if not self.grad_mode:
+            node.meta[NO_GRAD] = True
         self._log.nodes.append(node)
         return node
 
@@ -445,6 +471,13 @@ class Recorder:
         self._traced[id(traced.tensor)] = traced
         self._log.made.append(traced)
         return traced
+
+
+def _is_unrecorded(traced: Traced) -> bool:
+    """Whether a view has no history: what is written to it has none, either."""
+    if traced.view is None:
+        return False
+    return not traced.grad_mode or op_name(traced.view.op) == "aten::detach"
 
 
 def _plain_name(name: str) -> str:

@@ -135,7 +135,7 @@ class Compilation:
         original, streams, halves = self._gm.forward, read(random, {}), _halves(found)
         forward = self._called("forward", halves[0])
         if about is None:
-            return _guarded(self._name, forward, original, streams)
+            return guarded(self._name, forward, original, streams)
         others: dict[str, Any] = {
             name: tuple(v) if type(v) is list else v for name, v in about.items()
         }
@@ -143,7 +143,7 @@ class Compilation:
         backward = boxed(self._called("backward", halves[1]))
         parts = Halves.again(backward, lambda: graph_of(text), self.part).part
         function = differentiated(Plan(**others), forward, parts, original)
-        return _guarded(self._name, function, original, streams)
+        return guarded(self._name, function, original, streams)
 
     def _compiled(self, half: str, aten: fx.GraphModule, shown: int | None = None) -> Half:
         name = f"{self._name}.{half}"
@@ -175,9 +175,14 @@ def _halves(found: Kept) -> list[Half]:
     return [Half(f, None, *how) for f, how in zip(found.functions, found.rest[0], strict=True)]
 
 
-def _guarded(
+def guarded(
     name: str, function: Function, original: Function, devices: Sequence[torch.device]
 ) -> Function:
+    """The function, or the original where that fails. It writes to nothing.
+
+    Args:
+        devices: on which it draws random numbers.
+    """
     streams = RandomStreams(devices) if devices else None
     attempts = Attempts(name)
 

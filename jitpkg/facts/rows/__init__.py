@@ -3,10 +3,17 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from jitpkg.facts.rows import creation, elementwise, joining, layers, reductions
+from jitpkg.facts.rows import creation, elementwise, gradients, joining, layers, reductions
 from jitpkg.facts.rows.common import Row
 
 ROWS: Mapping[str, Row] = MappingProxyType(
-    {**creation.ROWS, **elementwise.ROWS, **reductions.ROWS, **joining.ROWS, **layers.ROWS}
+    {
+        **creation.ROWS,
+        **elementwise.ROWS,
+        **reductions.ROWS,
+        **joining.ROWS,
+        **layers.ROWS,
+        **gradients.ROWS,
+    }
 )
 """By the name of the op without its overload."""

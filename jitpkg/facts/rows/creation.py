@@ -30,6 +30,14 @@ def factory(func: Any, args: Any, kwargs: Any) -> Any:
     return empty(args[0], dtype)
 
 
+def strided(func: Any, args: Any, kwargs: Any) -> Any:
+    """`empty_strided`."""
+    _plain(kwargs)
+    size, stride = args
+    sure(len(size) == len(stride) and all(n >= 0 for n in (*size, *stride)))
+    return empty(size, kwargs.get("dtype") or torch.get_default_dtype(), stride)
+
+
 def full(func: Any, args: Any, kwargs: Any) -> Any:
     _plain(kwargs)
     return empty(args[0], kwargs.get("dtype") or _dtype_of(args[1]))
@@ -113,6 +121,7 @@ ROWS = rows(
         """,
     ),
     (factory, "zeros ones empty rand randn"),
+    (strided, "empty_strided"),
     (random_integers, "randint"),
     (linspace, "linspace"),
     (full, "full"),

@@ -1,0 +1,79 @@
+"""A graph that is trained, as kernels: both halves, and what joins them at each call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from jitpkg import events
+from jitpkg.codegen.aten.prepare import prepare
+from jitpkg.codegen.aten.prepared import Prepared, Value
+from jitpkg.codegen.aten.purity import is_random
+from jitpkg.codegen.aten.recorder import Declined
+from jitpkg.codegen.aten.runtime import runtime
+from jitpkg.codegen.autograd.partition import parted
+from jitpkg.codegen.autograd.record import Joint, joint
+from jitpkg.codegen.compiler import Maker
+from jitpkg.codegen.differentiated import Layout, Plan, differentiated
+from jitpkg.codegen.kept.training import Compilation, guarded
+from jitpkg.codegen.options import Options
+from jitpkg.codegen.partial_backward import Halves
+from jitpkg.facts.tensor import TensorFacts, size_of, stride_of
+
+Function = Callable[..., Any]
+
+
+def trained(
+    gm: fx.GraphModule, inputs: list[Any], maker: Maker, options: Options, key: str | None
+) -> Function | str:
+    """The function of a graph whose results have gradients; or why this is not the way to it."""
+    name = type(gm).__name__
+    with events.timed(name, "preparing"):
+        prepared = prepare(gm, inputs, trains=True)
+        if isinstance(prepared, str):
+            return prepared
+        recorded = joint(prepared, inputs)
+        if isinstance(recorded, str):
+            return recorded
+        try:
+            halves = parted(recorded)
+        except Declined as error:
+            return str(error)
+    of = Compilation(gm, maker, options, key)
+    both = Halves()
+    results = len(prepared.values)
+    forward = of.forward(_module(name, halves.forward), results)
+    both.runs(_module(name, halves.backward), of.backward, of.part)
+    plan = _plan(prepared, recorded, inputs, results)
+    devices = (torch.device("cpu"),) if any(map(is_random, halves.forward.nodes)) else ()
+    whole = prepared.results == tuple(map(Value, range(results))) and not prepared.writes
+    if whole:
+        of.keep(plan, devices, {})
+    function = differentiated(plan, forward, both.part, gm.forward)
+    maker.made.clear()
+    if whole:
+        return guarded(name, function, gm.forward, devices)
+    return runtime(prepared, function)
+
+
+def _module(name: str, graph: fx.Graph) -> fx.GraphModule:
+    return fx.GraphModule(torch.nn.Module(), graph, class_name=name)
+
+
+def _plan(prepared: Prepared, recorded: Joint, inputs: Sequence[Any], results: int) -> Plan:
+    given = range(len(inputs))
+    return Plan(
+        results=results,
+        differentiable=recorded.differentiable,
+        layouts=tuple(_layout(recorded.values[k].meta["facts"]) for k in recorded.differentiable),
+        views=(),
+        unused=tuple(k for k in given if recorded.gradients[k] is None),
+        deterministic=torch.are_deterministic_algorithms_enabled(),
+    )
+
+
+def _layout(facts: TensorFacts) -> Layout:
+    return Layout(size_of(facts), stride_of(facts), facts.dtype, facts.device)

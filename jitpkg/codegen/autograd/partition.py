@@ -1,0 +1,220 @@
+"""What a forward saves for its backward, and what the backward computes again.
+
+A value that is computed by pointwise ops costs a fused kernel nothing but the loads that it begins
+with. So of all ways to cut the joint graph the one is taken that saves the fewest bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Set
+from dataclasses import dataclass, replace
+from math import inf, prod
+from operator import getitem
+from typing import Any
+
+import networkx
+from torch import fx
+
+from jitpkg.codegen.aten.passes.common import share_common
+from jitpkg.codegen.aten.purity import is_random, is_view, may_be_dropped, name_of
+from jitpkg.codegen.aten.recorder import Declined
+from jitpkg.codegen.autograd.record import Joint
+from jitpkg.codegen.lowering import activations, comparison, creation, pointwise
+from jitpkg.facts.tensor import TensorFacts
+
+LONGEST = 12
+"""Ops in a row that are computed again: a kernel that does many is slower than one that loads."""
+
+_HAD_ANYWAY = 1 / 8
+"""What a byte of an input or a result counts: somebody else holds it, too, most often."""
+
+_CHEAP = frozenset(
+    key.partition(".")[0]
+    for rows in (pointwise.ROWS, comparison.ROWS, activations.ROWS, creation.ROWS)
+    for key in rows
+)
+"""Ops that are computed again."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Halves:
+    """The two graphs."""
+
+    forward: fx.Graph
+    """Returns the values, and then what is saved."""
+    backward: fx.Graph
+    """Takes what was saved, and then tangents; returns a gradient, or None, for each input."""
+    saved: int
+
+
+def parted(joint: Joint) -> Halves:
+    """Cut a joint graph, which is changed.
+
+    Raises:
+        Declined: it cannot be cut.
+    """
+    graph = joint.graph
+    returned = {root_of(node) for node in joint.values}
+    read = {root_of(used) for node in joint.backward for used in node.all_input_nodes}
+    output = graph.output((tuple(joint.values), tuple(joint.gradients)))
+    share_common(graph, but=_makers_of(graph, returned))
+    ends: Any = output.args[0]
+    values, gradients = ends
+    placeholders = graph.find_nodes(op="placeholder")
+    given, tangents = placeholders[: len(gradients)], placeholders[len(gradients) :]
+    # Of what the program can write to before it goes backward, what eager code saves, too.
+    untold = (returned | set(given)) - read
+    late = _following(tangents)
+    wanted = {node for node in gradients if node is not None}
+    needed = _needed_for(wanted)
+    early = [node for node in graph.nodes if node in needed and node not in late]
+    saved = _Cut(early, late, wanted, untold, {*given, *returned}).saved()
+    for node in graph.nodes:
+        facts = node.meta.get("facts")
+        if isinstance(facts, TensorFacts):
+            node.meta["facts"] = replace(facts, requires_grad=False, is_leaf=True)
+    kept = [node for node in graph.nodes if node not in late and node not in tangents]
+    forward = _part(kept, given, (*values, *saved), all_that_may_raise=True)
+    backward = _part([*kept, *graph.nodes], [*saved, *tangents], gradients)
+    return Halves(forward, backward, len(saved))
+
+
+def root_of(node: fx.Node) -> fx.Node:
+    """What a view shows, or the node itself."""
+    while is_view(node):
+        node = node.all_input_nodes[0]
+    return node
+
+
+def _makers_of(graph: fx.Graph, returned: Set[fx.Node]) -> set[fx.Node]:
+    """What makes the memory of a result: two results may not become one."""
+    made = {node for node in graph.nodes if root_of(node) in returned}
+    return made | {node.all_input_nodes[0] for node in made if node.target is getitem}
+
+
+def _following(of: Iterable[fx.Node]) -> set[fx.Node]:
+    """What is computed from these."""
+    found = set(of)
+    open_ = list(found)
+    while open_:
+        for user in open_.pop().users:
+            if user.op != "output" and user not in found:
+                found.add(user)
+                open_.append(user)
+    return found
+
+
+def _needed_for(returned: Iterable[fx.Node]) -> set[fx.Node]:
+    found: set[fx.Node] = set()
+    open_ = list(returned)
+    while open_:
+        node = open_.pop()
+        if node not in found:
+            found.add(node)
+            open_.extend(node.all_input_nodes)
+    return found
+
+
+class _Cut:
+    """The cheapest set of values from which all that follows can be computed.
+
+    Args:
+        early: what a backward needs that does not depend on tangents, in order.
+        late: what does.
+        gradients: what a backward returns.
+        untold: what is not to be saved.
+        had: what is held anyway.
+    """
+
+    def __init__(
+        self,
+        early: list[fx.Node],
+        late: Set[fx.Node],
+        gradients: Set[fx.Node],
+        untold: Set[fx.Node],
+        had: Set[fx.Node],
+    ) -> None:
+        self._early = early
+        self._late = late
+        self._gradients = gradients
+        self._untold = untold
+        self._had = had
+        self._depths: dict[fx.Node, int] = {}
+
+    def saved(self) -> list[fx.Node]:
+        """
+        Raises:
+            Declined: nothing that may be saved is enough.
+        """
+        flow = networkx.DiGraph()
+        flow.add_node("source")
+        flow.add_node("sink")
+        early = set(self._early)
+        for node in self._early:
+            flow.add_edge((node, 0), (node, 1), capacity=self._cost(node))
+            if not self._is_computed_again(node):
+                flow.add_edge("source", (node, 0), capacity=inf)
+            for user in node.users:
+                if user in early:
+                    flow.add_edge((node, 1), (user, 0), capacity=inf)
+                elif user in self._late:
+                    flow.add_edge((node, 1), "sink", capacity=inf)
+            if node in self._gradients:  # one that needs no tangent
+                flow.add_edge((node, 1), "sink", capacity=inf)
+        try:
+            _, (reached, _) = networkx.minimum_cut(flow, "source", "sink")
+        except networkx.NetworkXUnbounded as error:
+            raise Declined("what a backward needs may be written to before") from error
+        return [n for n in self._early if (n, 0) in reached and (n, 1) not in reached]
+
+    def _cost(self, node: fx.Node) -> float:
+        facts: Any = node.meta.get("facts")
+        if not isinstance(facts, TensorFacts) or is_view(node) or node in self._untold:
+            return inf
+        size = prod(n for n in facts.size if isinstance(n, int)) * facts.dtype.itemsize
+        return (size + 1) * (_HAD_ANYWAY if node in self._had else 1)
+
+    def _is_computed_again(self, node: fx.Node) -> bool:
+        if is_random(node) or node.op != "call_function":
+            return False
+        if is_view(node):
+            return True
+        if name_of(node) not in _CHEAP:
+            return False
+        depth = 1 + max((self._depths.get(n, 0) for n in node.all_input_nodes), default=0)
+        self._depths[node] = depth % (LONGEST + 1)
+        return depth <= LONGEST
+
+
+def _part(
+    nodes: Iterable[fx.Node],
+    given: list[fx.Node],
+    returned: Iterable[fx.Node | None],
+    *,
+    all_that_may_raise: bool = False,
+) -> fx.Graph:
+    """A graph of its own: what these return, made of what is given."""
+    returned = tuple(returned)
+    wanted = {node for node in returned if node is not None}
+    nodes = list(dict.fromkeys(nodes))
+    if all_that_may_raise:
+        called = (node for node in nodes if node.op == "call_function")
+        wanted.update(node for node in called if not may_be_dropped(node))
+    needed: set[fx.Node] = set()
+    open_ = list(wanted)
+    while open_:
+        node = open_.pop()
+        if node not in needed:
+            needed.add(node)
+            if node not in given:
+                open_.extend(node.all_input_nodes)
+    graph = fx.Graph()
+    copies: dict[fx.Node, fx.Node] = {}
+    for node in given:
+        copies[node] = graph.placeholder(node.name)
+        copies[node].meta = dict(node.meta)
+    for node in nodes:
+        if node in needed and node not in copies and node.op == "call_function":
+            copies[node] = graph.node_copy(node, copies.__getitem__)
+    graph.output(tuple(None if node is None else copies[node] for node in returned))
+    return graph

@@ -1,0 +1,180 @@
+"""Forward and backward of a functional graph as one graph, by torch's own derivative formulas.
+
+The graph's ops run on tensors without data, with autograd on; then torch's engine is asked for the
+gradients of what they return. The formulas, which are C++, call ATen ops like any code, and these
+are written down as the forward's are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import getitem
+from typing import Any
+
+import torch
+from torch import fx
+
+from jitpkg.codegen.aten.prepared import Prepared
+from jitpkg.codegen.aten.recorder import NO_GRAD, WRITTEN_TO, Declined, Recorder, Traced
+from jitpkg.facts.single import Singles, Unanswered, elsewhere, of_whole_function, stand_in
+from jitpkg.facts.tensor import TensorFacts
+from jitpkg.internals import ops
+from jitpkg.internals.ops import OpOverload
+from jitpkg.internals.tensors import gradients
+from jitpkg.interrupts import from_outside
+
+TANGENT = "tangents_{}"
+"""What a gradient of a result is called: parts of a backward pass are found by that."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Joint:
+    """Forward and backward in one graph, whose nodes have `meta["facts"]`."""
+
+    graph: fx.Graph
+    """Its placeholders are the forward's, and then the tangents. It returns nothing yet."""
+    values: tuple[fx.Node, ...]
+    """What the forward returns."""
+    differentiable: tuple[int, ...]
+    """Which of these have a tangent."""
+    tangents: tuple[fx.Node, ...]
+    gradients: tuple[fx.Node | None, ...]
+    """For each placeholder of the forward."""
+    backward: frozenset[fx.Node]
+    """What the backward pass has computed."""
+
+
+def joint(prepared: Prepared, inputs: Sequence[Any]) -> Joint | str:
+    """Forward and backward of a graph whose inputs are these, or why they cannot be recorded."""
+    with torch.inference_mode(False), torch.enable_grad():
+        try:
+            return _Joint(prepared, inputs).recorded()
+        except Declined as error:
+            return str(error)
+        except Unanswered as error:
+            return f"nothing is known of an op: {error}"
+        except Exception as error:  # a formula that asks for data, or that torch has not written
+            if from_outside(error):
+                raise
+            return f"its gradient cannot be recorded: {type(error).__name__}: {error}"
+
+
+class _Joint:
+    def __init__(self, prepared: Prepared, inputs: Sequence[Any]) -> None:
+        self._prepared = prepared
+        self._inputs = inputs
+        self._recorder = Recorder(Singles())
+        self._made: dict[fx.Node, Any] = {}
+
+    def recorded(self) -> Joint:
+        recorder = self._recorder
+        given = self._given()
+        for node in self._prepared.graph.nodes:
+            if node.op == "call_function":
+                with torch.set_grad_enabled(NO_GRAD not in node.meta):
+                    self._made[node] = self._call(node)
+        self._check_unseen_writes()
+        results = [self._made[node] for node in self._prepared.values]
+        if len({id(result) for result in results}) < len(results):
+            raise Declined("a value that is returned twice")
+        values = tuple(recorder.read(recorder.traced(result)) for result in results)
+        self._check_writes(results)
+        of = [k for k, result in enumerate(results) if result.requires_grad]
+        if not of:
+            raise Declined("no result that requires grad")
+        forward = set(recorder.graph.nodes)
+        tangents = [self._tangent(k, values[n].meta["facts"]) for k, n in enumerate(of)]
+        trained = [k for k, each in enumerate(given) if each.tensor.requires_grad]
+        with recorder.of_everything(), torch.no_grad():
+            found = gradients(
+                [results[k] for k in of],
+                [tangent.tensor for tangent in tangents],
+                [given[k].tensor for k in trained],
+            )
+        returned: list[fx.Node | None] = [None] * len(given)
+        for k, gradient in zip(trained, found, strict=True):
+            if gradient is not None:
+                returned[k] = recorder.read(recorder.traced(gradient))
+        return Joint(
+            recorder.graph,
+            values,
+            tuple(of),
+            tuple(recorder.read(tangent) for tangent in tangents),
+            tuple(returned),
+            frozenset(node for node in recorder.graph.nodes if node not in forward),
+        )
+
+    def _given(self) -> list[Traced]:
+        placeholders = self._prepared.graph.find_nodes(op="placeholder")
+        given = []
+        for k, node in enumerate(placeholders):
+            traced = self._recorder.placeholder(node.name, k, node.meta["facts"])
+            traced.tensor.requires_grad_(self._inputs[k].requires_grad)
+            self._made[node] = traced.tensor
+            given.append(traced)
+        return given
+
+    def _tangent(self, k: int, facts: TensorFacts) -> Traced:
+        return self._recorder.placeholder(TANGENT.format(k + 1), -1, facts)
+
+    def _call(self, node: fx.Node) -> Any:
+        target: Any = node.target
+        args: Any
+        kwargs: Any
+        args, kwargs = fx.map_arg((node.args, node.kwargs), self._made.__getitem__)
+        if target is getitem and isinstance(args[0], tuple | list):
+            return args[0][args[1]]
+        if isinstance(target, OpOverload):
+            with self._recorder.of_everything():
+                return target(*elsewhere(args), **elsewhere(kwargs))
+        if target is torch.nn.functional.scaled_dot_product_attention:
+            with self._recorder.of_everything():
+                return _attention(*args, **kwargs)
+        if node.all_input_nodes:
+            raise Declined(f"{getattr(target, '__name__', target)} as a whole")
+        facts: Any = node.meta["facts"]
+        if not isinstance(facts, TensorFacts):
+            raise Declined(f"{getattr(target, '__name__', target)} as a whole")
+        random = "random" in node.meta
+        made = stand_in(facts)
+        return self._recorder.as_a_whole(target, args, kwargs, made, random=random)
+
+    def _check_unseen_writes(self) -> None:
+        """Eager code changes such a value, and leaves its gradient as it is."""
+        for node, made in self._made.items():
+            if WRITTEN_TO in node.meta and made.requires_grad:
+                raise Declined("a write to what has a gradient, which autograd does not see")
+
+    def _check_writes(self, results: Sequence[torch.Tensor]) -> None:
+        for write in self._prepared.writes:
+            if results[write.value].requires_grad or self._inputs[write.input].requires_grad:
+                raise Declined("a write to an input that is differentiated")
+
+
+def _attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: torch.Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> torch.Tensor:
+    """By the op that it is on a CPU, where it is one."""
+    of_whole_function("scaled_dot_product_attention", (query, key, value, attn_mask), {})
+    if enable_gqa or dropout_p:
+        raise Declined("attention that is several ops")
+    if attn_mask is not None and attn_mask.requires_grad:
+        by_math = ops.ATTENTION_BY_MATH.get()
+        of_several: torch.Tensor = by_math(
+            query, key, value, attn_mask, 0.0, is_causal, None, scale=scale
+        )[0]
+        return of_several
+    if attn_mask is not None and attn_mask.dtype is torch.bool:
+        nothing = torch.zeros_like(attn_mask, dtype=query.dtype)
+        attn_mask = nothing.masked_fill(attn_mask.logical_not(), -torch.inf)
+    op = ops.ATTENTION.get()
+    made: torch.Tensor = op(query, key, value, 0.0, is_causal, attn_mask=attn_mask, scale=scale)[0]
+    return made
