@@ -96,6 +96,8 @@ class _Joint:
         for k, gradient in zip(trained, found, strict=True):
             if gradient is not None:
                 returned[k] = recorder.read(recorder.traced(gradient))
+        if not any(returned):
+            raise Declined("results that require grad, of which no input gets one")
         return Joint(
             recorder.graph,
             values,

@@ -226,6 +226,10 @@ def test_writes_to_inputs(function: Callable[..., Any]) -> None:
     same(function, x(), torch.ones(4))
 
 
+def test_a_result_requires_grad_though_nothing_gets_one() -> None:
+    same(lambda a: torch.norm(a, 0), x())
+
+
 # Between forward and backward
 
 
