@@ -17,6 +17,7 @@ import torch
 from torch import fx
 from torch.autograd.graph import Node
 
+from jitpkg.codegen.apart import apart
 from jitpkg.codegen.autocast import under_autocast
 from jitpkg.codegen.copies import copied
 from jitpkg.codegen.differentiated import Run, refusal
@@ -82,6 +83,8 @@ class Halves:
         compile_part: Callable[[fx.GraphModule], Run] | None = None,
     ) -> Run:
         """A function that runs the backward graph, or a part of it, compiled when asked for."""
+        apart(aten.graph)
+        aten.recompile()
         placeholders = [node.name for node in aten.graph.nodes if node.op == "placeholder"]
         self.tangents = sum(name.startswith(_TANGENTS) for name in placeholders)
         asked = self._asked

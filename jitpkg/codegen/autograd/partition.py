@@ -15,6 +15,7 @@ from typing import Any
 import networkx
 from torch import fx
 
+from jitpkg.codegen.apart import root_of
 from jitpkg.codegen.aten.passes.common import share_common
 from jitpkg.codegen.aten.purity import is_random, is_view, may_be_dropped, name_of
 from jitpkg.codegen.aten.recorder import Declined
@@ -77,13 +78,6 @@ def parted(joint: Joint) -> Halves:
     forward = _part(kept, given, (*values, *saved), all_that_may_raise=True)
     backward = _part([*kept, *graph.nodes], [*saved, *tangents], gradients)
     return Halves(forward, backward, len(saved))
-
-
-def root_of(node: fx.Node) -> fx.Node:
-    """What a view shows, or the node itself."""
-    while is_view(node):
-        node = node.all_input_nodes[0]
-    return node
 
 
 def _makers_of(graph: fx.Graph, returned: Set[fx.Node]) -> set[fx.Node]:

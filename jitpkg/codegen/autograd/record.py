@@ -128,6 +128,8 @@ class _Joint:
         if target is getitem and isinstance(args[0], tuple | list):
             return args[0][args[1]]
         if isinstance(target, OpOverload):
+            if "as_strided" in ops.op_name(target):
+                raise Declined("as_strided: its gradient depends on where inputs lie in memory")
             with self._recorder.of_everything():
                 return target(*elsewhere(args), **elsewhere(kwargs))
         if target is torch.nn.functional.scaled_dot_product_attention:

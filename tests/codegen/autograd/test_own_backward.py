@@ -230,6 +230,20 @@ def test_a_result_requires_grad_though_nothing_gets_one() -> None:
     same(lambda a: torch.norm(a, 0), x())
 
 
+def test_where_an_input_lies_in_memory() -> None:
+    """Of as_strided the gradient depends on it, and stand-ins lie elsewhere."""
+
+    def function(a: Tensor) -> Tensor:
+        return torch.as_strided_copy(a, (2, 2, 2, 2), (1, 1, 1, 1), 0) * 3
+
+    base = torch.randn(40)
+    leaves = [base.clone().requires_grad_() for _ in range(2)]
+    both = function, jitpkg.compile(function, backend="jitpkg", options=OWN)
+    for each, leaf in zip(both, leaves, strict=True):
+        each(leaf[2:20]).sum().backward()
+    torch.testing.assert_close(leaves[0].grad, leaves[1].grad)
+
+
 # Between forward and backward
 
 
