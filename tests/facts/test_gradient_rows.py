@@ -135,6 +135,9 @@ CALLS: dict[str, Call] = {
     "max_pool2d": images(lambda x: F.max_pool2d(x, min(2, x.shape[-1]))),
     "avg_pool2d": images(lambda x: F.avg_pool2d(x, min(2, x.shape[-1]))),
     "adaptive_avg_pool2d": images(lambda x: F.adaptive_avg_pool2d(x, 2)),
+    "of a layout": lambda x: (
+        x * torch.empty_strided(x.shape, x.stride(), dtype=x.dtype).zero_() if x.numel() else x
+    ),
     "slice": lambda x: x[1:] if x.dim() else x,
     "select": lambda x: x.select(0, 0) if x.dim() and x.shape[0] else x,
     "diagonal": lambda x: x.diagonal() if x.dim() > 1 else x,

@@ -45,7 +45,6 @@ class Halves:
     """Returns the values, and then what is saved."""
     backward: fx.Graph
     """Takes what was saved, and then tangents; returns a gradient, or None, for each input."""
-    saved: int
 
 
 def parted(joint: Joint) -> Halves:
@@ -77,7 +76,7 @@ def parted(joint: Joint) -> Halves:
     kept = [node for node in graph.nodes if node not in late and node not in tangents]
     forward = _part(kept, given, (*values, *saved), all_that_may_raise=True)
     backward = _part([*kept, *graph.nodes], [*saved, *tangents], gradients)
-    return Halves(forward, backward, len(saved))
+    return Halves(forward, backward)
 
 
 def _makers_of(graph: fx.Graph, returned: Set[fx.Node]) -> set[fx.Node]:

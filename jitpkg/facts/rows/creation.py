@@ -15,7 +15,7 @@ def as_it_is(func: Any, args: Any, kwargs: Any) -> Any:
     return func(*args, **kwargs)
 
 
-def _plain(kwargs: Any) -> None:
+def plain(kwargs: Any) -> None:
     """What is made lies in main memory, in the usual way."""
     device = kwargs.get("device")
     sure(device is None or torch.device(device).type in ("cpu", "meta"))
@@ -25,21 +25,13 @@ def _plain(kwargs: Any) -> None:
 
 def factory(func: Any, args: Any, kwargs: Any) -> Any:
     """What makes a tensor of nothing."""
-    _plain(kwargs)
+    plain(kwargs)
     dtype = kwargs.get("dtype") or torch.get_default_dtype()
     return empty(args[0], dtype)
 
 
-def strided(func: Any, args: Any, kwargs: Any) -> Any:
-    """`empty_strided`."""
-    _plain(kwargs)
-    size, stride = args
-    sure(len(size) == len(stride) and all(n >= 0 for n in (*size, *stride)))
-    return empty(size, kwargs.get("dtype") or torch.get_default_dtype(), stride)
-
-
 def full(func: Any, args: Any, kwargs: Any) -> Any:
-    _plain(kwargs)
+    plain(kwargs)
     return empty(args[0], kwargs.get("dtype") or _dtype_of(args[1]))
 
 
@@ -62,7 +54,7 @@ def scalar_tensor(func: Any, args: Any, kwargs: Any) -> Any:
 
 def like(func: Any, args: Any, kwargs: Any) -> Any:
     """A tensor of the layout of another one."""
-    _plain(kwargs)
+    plain(kwargs)
     x = args[0]
     layout = preserved(tuple(x.shape), x.stride())
     return empty(x.shape, kwargs.get("dtype") or x.dtype, layout)
@@ -70,7 +62,7 @@ def like(func: Any, args: Any, kwargs: Any) -> Any:
 
 def new(func: Any, args: Any, kwargs: Any) -> Any:
     """A tensor of the dtype of another one."""
-    _plain(kwargs)
+    plain(kwargs)
     return empty(args[1], kwargs.get("dtype") or args[0].dtype)
 
 
@@ -121,7 +113,6 @@ ROWS = rows(
         """,
     ),
     (factory, "zeros ones empty rand randn"),
-    (strided, "empty_strided"),
     (random_integers, "randint"),
     (linspace, "linspace"),
     (full, "full"),

@@ -17,6 +17,7 @@ from jitpkg.facts.rows.common import (
     sure,
     tensors,
 )
+from jitpkg.facts.rows.creation import plain
 from jitpkg.facts.rows.functions import attention as whole_attention
 from jitpkg.facts.rows.layers import batch_norm as batch_norm_of
 
@@ -141,6 +142,14 @@ def pooling(func: Any, args: Any, kwargs: Any) -> Any:
     return empty(x.shape, x.dtype)
 
 
+def strided(func: Any, args: Any, kwargs: Any) -> Any:
+    """`empty_strided`: for a gradient that is to lie as something else does."""
+    plain(kwargs)
+    size, stride = args
+    sure(len(size) == len(stride) and all(n >= 0 for n in (*size, *stride)))
+    return empty(size, kwargs.get("dtype") or torch.get_default_dtype(), stride)
+
+
 def of_a_part(func: Any, args: Any, kwargs: Any) -> Any:
     """`slice_backward` and its like: zeros around a gradient."""
     gradient, size, *_ = args
@@ -182,6 +191,7 @@ ROWS = rows(
     (embedding, "embedding_dense_backward"),
     (pooling, "max_pool2d_with_indices_backward avg_pool2d_backward"),
     (pooling, "_adaptive_avg_pool2d_backward"),
+    (strided, "empty_strided"),
     (of_a_part, "slice_backward select_backward diagonal_backward"),
     (attention, "_scaled_dot_product_flash_attention_for_cpu"),
     (attention_backward, "_scaled_dot_product_flash_attention_for_cpu_backward"),
