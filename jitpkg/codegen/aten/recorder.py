@@ -369,9 +369,7 @@ class Recorder:
         op, args, kwargs = as_one(traced.view, size_of(traced.parent.facts))
         parent = self.read(traced.parent)
         self._log.read.append((traced, traced.node, traced.version))
-        traced.node = self._emit(op, (parent, *args), kwargs, traced.facts)
-        if not traced.grad_mode:
-            traced.node.meta[NO_GRAD] = True
+        traced.node = self._emit(op, (parent, *args), kwargs, traced.facts, traced.grad_mode)
         traced.version = traced.memory.version
         return traced.node
 
@@ -458,11 +456,21 @@ class Recorder:
                 return arg
 
     def _emit(
-        self, target: Any, args: tuple[Any, ...], kwargs: Any, facts: TensorFacts | None
+        self,
+        target: Any,
+        args: tuple[Any, ...],
+        kwargs: Any,
+        facts: TensorFacts | None,
+        grad_mode: bool | None = None,
     ) -> fx.Node:
+        """
+        Args:
+            grad_mode: in which it runs, where that is not the program's now: a view is a node when
+                it is read.
+        """
         node = self.graph.create_node("call_function", target, args, dict(kwargs))
         node.meta["facts"] = facts
-        if not self.grad_mode:
+        if not (self.grad_mode if grad_mode is None else grad_mode):
             node.meta[NO_GRAD] = True
         self._log.nodes.append(node)
         return node

@@ -69,6 +69,13 @@ def in_no_grad(a: Tensor) -> Tensor:
     return b / scale
 
 
+def read_first_in_no_grad(a: Tensor) -> Tensor:
+    row = (a * 2)[0]
+    with torch.no_grad():
+        scale = row.sum()
+    return row * scale
+
+
 def attended(a: Tensor, **named: Any) -> Tensor:
     return F.scaled_dot_product_attention(a, a * 2, a + 1, **named)
 
@@ -140,6 +147,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "mutated": (mutated, (x(),)),
     "detached": (lambda a: a * a.exp().detach(), (x(),)),
     "in no_grad": (in_no_grad, (x(),)),
+    "a view that no_grad reads first": (read_first_in_no_grad, (x(),)),
     "half precision": (lambda a: (a.to(torch.bfloat16) * 2).float().sum(), (x(),)),
     "doubles": (lambda a: a.exp() / 3, (x().double().detach().requires_grad_(),)),
     "a number": (lambda a: a * 2 + 1, (torch.tensor(2.0, requires_grad=True),)),
