@@ -103,11 +103,9 @@ def table(
     if len(guards) < FEWEST:
         return None
     evaluator = native.evaluator(start=len(guards) >= ENOUGH)
-    return (
-        None
-        if evaluator is None
-        else _Builder(evaluator, parameters, guards).table(wanted, examples)
-    )
+    if evaluator is None:
+        return None
+    return _Builder(evaluator, parameters, guards).table(wanted, examples)
 
 
 class _Builder:
@@ -130,13 +128,13 @@ class _Builder:
         self, wanted: Sequence[Source], examples: Mapping[Source, torch.Tensor] | None
     ) -> Table:
         tensors = [g for g in self._guards if isinstance(g, TensorIs)]
-        compares = examples is not None and self._can_compare(tensors, examples)
+        described = None if examples is None else self._described(tensors, examples)
         for guard in self._guards:
-            if isinstance(guard, TensorIs) and compares and examples is not None:
-                self._tensor(guard, examples[guard.at])
+            if isinstance(guard, TensorIs) and described is not None:
+                self._tensor(guard, described[guard.at])
             elif not isinstance(guard, TensorIs | SizesAre | Holds):
                 self._guard(guard)
-        if compares:
+        if described is not None:
             self._distinct([self._read(guard.at) for guard in tensors])
         read = [*wanted, *(guard.at for guard in tensors)]
         results = tuple(s for s in dict.fromkeys(read) if s not in self._parameters)
@@ -144,7 +142,8 @@ class _Builder:
         self._record("END", len(numbers), words=numbers)
         function = self._evaluator.function(len(self._parameters), self._count, self._words)
         names = tuple(self._parameters.values())
-        return Table(function, names, results, tuple(self._held.values()), compares)
+        held = tuple(self._held.values())
+        return Table(function, names, results, held, compares_tensors=described is not None)
 
     # Records
 
@@ -303,17 +302,22 @@ class _Builder:
 
     # Tensors
 
-    def _can_compare(
+    def _described(
         self, guards: Sequence[TensorIs], examples: Mapping[Source, torch.Tensor]
-    ) -> bool:
+    ) -> Mapping[Source, tuple[int, int]] | None:
+        """What the table compares of each tensor besides lengths; None where it does not."""
         if len(guards) < FEWEST_TENSORS or self._evaluator.layout.keys_at is None:
-            return False
-        return all(self._evaluator.described(examples[guard.at]) is not None for guard in guards)
+            return None
+        found: dict[Source, tuple[int, int]] = {}
+        for guard in guards:
+            described = self._evaluator.described(examples[guard.at])
+            if described is None:
+                return None
+            found[guard.at] = described
+        return found
 
-    def _tensor(self, guard: TensorIs, example: torch.Tensor) -> None:
+    def _tensor(self, guard: TensorIs, words: tuple[int, int]) -> None:
         facts = guard.facts
-        words = self._evaluator.described(example)
-        assert words is not None
         lengths = [*map(_number, facts.size), *map(_number, facts.stride)]
         cls = self._hold(facts.cls)
         self._record("TENSOR", self._read(guard.at), cls, len(facts.size), [*words, *lengths])

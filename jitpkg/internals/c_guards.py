@@ -76,8 +76,9 @@ def class_dictionary(cls: type) -> dict[str, object]:
     return found
 
 
-def _counts_changes(version: Callable[[dict[str, object]], int]) -> bool:
-    """Tried on a class, which is what it is used for."""
+def counts_changes(version: Callable[[dict[str, object]], int]) -> bool:
+    """Whether a function's answer about a dictionary is another one after each change of it, and
+    only then: tried on a class, which is what it is used for."""
     names = dict.fromkeys(("first", "second"), 1)
     cls: Any = type("Example", (), dict(names))
     instance = cls()
@@ -103,5 +104,5 @@ DICT_VERSION = Row[Callable[[dict[str, object]], int]](
     f"{_GUARDS}.dict_version",
     use="seeing in 50 ns that nobody has changed a class",
     lost="Python looks at each name of a class that was read",
-    works=_counts_changes,
+    works=counts_changes,
 )

@@ -17,7 +17,9 @@ class Row:
 
     `text` is LLVM IR, and five lines of our own: `own %x` and `borrow %x` make an object the next
     register, `pass` and `pass N` go on (after N more words), `fail` and `raise` end the table.
-    `%a`, `%b` and `%c` are the operands, `A` and `C` registers that they number.
+    `%a`, `%b` and `%c` are the operands, `A` and `C` registers that they number; `typeof A` is a
+    class. Blocks that a row names and does not write are `right`, which passes, `wrong`, which
+    fails, and `broken`, which raises.
     """
 
     name: str
@@ -31,7 +33,7 @@ READS = (
         "DICTIONARY",
         "`A.__dict__`, of an instance of the class `b`; `c` is the name",
         """
-        %class = $typeof A
+        %class = typeof A
         %wanted = inttoptr i64 %b to ptr
         %plain = icmp eq ptr %class, %wanted
         br i1 %plain, label %direct, label %other
@@ -57,7 +59,7 @@ READS = (
         "KEY",
         "`A[b]`, most often of an exact dict",
         """
-        %class = $typeof A
+        %class = typeof A
         %key = inttoptr i64 %b to ptr
         %exact = icmp eq ptr %class, @PyDict_Type
         br i1 %exact, label %direct, label %other
@@ -73,8 +75,6 @@ READS = (
         br i1 %clear, label %missing, label %broken
       missing:
         fail
-      broken:
-        raise
       other:
         %asked = call ptr @PyObject_GetItem(ptr A, ptr %key)
         own %asked
@@ -98,14 +98,10 @@ TESTS = (
         "TYPE",
         "`type(A) is b`",
         """
-        %class = $typeof A
+        %class = typeof A
         %address = ptrtoint ptr %class to i64
         %same = icmp eq i64 %address, %b
         br i1 %same, label %right, label %wrong
-      right:
-        pass
-      wrong:
-        fail
         """,
     ),
     Row(
@@ -117,10 +113,6 @@ TESTS = (
         %apart = icmp ne i64 %c, 0
         %holds = xor i1 %same, %apart
         br i1 %holds, label %right, label %wrong
-      right:
-        pass
-      wrong:
-        fail
         """,
     ),
     Row(
@@ -131,17 +123,13 @@ TESTS = (
         %apart = icmp ne i64 %b, 0
         %holds = xor i1 %same, %apart
         br i1 %holds, label %right, label %wrong
-      right:
-        pass
-      wrong:
-        fail
         """,
     ),
     Row(
         "EQUAL",
         "`A` is of the class `c`, int, str or bytes, and `A == b`",
         """
-        %class = $typeof A
+        %class = typeof A
         %class.is = ptrtoint ptr %class to i64
         %alike = icmp eq i64 %class.is, %c
         br i1 %alike, label %which, label %wrong
@@ -156,19 +144,13 @@ TESTS = (
       unequal:
         %failed = icmp slt i32 %equal, 0
         br i1 %failed, label %broken, label %wrong
-      broken:
-        raise
-      right:
-        pass
-      wrong:
-        fail
         """,
     ),
     Row(
         "BITS",
         "`A` is of the class `c`, and the 8 bytes at 16 in it are `b`: a float, a length",
         """
-        %class = $typeof A
+        %class = typeof A
         %class.is = ptrtoint ptr %class to i64
         %alike = icmp eq i64 %class.is, %c
         br i1 %alike, label %look, label %wrong
@@ -177,17 +159,13 @@ TESTS = (
         %word = load i64, ptr %at
         %same = icmp eq i64 %word, %b
         br i1 %same, label %right, label %wrong
-      right:
-        pass
-      wrong:
-        fail
         """,
     ),
     Row(
         "CONTAINS",
         "`b in A`, or not where `c` is 1; most often of an exact dict",
         """
-        %class = $typeof A
+        %class = typeof A
         %key = inttoptr i64 %b to ptr
         %exact = icmp eq ptr %class, @PyDict_Type
         br i1 %exact, label %direct, label %other
@@ -205,19 +183,13 @@ TESTS = (
         %wide = zext i32 %found to i64
         %holds = icmp ne i64 %wide, %c
         br i1 %holds, label %right, label %wrong
-      broken:
-        raise
-      right:
-        pass
-      wrong:
-        fail
         """,
     ),
     Row(
         "KEYS",
         "`A` is an exact dict whose keys are those of the tuple `b`, in order",
         """
-        %class = $typeof A
+        %class = typeof A
         %exact = icmp eq ptr %class, @PyDict_Type
         br i1 %exact, label %count, label %wrong
       count:
@@ -250,17 +222,13 @@ TESTS = (
       equal:
         %k.next = add i64 %k, 1
         br label %walk
-      right:
-        pass
-      wrong:
-        fail
         """,
     ),
     Row(
         "CODE",
         "`A` is a function, and the code `b` or `c` of its code is `b`",
         """
-        %class = $typeof A
+        %class = typeof A
         %exact = icmp eq ptr %class, @PyFunction_Type
         br i1 %exact, label %look, label %wrong
       look:
@@ -279,12 +247,6 @@ TESTS = (
         call void @Py_DecRef(ptr %original)
         %holds = icmp eq ptr %original, %wanted
         br i1 %holds, label %right, label %wrong
-      broken:
-        raise
-      right:
-        pass
-      wrong:
-        fail
         """,
     ),
     Row(
@@ -321,12 +283,8 @@ TESTS = (
         call void @Py_DecRef(ptr %answer)
         %holds = icmp eq ptr %answer, @_Py_TrueStruct
         br i1 %holds, label %right, label %wrong
-      broken:
-        raise
       right:
         pass %length
-      wrong:
-        fail
         """,
     ),
     Row(
@@ -355,12 +313,6 @@ TESTS = (
         %wide = zext i32 %true to i64
         %holds = icmp eq i64 %wide, %a
         br i1 %holds, label %right, label %wrong
-      broken:
-        raise
-      right:
-        pass
-      wrong:
-        fail
         """,
     ),
     Row(
@@ -388,12 +340,6 @@ TESTS = (
       compare:
         %holds = icmp eq i32 %true, 1
         br i1 %holds, label %right, label %wrong
-      broken:
-        raise
-      right:
-        pass
-      wrong:
-        fail
         """,
     ),
 )
@@ -404,7 +350,7 @@ TENSORS = (
         "`A` is a tensor of the class `b` with `c` dims; behind it dispatch keys, dtype, kind and"
         " number of its device, whether it requires a gradient, sizes and strides",
         """
-        %class = $typeof A
+        %class = typeof A
         %class.is = ptrtoint ptr %class to i64
         %alike = icmp eq i64 %class.is, %b
         br i1 %alike, label %keys, label %wrong
@@ -488,8 +434,6 @@ TENSORS = (
         %lengths.count = shl i64 %c, 1
         %words = add i64 %lengths.count, 2
         pass %words
-      wrong:
-        fail
         """,
     ),
     Row(
@@ -535,8 +479,6 @@ TENSORS = (
         br label %walk
       right:
         pass %a
-      wrong:
-        fail
         """,
     ),
 )

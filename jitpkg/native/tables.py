@@ -16,7 +16,7 @@ import ctypes
 import re
 import struct
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from string import Template
 from typing import Any
@@ -24,13 +24,11 @@ from typing import Any
 import torch
 
 from jitpkg.internals import tensors
-from jitpkg.internals.c_guards import class_dictionary
+from jitpkg.internals.c_guards import counts_changes
 from jitpkg.native import functions, llvm
 from jitpkg.native.records import ANY, END, ROWS, TENSORS, Row
 from jitpkg.native.symbols import dtype_code, has
 from jitpkg.native.text import AS_IT_IS
-
-Words = Sequence[int]
 
 ON_STACK = 256
 """Registers; a table with more of them takes memory."""
@@ -100,27 +98,8 @@ def version_word(dictionary: int) -> tuple[int, int, int]:
 
 
 def _counts_changes() -> bool:
-    """Whether `version_word` is another after each change, tried on a class."""
-    if sys.version_info >= (3, 14):
-        return False
-    cls: Any = type("Example", (), dict.fromkeys(("first", "second"), 1))
-    instance = cls()
-    dictionary = class_dictionary(cls)
-    changes: tuple[Callable[[], object], ...] = (
-        lambda: setattr(cls, "third", 1),
-        lambda: setattr(cls, "first", 2),
-        lambda: delattr(cls, "second"),
-        lambda: setattr(cls, "first", len),
-    )
-    for change in changes:
-        before = version_word(id(dictionary))
-        instance.first, cls.first, hasattr(cls, "fourth")
-        if version_word(id(dictionary)) != before:
-            return False
-        change()
-        if version_word(id(dictionary)) == before:
-            return False
-    return True
+    """Whether `version_word` is another one after each change, tried on a class."""
+    return sys.version_info < (3, 14) and counts_changes(lambda d: version_word(id(d))[2])
 
 
 _NEEDED = ("dtype", "device_type", "device_index", "dim", "sizes", "strides")
@@ -198,8 +177,6 @@ def text(layout: Layout) -> str:
         "passed": written.phi("pass"),
         "owned": written.phi("own"),
         "borrowed": written.phi("borrow"),
-        "failed": written.phi("fail"),
-        "raised": written.phi("raise"),
     }
     return _references(Template(_TEXT).substitute(holes))
 
@@ -229,8 +206,12 @@ class _Writer:
         return ", ".join(f"[ {value}, %{block} ]" for value, block in self._ways.get(way, ()))
 
     def row(self, row: Row) -> Iterator[str]:
-        own = re.sub(r"\$typeof A", "typeof A", row.text)
-        own = Template(own).substitute(self._holes)
+        own = Template(row.text).substitute(self._holes)
+        own += "".join(
+            f"\n{label}:\n{end}"
+            for label, end in _ENDS.items()
+            if f"label %{label}" in own and not re.search(rf"^\s*{label}:", own, re.MULTILINE)
+        )
         block = f"{row.name}.start"
         yield f"{block}:"
         for register in "AC":
@@ -245,8 +226,8 @@ class _Writer:
                 block = f"{row.name}.{line[:-1]}"
                 yield f"{block}:"
             elif word in _TARGETS:
-                self._ways.setdefault(word, []).append((value or _TARGETS[word][1], block))
-                yield f"  br label %{_TARGETS[word][0]}"
+                self._ways.setdefault(word, []).append((value or "0", block))
+                yield f"  br label %{_TARGETS[word]}"
             elif " = typeof " in line:
                 name, _, object_ = line.partition(" = typeof ")
                 yield f"  {name}.at = getelementptr i8, ptr {object_}, i64 8"
@@ -264,13 +245,16 @@ class _Writer:
 
 
 _TARGETS = {
-    "pass": ("passed", "0"),
-    "own": ("owned", ""),
-    "borrow": ("borrowed", ""),
-    "fail": ("failed", "0"),
-    "raise": ("raised", "0"),
+    "pass": "passed",
+    "own": "owned",
+    "borrow": "borrowed",
+    "fail": "failed",
+    "raise": "raised",
 }
-"""Where each way leads, and what comes on it where nothing is said."""
+"""Where each way leads."""
+
+_ENDS = {"right": "pass", "wrong": "fail", "broken": "raise"}
+"""What the blocks do that rows need not write."""
 
 
 def _references(text: str) -> str:
@@ -399,7 +383,7 @@ ready:
 argument:
   %k = phi i64 [ 0, %ready ], [ %k.next, %copy ]
   %copied = icmp eq i64 %k, %inputs
-  br i1 %copied, label %records, label %copy
+  br i1 %copied, label %next, label %copy
 
 copy:
   %from = getelementptr ptr, ptr %args, i64 %k
@@ -409,12 +393,9 @@ copy:
   %k.next = add i64 %k, 1
   br label %argument
 
-records:
-  br label %next
-
 next:
-  %record = phi ptr [ %begin, %records ], [ %record.passed, %passed ], [ %record.read, %read ]
-  %top = phi i64 [ %inputs, %records ], [ %top, %passed ], [ %top.next, %read ]
+  %record = phi ptr [ %begin, %argument ], [ %record.passed, %passed ], [ %record.read, %read ]
+  %top = phi i64 [ %inputs, %argument ], [ %top, %passed ], [ %top.next, %read ]
   %what = load i64, ptr %record
   %a.at = getelementptr i64, ptr %record, i64 1
   %b.at = getelementptr i64, ptr %record, i64 2
@@ -435,7 +416,7 @@ passed:
 owned:
   %made = phi ptr $owned
   %nothing = icmp eq ptr %made, null
-  br i1 %nothing, label %raised.there, label %read
+  br i1 %nothing, label %raised, label %read
 
 borrowed:
   %seen = phi ptr $borrowed
@@ -458,7 +439,7 @@ $rows
 end:
   %tuple = call ptr @PyTuple_New(i64 %a)
   %no_tuple = icmp eq ptr %tuple, null
-  br i1 %no_tuple, label %raised.there, label %items
+  br i1 %no_tuple, label %raised, label %items
 
 items:
   %numbers = getelementptr i64, ptr %record, i64 4
@@ -485,7 +466,6 @@ set:
   br label %item
 
 failed:
-  %why.not = phi i64 $failed
   keep @_Py_NoneStruct
   br label %finish.failed
 
@@ -493,14 +473,10 @@ finish.failed:
   br label %finish
 
 raised:
-  %why = phi i64 $raised
-  br label %raised.there
-
-raised.there:
   br label %finish
 
 finish:
-  %result = phi ptr [ %tuple, %item ], [ @_Py_NoneStruct, %finish.failed ], [ null, %raised.there ]
+  %result = phi ptr [ %tuple, %item ], [ @_Py_NoneStruct, %finish.failed ], [ null, %raised ]
   br label %drop
 
 drop:
