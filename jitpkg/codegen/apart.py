@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from jitpkg.codegen.aten.purity import is_view
+from jitpkg.codegen.reach import root_of
 
 
 def apart(backward: fx.Graph) -> None:
@@ -30,10 +30,3 @@ def apart(backward: fx.Graph) -> None:
             returned[k] = backward.call_function(torch.ops.aten.clone.default, (node,))
         returned[k].meta = {name: node.meta[name] for name in ("val", "facts") if name in node.meta}
     output.args = (tuple(returned),)
-
-
-def root_of(node: fx.Node) -> fx.Node:
-    """What a view shows, or the node itself."""
-    while is_view(node):
-        node = node.all_input_nodes[0]
-    return node

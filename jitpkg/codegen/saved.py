@@ -8,13 +8,13 @@ would raise that one of them was modified. So of these only those are saved that
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import torch
 from torch import fx
 from torch.utils.checkpoint import CheckpointPolicy
 
+from jitpkg.codegen.reach import needed_for
 from jitpkg.internals import aot, trees
 from jitpkg.internals.tensors import memory as memory_of
 
@@ -35,7 +35,7 @@ def not_saved(joint: fx.Graph, results: int) -> set[int]:
     """
     (output,) = joint.find_nodes(op="output")
     returned = [x for x in trees.leaves_of(output.args)[:results] if isinstance(x, fx.Node)]
-    forward = _needed_for(returned)
+    forward = needed_for(returned)
     found = {
         place
         for node in (*joint.find_nodes(op="placeholder"), *returned)
@@ -67,14 +67,3 @@ def saves_restrided(forward: fx.Graph, metadata: aot.Metadata) -> bool:
     saved: Any = output.args[0]
     nodes = [x for x in saved[aot.forward_returns(metadata.raw) :] if isinstance(x, fx.Node)]
     return any(not memories(node).isdisjoint(places) for node in nodes)
-
-
-def _needed_for(returned: Iterable[fx.Node]) -> set[fx.Node]:
-    found: set[fx.Node] = set()
-    open_ = list(returned)
-    while open_:
-        node = open_.pop()
-        if node not in found:
-            found.add(node)
-            open_.extend(node.all_input_nodes)
-    return found

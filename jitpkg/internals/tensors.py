@@ -49,10 +49,10 @@ KEYS = Row[Callable[[Any], Any]](
 
 
 def _by_public_means() -> Callable[..., Any]:
-    def gradients(results: Any, tangents: Any, inputs: Any) -> Any:
-        return torch.autograd.grad(results, inputs, tangents, allow_unused=True)
+    def run(results: Any, tangents: Any, keep: bool, create: bool, inputs: Any, *_: bool) -> Any:
+        return torch.autograd.grad(results, inputs, tangents, keep, create, allow_unused=True)
 
-    return gradients
+    return run
 
 
 ENGINE = Row[Callable[..., Any]](
@@ -65,10 +65,8 @@ ENGINE = Row[Callable[..., Any]](
 
 def gradients(results: Any, tangents: Any, inputs: Any) -> Any:
     """The gradients of inputs, from those of results; None for what is not used."""
-    engine = ENGINE.get()
-    if ENGINE.found() is None:
-        return engine(results, tangents, inputs)
-    return engine(
+    run = ENGINE.get()
+    return run(
         tuple(results), tuple(tangents), False, False, tuple(inputs), True, accumulate_grad=False
     )
 

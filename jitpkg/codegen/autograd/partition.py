@@ -15,12 +15,12 @@ from typing import Any
 import networkx
 from torch import fx
 
-from jitpkg.codegen.apart import root_of
 from jitpkg.codegen.aten.passes.common import share_common
 from jitpkg.codegen.aten.purity import is_random, is_view, may_be_dropped, name_of
 from jitpkg.codegen.aten.recorder import Declined
 from jitpkg.codegen.autograd.record import Joint
 from jitpkg.codegen.lowering import activations, comparison, creation, pointwise
+from jitpkg.codegen.reach import needed_for, root_of
 from jitpkg.facts.tensor import TensorFacts
 
 LONGEST = 12
@@ -66,7 +66,7 @@ def parted(joint: Joint) -> Halves:
     untold = (returned | set(given)) - read
     late = _following(tangents)
     wanted = {node for node in gradients if node is not None}
-    needed = _needed_for(wanted)
+    needed = needed_for(wanted)
     early = [node for node in graph.nodes if node in needed and node not in late]
     saved = _Cut(early, late, wanted, untold, {*given, *returned}).saved()
     for node in graph.nodes:
@@ -94,17 +94,6 @@ def _following(of: Iterable[fx.Node]) -> set[fx.Node]:
             if user.op != "output" and user not in found:
                 found.add(user)
                 open_.append(user)
-    return found
-
-
-def _needed_for(returned: Iterable[fx.Node]) -> set[fx.Node]:
-    found: set[fx.Node] = set()
-    open_ = list(returned)
-    while open_:
-        node = open_.pop()
-        if node not in found:
-            found.add(node)
-            open_.extend(node.all_input_nodes)
     return found
 
 
@@ -193,14 +182,7 @@ def _part(
     if all_that_may_raise:
         called = (node for node in nodes if node.op == "call_function")
         wanted.update(node for node in called if not may_be_dropped(node))
-    needed: set[fx.Node] = set()
-    open_ = list(wanted)
-    while open_:
-        node = open_.pop()
-        if node not in needed:
-            needed.add(node)
-            if node not in given:
-                open_.extend(node.all_input_nodes)
+    needed = needed_for(wanted, given)
     graph = fx.Graph()
     copies: dict[fx.Node, fx.Node] = {}
     for node in given:

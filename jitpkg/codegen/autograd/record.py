@@ -38,7 +38,6 @@ class Joint:
     """What the forward returns."""
     differentiable: tuple[int, ...]
     """Which of these have a tangent."""
-    tangents: tuple[fx.Node, ...]
     gradients: tuple[fx.Node | None, ...]
     """For each placeholder of the forward."""
     backward: frozenset[fx.Node]
@@ -102,7 +101,6 @@ class _Joint:
             recorder.graph,
             values,
             tuple(of),
-            tuple(recorder.read(tangent) for tangent in tangents),
             tuple(returned),
             frozenset(node for node in recorder.graph.nodes if node not in forward),
         )
@@ -135,10 +133,8 @@ class _Joint:
         if target is torch.nn.functional.scaled_dot_product_attention:
             with self._recorder.of_everything():
                 return _attention(*args, **kwargs)
-        if node.all_input_nodes:
-            raise Declined(f"{getattr(target, '__name__', target)} as a whole")
         facts: Any = node.meta["facts"]
-        if not isinstance(facts, TensorFacts):
+        if node.all_input_nodes or not isinstance(facts, TensorFacts):
             raise Declined(f"{getattr(target, '__name__', target)} as a whole")
         random = "random" in node.meta
         made = stand_in(facts)
