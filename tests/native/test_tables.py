@@ -191,8 +191,7 @@ def test_the_trials_see_a_row_that_says_yes(
         }.get(row.name, "pass")
     rows = tuple(records.Row(r.name, r.means, text) if r is row else r for r in records.ROWS)
     monkeypatch.setattr(tables, "ROWS", rows)
-    started = trials.selftest.started()
-    assert started is not None
+    started = trials.selftest.outcome()
     with pytest.raises(trials.selftest.Wrong, match=row.name):
         trials._made(started)
 
