@@ -19,6 +19,8 @@ import torch
 
 import jitpkg
 from jitpkg import events
+from jitpkg.codegen.triton import launch
+from jitpkg.native import selftest
 
 X = torch.tensor([1.0, 2.0])
 THREADS = 8
@@ -424,3 +426,23 @@ def test_a_thread_that_has_asked_for_facts_may_end() -> None:
         check=False,
     )
     assert (run.returncode, run.stdout) == (0, "done\n"), run.stderr
+
+
+def in_the_pool_for_triton(work: Callable[[], Any]) -> Any:
+    return launch._pool().submit(work).result(30)
+
+
+def in_the_self_test(work: Callable[[], Any]) -> Any:
+    return selftest._in_a_thread(work)
+
+
+@pytest.mark.parametrize("run", [in_the_pool_for_triton, in_the_self_test])
+def test_in_the_compiler_s_own_threads_code_runs_as_it_was_written(C: Any, run: Any) -> None:
+    """Who waits for them may have locks that compiling needs."""
+    seen: list[events.Event] = []
+    compiled = C(fresh(broken))
+    with events.STREAM.listening(seen.append):
+        result = run(lambda: compiled(X, 3))
+        assert not seen
+        assert torch.equal(result, compiled(X, 3))
+        assert any(isinstance(event, events.GraphCompiled) for event in seen)

@@ -62,8 +62,11 @@ LAYERS: tuple[tuple[Room, ...], ...] = (
         Room("interrupts", ("handlers wait",)),
         Room("living", ("weak sets",)),
     ),
-    (Room("forks", ("what a child may do",)),),
-    (Room("messages", ("breaks and warnings in words",)),),
+    (
+        Room("forks", ("what a child may do",)),
+        Room("messages", ("breaks and warnings in words",)),
+        Room("threads", ("of the compiler itself",)),
+    ),
     (
         Room("endings", ("what is forgotten",)),
         Room("errors", ("exceptions, breaks, reasons",)),
@@ -84,7 +87,7 @@ LEAVES = frozenset(
         "internals",
         "interrupts",
     }
-    | {"listing", "living", "marks", "messages"}
+    | {"listing", "living", "marks", "messages", "threads"}
 )
 """Everybody imports these; no arrows are drawn to them."""
 

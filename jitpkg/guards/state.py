@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 import torch
 
+from jitpkg import threads
 from jitpkg.guards import leaves
 from jitpkg.guards.kinds import Asks, StateIs
 from jitpkg.internals import modes
@@ -20,6 +21,8 @@ def obstacle() -> str | None:
     Raises:
         Missing: nobody can tell.
     """
+    if threads.is_ours():
+        return "a thread of the compiler's own"
     if sys.gettrace() is not None:
         return "a debugger or another trace function is active"
     if modes.FUNCTION_DEPTH.get()():

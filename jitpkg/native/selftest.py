@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from jitpkg import forks
+from jitpkg import forks, threads
 from jitpkg.errors import JitpkgError
 from jitpkg.internals import tensors
 from jitpkg.native import llvm, runtime, storages, symbols
@@ -103,6 +103,7 @@ def _in_a_thread(test: Callable[[], Outcome]) -> Outcome:
     found = [Outcome("the self-test did not end", "pointers", None, None)]
 
     def run() -> None:
+        threads.begin()
         found[0] = test()
 
     thread = threading.Thread(target=run, name="jitpkg.native.selftest")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+import jitpkg
 from jitpkg import native
-from jitpkg.native import llvm, selftest, symbols
+from jitpkg.native import llvm, runtime, selftest, symbols
 from jitpkg.native.symbols import SYMBOLS
 from tests.native.support import needs_llvm
 
@@ -40,6 +42,18 @@ def test_the_modes_of_who_asks_do_not_matter() -> None:
             assert native.binding() == "tensors", selftest.outcome().why_pointers
     finally:
         torch.set_default_dtype(before)
+
+
+@pytest.mark.usefixtures("fresh")
+def test_what_it_calls_may_have_a_hook(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program may have compiled `string.Template`; 20 values are a table, which asks for us."""
+    values = SimpleNamespace(**{f"v{k}": k for k in range(20)})
+    body = " + ".join(f"values.v{k}" for k in range(20))
+    namespace = {"values": values, "text": runtime.text}
+    exec(f"def hooked(layout):\n    if {body}:\n        return text(layout)", namespace)
+    monkeypatch.setattr(runtime, "text", jitpkg.jit(namespace["hooked"], backend="eager"))
+    assert native.why_not() is None
+    assert native.binding() == "tensors", selftest.outcome().why_pointers
 
 
 @pytest.mark.usefixtures("fresh")

@@ -20,7 +20,7 @@ from weakref import WeakValueDictionary
 
 import torch
 
-from jitpkg import forks, listing
+from jitpkg import forks, listing, threads
 from jitpkg.codegen.ir.extents import example
 from jitpkg.codegen.triton.module import cdiv, grid_of, is_empty, plain
 from jitpkg.codegen.triton.source import Config, Source
@@ -310,7 +310,7 @@ def _copy(tensor: torch.Tensor) -> torch.Tensor:
 @cache
 def _pool() -> ThreadPoolExecutor:
     """Triton's compiler lets other threads run, and what it calls is a process of its own."""
-    return ThreadPoolExecutor(_THREADS, thread_name_prefix="jitpkg-triton")
+    return ThreadPoolExecutor(_THREADS, "jitpkg-triton", threads.begin)
 
 
 if hasattr(os, "register_at_fork"):

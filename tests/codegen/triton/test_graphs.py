@@ -430,7 +430,9 @@ def test_attention_that_drops_something_is_not_recorded(dropped: float) -> None:
     q = graph.placeholder("q")
     q.meta["val"] = torch.ones(1, 2, 16, 8)
     attention = torch.ops.aten._scaled_dot_product_efficient_attention.default
-    graph.output(graph.call_function(attention, (q, q, q, None, True, dropped)))
+    made = graph.call_function(attention, (q, q, q, None, True, dropped))
+    made.meta["val"] = (torch.ones(1, 2, 16, 8), torch.ones(1, 2, 32), *torch.ones(2))
+    graph.output(made)
     with_facts(fx.GraphModule(torch.nn.Module(), graph))
     found = graphs.obstacle_of(graph, torch.device("cpu"))
     drawn = "_scaled_dot_product_efficient_attention draws random numbers"
