@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
@@ -33,12 +34,19 @@ Chain = tuple[str | bool | int | None, ...]
 """Views of one tensor, one of the other: its name, a grad mode, and which these are."""
 
 
+@dataclass(eq=False, slots=True)
+class Later:
+    """What runs a graph, for a function that is made before it is known, or kept without it."""
+
+    run: Function | None = None
+
+
 def op_by_op(prepared: Prepared) -> Function:
     """Run the ATen graph as it is."""
     return runtime(prepared, straight_line(f"{prepared.name}.aten", prepared.graph))
 
 
-def runtime(prepared: Prepared, run: Function) -> Function:
+def runtime(prepared: Prepared, run: Function | Later) -> Function:
     """A function of the original graph's inputs that does what it does, also if an op fails.
 
     Args:
@@ -47,7 +55,7 @@ def runtime(prepared: Prepared, run: Function) -> Function:
     returned = tuple(Value(k) for k in range(len(prepared.values)))
     plain = not prepared.writes and prepared.results == returned
     switches = prepared.without_grad or prepared.grad_mode is not None
-    if plain and not switches and not _is_random(prepared):
+    if plain and not switches and not _is_random(prepared) and not isinstance(run, Later):
         return run
     return _Source(prepared, run).function()
 
@@ -57,7 +65,7 @@ def _is_random(prepared: Prepared) -> bool:
 
 
 class _Source:
-    def __init__(self, prepared: Prepared, run: Function) -> None:
+    def __init__(self, prepared: Prepared, run: Function | Later) -> None:
         self._prepared = prepared
         self._run = run
         self._held: dict[str, Any] = {}
@@ -74,7 +82,9 @@ class _Source:
         if prepared.writes:
             self._check_memory(self._hold("original", prepared.original.forward))
         values = "".join(f"v{k}, " for k in range(len(prepared.values)))
-        call = f"{self._hold('run', self._run)}({inputs})"
+        own = "later.run" if isinstance(self._run, Later) else "run"
+        self._hold(own.partition(".")[0], self._run)
+        call = f"{own}({inputs})"
         self._run_line(f"{values}= {call}" if values else call)
         returned = [self._result(k, result) for k, result in enumerate(prepared.results)]
         self._write_all()

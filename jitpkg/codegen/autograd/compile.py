@@ -13,7 +13,7 @@ from jitpkg.codegen.aten.prepare import prepare
 from jitpkg.codegen.aten.prepared import Prepared, Value
 from jitpkg.codegen.aten.purity import is_random
 from jitpkg.codegen.aten.recorder import Declined
-from jitpkg.codegen.aten.runtime import runtime
+from jitpkg.codegen.aten.runtime import Later, runtime
 from jitpkg.codegen.autograd.partition import parted
 from jitpkg.codegen.autograd.record import Joint, joint
 from jitpkg.codegen.compiler import Maker
@@ -49,14 +49,17 @@ def trained(
     both.runs(_module(name, halves.backward), of.backward, of.part)
     plan = _plan(prepared, recorded, inputs, results)
     devices = (torch.device("cpu"),) if any(map(is_random, halves.forward.nodes)) else ()
+    function = differentiated(plan, forward, both.part, gm.forward)
     whole = prepared.results == tuple(map(Value, range(results))) and not prepared.writes
     if whole:
         of.keep(plan, devices, {})
-    function = differentiated(plan, forward, both.part, gm.forward)
+        function = guarded(name, function, gm.forward, devices)
+    else:
+        later = Later(function)
+        function = runtime(prepared, later)
+        of.keep(plan, devices, {}, function)
     maker.made.clear()
-    if whole:
-        return guarded(name, function, gm.forward, devices)
-    return runtime(prepared, function)
+    return function
 
 
 def _module(name: str, graph: fx.Graph) -> fx.GraphModule:

@@ -17,6 +17,7 @@ from typing import Any
 from torch import fx
 
 from jitpkg import config, events, native
+from jitpkg.codegen.aten.runtime import Later
 from jitpkg.codegen.cache import kernels as cache
 from jitpkg.codegen.kept.functions import Apart, Together
 from jitpkg.codegen.kept.plain import NotPlain, Plain
@@ -42,6 +43,8 @@ class Kept:
     """A graph's functions, made again."""
 
     functions: Sequence[Function]
+    later: Later
+    """What these may hold in place of what is known later."""
     rest: Plain
 
 
@@ -118,7 +121,7 @@ def kept(key: str, graph: str, gm: fx.GraphModule) -> Kept | None:
     for half, shown, calls in header["fused"]:
         kernels = tuple(events.Kernel(title, tuple(ops), moved) for title, ops, moved in shown)
         events.STREAM.emit(events.Fused(graph + half, kernels, tuple(calls)))
-    return Kept(functions, header["rest"])
+    return Kept(functions, together.later, header["rest"])
 
 
 @contextmanager

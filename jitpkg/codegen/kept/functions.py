@@ -1,8 +1,8 @@
 """Generated functions as text and the objects that they hold, and back.
 
 A generated function is its source, and default values for what it holds: ops, kernels, constants,
-other generated functions, and those that say in `made_by` what makes them of plain values. Such a
-one may have `ready`, which waits for what makes it in the background.
+other generated functions, what is known later, and those that say in `made_by` what makes them of
+plain values. Such a one may have `ready`, which waits for what makes it in the background.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import torch
 
 from jitpkg import listing
 from jitpkg.attempts import OpByOp
+from jitpkg.codegen.aten.runtime import Later
 from jitpkg.codegen.kept.plain import NotPlain, Plain, read, written
 from jitpkg.facts.tensor import data_of
 
@@ -64,6 +65,8 @@ class Apart:
             return ["original"]
         if isinstance(value, OpByOp) and value.original == self.original:
             return ["op by op"]
+        if isinstance(value, Later):
+            return ["later"]
         if isinstance(value, torch.Tensor):
             return self._tensor(value)
         if callable(value) and not isinstance(value, type) and value in self.kernels:
@@ -93,6 +96,8 @@ class Together:
     kernels: Sequence[Function]
     original: Function
     blobs: Sequence[bytes]
+    later: Later = field(default_factory=Later)
+    """What the functions hold in place of what is known later."""
     ready: list[Callable[[], None]] = field(default_factory=list)
     """Waits for each function that is made in the background."""
 
@@ -101,6 +106,7 @@ class Together:
             "kernel": self.kernels.__getitem__,
             "original": lambda: self.original,
             "op by op": lambda: OpByOp(self.name, self.original),
+            "later": lambda: self.later,
             "tensor": self._tensor,
             "function": self.function,
             "made": self._made,

@@ -101,7 +101,11 @@ class Compilation:
         return boxed(self._called("backward", half))
 
     def keep(
-        self, plan: Plan | None, streams: Sequence[torch.device], views: Mapping[int, Shown]
+        self,
+        plan: Plan | None,
+        streams: Sequence[torch.device],
+        views: Mapping[int, Shown],
+        results: Function | None = None,
     ) -> None:
         """Keep the halves of a graph.
 
@@ -109,6 +113,7 @@ class Compilation:
             plan: None for a graph that is not differentiated.
             streams: the devices on which random numbers are drawn.
             views: which results are views.
+            results: what makes the graph's results of those of the halves, where it is kept, too.
         """
         if self._key is None or self._forward is None:
             return
@@ -121,7 +126,8 @@ class Compilation:
         layouts = [_layout_text(layout) for layout in plan.layouts]
         about = asdict(replace(plan, layouts=()))
         halves = [self._forward, self._backward]
-        self._keep(self._key, halves, shown, about, layouts, random, self._text)
+        rest = shown, about, layouts, random, self._text
+        self._keep(self._key, halves, *rest, others=() if results is None else (results,))
 
     def again(self, found: Kept) -> Function:
         """The function of a graph that was kept."""
@@ -143,6 +149,9 @@ class Compilation:
         backward = boxed(self._called("backward", halves[1]))
         parts = Halves.again(backward, lambda: graph_of(text), self.part).part
         function = differentiated(Plan(**others), forward, parts, original)
+        for results in found.functions[len(halves) :]:
+            found.later.run = function
+            return results
         return guarded(self._name, function, original, streams)
 
     def _compiled(self, half: str, aten: fx.GraphModule, shown: int | None = None) -> Half:
@@ -161,18 +170,20 @@ class Compilation:
             handed=self._handed,
         )
 
-    def _keep(self, key: str, halves: Sequence[Half], *rest: Plain) -> None:
+    def _keep(
+        self, key: str, halves: Sequence[Half], *rest: Plain, others: Sequence[Function] = ()
+    ) -> None:
         reports = [half.report for half in halves if half.report is not None]
         if len(reports) < len(halves) or any(report.left for report in reports):
             return
         said = [report.event for report in reports]
         how = [[half.obstacle, half.shown] for half in halves]
-        functions = [half.function for half in halves]
+        functions = [*(half.function for half in halves), *others]
         keep(key, self._name, self._gm, functions, self._maker.made, said, [how, *rest])
 
 
 def _halves(found: Kept) -> list[Half]:
-    return [Half(f, None, *how) for f, how in zip(found.functions, found.rest[0], strict=True)]
+    return [Half(f, None, *how) for f, how in zip(found.functions, found.rest[0], strict=False)]
 
 
 def guarded(

@@ -45,6 +45,15 @@ def turned(x: Tensor, w: Tensor) -> Tensor:
     return (x.T * 2).exp()
 
 
+def of_several_kinds(x: Tensor, w: Tensor) -> tuple[Any, ...]:
+    made = torch.tanh(x @ w)
+    return made[1:], w, made.detach(), "text", functional.dropout(made).T, 2
+
+
+def by_buffers(x: Tensor, w: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+    return functional.batch_norm(x @ w, mean, variance, training=True)
+
+
 PROGRAMS = (one, several, draws, of_one_input, viewed, turned)
 Weights = Callable[[Sequence[Tensor]], Tensor]
 
@@ -98,6 +107,33 @@ def test_a_graph_is_differentiated_once_for_all_processes(
             check(program, compiled, loss)
             check(program, compiled, loss)
             assert bool(each_process.made) is not (found or loss is not LOSSES[0])
+
+
+@pytest.mark.parametrize("program", [*PROGRAMS, of_several_kinds])
+def test_our_own_backward_is_recorded_once_for_all_processes(
+    process: Process, program: Callable[..., Any]
+) -> None:
+    for found in (False, True):
+        for loss in LOSSES:
+            compiled = process.compiled(program, options={"backward": "own"})
+            check(program, compiled, loss)
+            check(program, compiled, loss)
+            assert bool(process.made) is not (found or loss is not LOSSES[0])
+
+
+def test_writes_to_buffers_are_kept(process: Process) -> None:
+    for found in (False, True):
+        compiled = process.compiled(by_buffers, options={"backward": "own"})
+        for _ in "12":
+            buffers = [[torch.zeros(3), torch.ones(3)] for _ in "12"]
+            made = [
+                outcome(lambda x, w, f=f, held=held: f(x, w, *held), of_all)
+                for f, held in zip((compiled, by_buffers), buffers, strict=True)
+            ]
+            same(*made)
+            same(*buffers)
+            assert [b._version for b in buffers[0]] == [b._version for b in buffers[1]]
+        assert bool(process.made) is not found
 
 
 def test_what_autograd_knows_of_views_is_kept(process: Process) -> None:
