@@ -1,12 +1,14 @@
 """What a forward saves for its backward, and what the backward computes again.
 
 A value that is computed by pointwise ops costs a fused kernel nothing but the loads that it begins
-with. So of all ways to cut the joint graph the one is taken that saves the fewest bytes.
+with. So of all ways to cut the joint graph the one is taken that saves the fewest bytes. But what
+lies in memory for a call forward, and is read by one backward, is saved: to compute it again would
+take a kernel that does nothing else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, replace
 from math import inf, prod
 from operator import getitem
@@ -20,8 +22,10 @@ from jitpkg.codegen.aten.purity import is_random, is_view, may_be_dropped, name_
 from jitpkg.codegen.aten.recorder import Declined
 from jitpkg.codegen.autograd.record import Joint
 from jitpkg.codegen.lowering import activations, comparison, creation, pointwise
+from jitpkg.codegen.lowering.calls import row_of
 from jitpkg.codegen.reach import needed_for, root_of
 from jitpkg.facts.tensor import TensorFacts
+from jitpkg.internals.ops import OpOverload
 
 LONGEST = 12
 """Ops in a row that are computed again: a kernel that does many is slower than one that loads."""
@@ -161,11 +165,29 @@ class _Cut:
             return False
         if is_view(node):
             return True
-        if name_of(node) not in _CHEAP:
+        if name_of(node) not in _CHEAP or self._lies_for_calls(node):
             return False
         depth = 1 + max((self._depths.get(n, 0) for n in node.all_input_nodes), default=0)
         self._depths[node] = depth % (LONGEST + 1)
         return depth <= LONGEST
+
+
+    def _lies_for_calls(self, node: fx.Node) -> bool:
+        readers = list(_readers(node))
+        return any(map(self._late.__contains__, readers)) and not self._late.issuperset(readers)
+
+
+def _readers(node: fx.Node) -> Iterator[fx.Node]:
+    """The calls that are not fused, and read a value or a view of it."""
+    for user in node.users:
+        if is_view(user):
+            yield from _readers(user)
+        elif user.op == "call_function" and not _is_fused(user):
+            yield user
+
+
+def _is_fused(node: fx.Node) -> bool:
+    return isinstance(node.target, OpOverload) and row_of(node.target) is not None
 
 
 def _part(

@@ -164,17 +164,17 @@ def _attention(
 ) -> torch.Tensor:
     """By the op that it is on a CPU, where it is one."""
     of_whole_function("scaled_dot_product_attention", (query, key, value, attn_mask), {})
-    if enable_gqa or dropout_p:
-        raise Declined("attention that is several ops")
-    if attn_mask is not None and attn_mask.requires_grad:
-        by_math = ops.ATTENTION_BY_MATH.get()
-        of_several: torch.Tensor = by_math(
-            query, key, value, attn_mask, 0.0, is_causal, None, scale=scale
-        )[0]
-        return of_several
+    if enable_gqa:
+        raise Declined("attention in groups")
     if attn_mask is not None and attn_mask.dtype is torch.bool:
         nothing = torch.zeros_like(attn_mask, dtype=query.dtype)
         attn_mask = nothing.masked_fill(attn_mask.logical_not(), -torch.inf)
+    if dropout_p or (attn_mask is not None and attn_mask.requires_grad):
+        by_math = ops.ATTENTION_BY_MATH.get()
+        of_several: torch.Tensor = by_math(
+            query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale
+        )[0]
+        return of_several
     op = ops.ATTENTION.get()
     made: torch.Tensor = op(query, key, value, 0.0, is_causal, attn_mask=attn_mask, scale=scale)[0]
     return made

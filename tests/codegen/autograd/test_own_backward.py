@@ -76,8 +76,8 @@ def read_first_in_no_grad(a: Tensor) -> Tensor:
     return row * scale
 
 
-def attended(a: Tensor, **named: Any) -> Tensor:
-    return F.scaled_dot_product_attention(a, a * 2, a + 1, **named)
+def attended(a: Tensor, attn_mask: Tensor | None = None, **named: Any) -> Tensor:
+    return F.scaled_dot_product_attention(a, a * 2, a + 1, attn_mask, **named)
 
 
 PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
@@ -130,6 +130,20 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "attention, mask trained": (
         lambda a, m: attended(a, attn_mask=m),
         (x(2, 2, 4, 8), x(2, 2, 4, 4)),
+    ),
+    "attention, dropout": (lambda a: attended(a, dropout_p=0.3), (x(2, 2, 4, 8),)),
+    "attention, dropout, causal": (
+        lambda a: attended(a, dropout_p=0.3, is_causal=True, scale=0.1),
+        (x(2, 2, 4, 8),),
+    ),
+    "attention, dropout, mask": (
+        lambda a, m: attended(a, dropout_p=0.3, attn_mask=m) + attended(a, m > 0, dropout_p=0.1),
+        (x(2, 2, 4, 8), x(4, 4)),
+    ),
+    "attention, all dropped": (lambda a: attended(a, dropout_p=1.0), (x(2, 2, 4, 8),)),
+    "attention of half precision, dropout": (
+        lambda a: attended(a.to(torch.bfloat16), dropout_p=0.3).float(),
+        (x(2, 2, 4, 8),),
     ),
     "joined": (
         lambda a, b: torch.cat([a, b * 2]).chunk(2, 1)[1] * torch.stack([a, b])[1, 0, 0],
