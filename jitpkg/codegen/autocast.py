@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from jitpkg.codegen.ir.extents import SYMBOL, value_of, varies
 from jitpkg.facts.thread_state import (
     DEVICE_TYPES,
     autocast_nesting,
@@ -162,6 +163,13 @@ def off() -> AbstractContextManager[object]:
 class _UnderAutocast(fx.Interpreter):
     """Runs a backward graph op by op. What autocast makes narrow is widened again, as autograd does
     it with gradients."""
+
+    def fetch_args_kwargs_from_env(self, n: fx.Node) -> Any:
+        symbols = {node.name: value for node, value in self.env.items() if SYMBOL in node.meta}
+        return trees.mapped(
+            lambda x: value_of(x, symbols) if varies(x) else x,
+            super().fetch_args_kwargs_from_env(n),
+        )
 
     def run_node(self, node: fx.Node) -> Any:
         made = super().run_node(node)

@@ -17,6 +17,7 @@ from jitpkg import events
 from jitpkg.codegen.aten.passes.idle_views import drop_idle_views
 from jitpkg.codegen.compiler import Maker, Report, compile_graph
 from jitpkg.codegen.copies import copied
+from jitpkg.codegen.ir.extents import Symbolic
 from jitpkg.codegen.lowering.table import NotLowered
 from jitpkg.codegen.options import Options
 from jitpkg.facts.outcome import draws
@@ -71,9 +72,17 @@ def _symints(aten: fx.GraphModule) -> list[torch.SymInt]:
 
 
 def relied_on(aten: fx.GraphModule) -> int:
-    """How many things torch has relied on about the sizes in a graph, so far."""
+    """How many things are relied on about the sizes in a graph, so far."""
+    for node in aten.graph.find_nodes(op="placeholder"):
+        for length in trees.leaves_of(_lengths(node.meta.get("facts"))):
+            if isinstance(length, Symbolic):
+                return len(length.decisions.relations)
     found = _symints(aten)
     return len(found[0].node.shape_env.guards) if found else 0
+
+
+def _lengths(facts: object) -> Any:
+    return (facts.size, facts.stride) if isinstance(facts, TensorFacts) else ()
 
 
 def with_facts(aten: fx.GraphModule, length: Callable[[Any], int] | None = None) -> fx.Graph:

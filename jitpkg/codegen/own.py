@@ -17,7 +17,7 @@ from torch import fx
 from jitpkg import config, events, native
 from jitpkg.codegen import scalars
 from jitpkg.codegen.aten.by_size import BySize
-from jitpkg.codegen.aten.by_symbols import BySymbols
+from jitpkg.codegen.aten.by_symbols import BySymbols, OneMore
 from jitpkg.codegen.aten.grad_modes import GradModes
 from jitpkg.codegen.aten.prepare import prepare
 from jitpkg.codegen.aten.runtime import op_by_op, runtime
@@ -61,7 +61,7 @@ def _compiled(gm: fx.GraphModule, example_inputs: list[Any], options: Options) -
         return as_it_is("jitpkg", gm, why)
     if varies(gm.meta):
         if not _prepares(maker) or isinstance(GradModes.of(gm, example_inputs), str):
-            return _through_aot(gm, example_inputs, maker, options, None)
+            return _trained_of_symbols(gm, example_inputs, maker, options)
         by_size = BySize(gm, partial(_of_one_size, maker=maker, options=options))
         compile_ = partial(_of_symbols, maker=maker, options=options)
         return BySymbols(gm, gm.meta[VARIES], compile_, by_size).compiled(example_inputs)
@@ -122,18 +122,49 @@ def _trained(
     gm: fx.GraphModule, inputs: list[Any], maker: Maker, options: Options, key: str | None
 ) -> Function:
     """By our own backward pass, or else by AOTAutograd."""
-    if options.backward == "own" and _prepares(maker) and _may_train(inputs):
-        from jitpkg.codegen.autograd.compile import trained  # networkx: a tenth of a second
-
-        try:
-            function = trained(gm, inputs, maker, options, key)
-        except Exception as error:
-            if config.current().raises or from_outside(error):
-                raise
-        else:
-            if not isinstance(function, str):
-                return function
+    if _may_record(inputs, maker, options):
+        found = _recorded(gm, inputs, maker, options, key)
+        if not isinstance(found, str):
+            return found
     return _through_aot(gm, inputs, maker, options, key)
+
+
+def _trained_of_symbols(
+    gm: fx.GraphModule, inputs: list[Any], maker: Maker, options: Options
+) -> Function:
+    """The same of a graph whose sizes vary."""
+    otherwise = OneMore(gm, partial(_through_aot, maker=maker, options=options, key=None))
+    if not _may_record(inputs, maker, options):
+        return otherwise.compiled(inputs)
+
+    def compile_(gm: fx.GraphModule, inputs: list[Any], symbols: Symbols) -> Function | None:
+        found = _recorded(gm, inputs, maker, options, None, symbols)
+        return None if isinstance(found, str) else found
+
+    return BySymbols(gm, gm.meta[VARIES], compile_, otherwise).compiled(inputs)
+
+
+def _may_record(inputs: Sequence[Any], maker: Maker, options: Options) -> bool:
+    return options.backward == "own" and _prepares(maker) and _may_train(inputs)
+
+
+def _recorded(
+    gm: fx.GraphModule,
+    inputs: list[Any],
+    maker: Maker,
+    options: Options,
+    key: str | None,
+    symbols: Symbols | None = None,
+) -> Function | str:
+    """See `autograd.compile.trained`. Where that fails AOTAutograd may do better."""
+    from jitpkg.codegen.autograd.compile import trained  # networkx: a tenth of a second
+
+    try:
+        return trained(gm, inputs, maker, options, key, symbols)
+    except Exception as error:
+        if config.current().raises or from_outside(error):
+            raise
+        return f"{type(error).__name__}: {error}"
 
 
 def _may_train(inputs: Sequence[Any]) -> bool:

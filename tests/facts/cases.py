@@ -494,7 +494,7 @@ CASES = [
     *(
         case("pad", facts(layout), ends, call=F.pad, value=2)
         for layout in ("matrix", "transposed", "turned cube", "images", "channels last")
-        for ends in ((0, 1), (1, 0, 2, 1), (-1, 0), (0, 0), (-9, 0))
+        for ends in ((0, 1), (1, 0, 2, 1), (-1, 0), (0, -1, -1, 0), (1, -1), (0, 0), (-9, 0))
     ),
     *(
         case(name, facts(layout, dtype), dim, **kwargs)

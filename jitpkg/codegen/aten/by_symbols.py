@@ -7,17 +7,59 @@ compilation is for, the graph is compiled again; and where symbols do not do, fo
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from torch import fx
 
-from jitpkg.codegen.aten.by_size import BySize
+from jitpkg import forks
 from jitpkg.codegen.aten.symbols import Find, Symbols
 from jitpkg.codegen.numbers import MOST, is_operand
-from jitpkg.interrupts import uninterrupted
+from jitpkg.interrupts import from_outside, uninterrupted
 from jitpkg.marks import Dims
 
 Function = Callable[..., Any]
+
+
+class Compilations(Protocol):
+    """Other compilations of a graph."""
+
+    def compiled(self, examples: Sequence[Any]) -> Function:
+        """A function of the graph's inputs, compiled for the example inputs already."""
+
+    def run(self, *inputs: Any) -> Any:
+        """Run the graph, compiled for such inputs."""
+
+
+class OneMore:
+    """One that is made when it is needed.
+
+    Args:
+        compile_: compiles the graph for such inputs, and for others.
+    """
+
+    def __init__(
+        self, gm: fx.GraphModule, compile_: Callable[[fx.GraphModule, list[Any]], Function]
+    ) -> None:
+        self._gm = gm
+        self._compile = compile_
+        self._function: Function | None = None
+
+    def compiled(self, examples: Sequence[Any]) -> Function:
+        self._function = self._compile(self._gm, list(examples))
+        return self._function
+
+    def run(self, *inputs: Any) -> Any:
+        function = self._function
+        if function is None:
+            function = self._gm.forward
+            if forks.may_compile():
+                try:
+                    function = uninterrupted(lambda: self.compiled(inputs))
+                except Exception as error:  # the backend can do with other sizes
+                    if from_outside(error):
+                        raise
+            self._function = function
+        return function(*inputs)
 
 
 class BySymbols:
@@ -27,8 +69,7 @@ class BySymbols:
         dims: for each input the dims in which it varies; None for a number.
         compile_: compiles a graph to a function of its inputs and the symbols; None where it cannot
             be done with symbols.
-        by_size: the compilations for numbers: other inputs take them when there are `MOST` for
-            symbols.
+        others: other inputs take them when there are `MOST` for symbols.
     """
 
     def __init__(
@@ -36,19 +77,19 @@ class BySymbols:
         gm: fx.GraphModule,
         dims: Sequence[Dims | None],
         compile_: Callable[[fx.GraphModule, list[Any], Symbols], Function | None],
-        by_size: BySize,
+        others: Compilations,
     ) -> None:
         self._gm = gm
         self._dims = dims
         self._compile = compile_
-        self._by_size = by_size
+        self._others = others
         self._made: tuple[tuple[Find, Function], ...] = ()
         self._can = True
 
     def compiled(self, examples: Sequence[Any]) -> Function:
         """A function of the graph's inputs, compiled for the example inputs already."""
         if not self._add(examples):
-            return self._by_size.compiled(examples)
+            return self._others.compiled(examples)
         return self._run
 
     def _run(self, *inputs: Any) -> Any:
@@ -61,7 +102,7 @@ class BySymbols:
             sizes = find(*inputs)
             if sizes is not None:
                 return function(*inputs, *sizes)
-        return self._by_size.run(*inputs)
+        return self._others.run(*inputs)
 
     def _add(self, inputs: Sequence[Any]) -> bool:
         """Compile for such inputs; whether that can be done."""

@@ -145,7 +145,8 @@ class Recorder:
         )
         return replace(facts, size=size, stride=stride)
 
-    def _stand_in(self, facts: TensorFacts) -> torch.Tensor:
+    def stand_in(self, facts: TensorFacts) -> torch.Tensor:
+        """A tensor without data, of a node's facts."""
         if self._decisions is None:
             return stand_in(facts)
         return stand_in(with_expressions(facts), self._decisions)
@@ -400,7 +401,7 @@ class Recorder:
             arguments = (self.read(parent), node, *how.args)
             return self._emit(how.op, arguments, {}, parent.facts)
         try:
-            made = how.op(self._stand_in(node.meta["facts"]), *how.args)
+            made = how.op(self.stand_in(node.meta["facts"]), *how.args)
         except RuntimeError as error:
             raise Declined(f"a write through {view.op}") from error
         return self._emit(how.op, (node, *how.args), {}, self._facts_of(made))

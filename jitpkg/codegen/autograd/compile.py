@@ -10,10 +10,11 @@ from torch import fx
 
 from jitpkg import events
 from jitpkg.codegen.aten.prepare import prepare
-from jitpkg.codegen.aten.prepared import Prepared, Value
+from jitpkg.codegen.aten.prepared import Value
 from jitpkg.codegen.aten.purity import is_random
 from jitpkg.codegen.aten.recorder import Declined
 from jitpkg.codegen.aten.runtime import Later, runtime
+from jitpkg.codegen.aten.symbols import Symbols
 from jitpkg.codegen.autograd.partition import parted
 from jitpkg.codegen.autograd.record import Joint, joint
 from jitpkg.codegen.compiler import Maker
@@ -27,15 +28,25 @@ Function = Callable[..., Any]
 
 
 def trained(
-    gm: fx.GraphModule, inputs: list[Any], maker: Maker, options: Options, key: str | None
+    gm: fx.GraphModule,
+    inputs: list[Any],
+    maker: Maker,
+    options: Options,
+    key: str | None = None,
+    symbols: Symbols | None = None,
 ) -> Function | str:
-    """The function of a graph whose results have gradients; or why this is not the way to it."""
+    """The function of a graph whose results have gradients; or why this is not the way to it.
+
+    Args:
+        key: under which the result is kept on disk, where it can be.
+        symbols: what stands for sizes and numbers that vary: the function takes their values, too.
+    """
     name = type(gm).__name__
     with events.timed(name, "preparing"):
-        prepared = prepare(gm, inputs, trains=True)
+        prepared = prepare(gm, inputs, symbols, trains=True)
         if isinstance(prepared, str):
             return prepared
-        recorded = joint(prepared, inputs)
+        recorded = joint(prepared, inputs, None if symbols is None else symbols.decisions)
         if isinstance(recorded, str):
             return recorded
         try:
@@ -47,8 +58,12 @@ def trained(
     results = len(prepared.values)
     forward = of.forward(_module(name, halves.forward), results)
     both.runs(_module(name, halves.backward), of.backward, of.part)
-    plan = _plan(prepared, recorded, inputs, results)
+    plan = _plan(recorded, inputs, results, symbols)
     devices = (torch.device("cpu"),) if any(map(is_random, halves.forward.nodes)) else ()
+    if symbols is not None:
+        function = _with_ints(plan, forward, both, gm.forward)
+        maker.made.clear()
+        return runtime(prepared, Later(function))
     function = differentiated(plan, forward, both.part, gm.forward)
     whole = prepared.results == tuple(map(Value, range(results))) and not prepared.writes
     if whole:
@@ -66,15 +81,29 @@ def _module(name: str, graph: fx.Graph) -> fx.GraphModule:
     return fx.GraphModule(torch.nn.Module(), graph, class_name=name)
 
 
-def _plan(prepared: Prepared, recorded: Joint, inputs: Sequence[Any], results: int) -> Plan:
-    given = range(len(inputs))
+def _with_ints(plan: Plan, forward: Function, both: Halves, original: Function) -> Function:
+    """The function of a graph's inputs and of its symbols, whose values the backward half gets."""
+
+    def with_saved(*given: Any) -> tuple[Any, ...]:
+        return (*forward(*given), *given[-plan.ints :])
+
+    def without(*given: Any) -> Any:
+        return original(*given[: -plan.ints])
+
+    return differentiated(plan, with_saved, both.part, without)
+
+
+def _plan(recorded: Joint, inputs: Sequence[Any], results: int, symbols: Symbols | None) -> Plan:
+    facts = [recorded.values[k].meta["facts"] for k in recorded.differentiable]
+    tensors = [k for k, given in enumerate(inputs) if isinstance(given, torch.Tensor)]
     return Plan(
         results=results,
         differentiable=recorded.differentiable,
-        layouts=tuple(_layout(recorded.values[k].meta["facts"]) for k in recorded.differentiable),
+        layouts=tuple(map(_layout, facts)) if symbols is None else None,
         views=(),
-        unused=tuple(k for k in given if recorded.gradients[k] is None),
+        unused=tuple(k for k in tensors if recorded.gradients[k] is None),
         deterministic=torch.are_deterministic_algorithms_enabled(),
+        ints=0 if symbols is None else len(symbols.names),
     )
 
 

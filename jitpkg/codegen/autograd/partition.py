@@ -21,6 +21,7 @@ from jitpkg.codegen.aten.passes.common import share_common
 from jitpkg.codegen.aten.purity import is_random, is_view, may_be_dropped, name_of
 from jitpkg.codegen.aten.recorder import Declined
 from jitpkg.codegen.autograd.record import Joint
+from jitpkg.codegen.ir.extents import SYMBOL, example
 from jitpkg.codegen.lowering import activations, comparison, creation, pointwise
 from jitpkg.codegen.lowering.calls import row_of
 from jitpkg.codegen.reach import needed_for, root_of
@@ -48,7 +49,7 @@ class Halves:
     forward: fx.Graph
     """Returns the values, and then what is saved."""
     backward: fx.Graph
-    """Takes what was saved, and then tangents; returns a gradient, or None, for each input."""
+    """Takes symbols, what was saved, and tangents; returns a gradient, or None, for each input."""
 
 
 def parted(joint: Joint) -> Halves:
@@ -79,7 +80,8 @@ def parted(joint: Joint) -> Halves:
             node.meta["facts"] = replace(facts, requires_grad=False, is_leaf=True)
     kept = [node for node in graph.nodes if node not in late and node not in tangents]
     forward = _part(kept, given, (*values, *saved), all_that_may_raise=True)
-    backward = _part([*kept, *graph.nodes], [*saved, *tangents], gradients)
+    symbols = [node for node in given if SYMBOL in node.meta]
+    backward = _part([*kept, *graph.nodes], [*symbols, *saved, *tangents], gradients)
     return Halves(forward, backward)
 
 
@@ -157,7 +159,7 @@ class _Cut:
         facts: Any = node.meta.get("facts")
         if not isinstance(facts, TensorFacts) or is_view(node) or node in self._untold:
             return inf
-        size = prod(n for n in facts.size if isinstance(n, int)) * facts.dtype.itemsize
+        size = prod(map(example, facts.size)) * facts.dtype.itemsize
         return (size + 1) * (_HAD_ANYWAY if node in self._had else 1)
 
     def _is_computed_again(self, node: fx.Node) -> bool:
@@ -171,10 +173,9 @@ class _Cut:
         self._depths[node] = depth % (LONGEST + 1)
         return depth <= LONGEST
 
-
     def _lies_for_calls(self, node: fx.Node) -> bool:
-        readers = list(_readers(node))
-        return any(map(self._late.__contains__, readers)) and not self._late.issuperset(readers)
+        is_late = {reader in self._late for reader in _readers(node)}
+        return len(is_late) == 2
 
 
 def _readers(node: fx.Node) -> Iterator[fx.Node]:

@@ -17,9 +17,11 @@ from torch import fx
 
 from jitpkg.codegen.aten.prepared import Prepared
 from jitpkg.codegen.aten.recorder import NO_GRAD, WRITTEN_TO, Declined, Recorder, Traced
-from jitpkg.facts.single import Singles, Unanswered, elsewhere, of_whole_function, stand_in
+from jitpkg.codegen.ir.extents import Symbolic, with_expressions
+from jitpkg.facts.single import Singles, Unanswered, elsewhere, of_whole_function
+from jitpkg.facts.symbolic import Decisions
 from jitpkg.facts.tensor import TensorFacts
-from jitpkg.internals import ops
+from jitpkg.internals import ops, trees
 from jitpkg.internals.ops import OpOverload
 from jitpkg.internals.tensors import gradients
 from jitpkg.interrupts import from_outside
@@ -44,11 +46,17 @@ class Joint:
     """What the backward pass has computed."""
 
 
-def joint(prepared: Prepared, inputs: Sequence[Any]) -> Joint | str:
-    """Forward and backward of a graph whose inputs are these, or why they cannot be recorded."""
+def joint(
+    prepared: Prepared, inputs: Sequence[Any], decisions: Decisions | None = None
+) -> Joint | str:
+    """Forward and backward of a graph whose inputs are these, or why they cannot be recorded.
+
+    Args:
+        decisions: what is decided about sizes that vary, where some do.
+    """
     with torch.inference_mode(False), torch.enable_grad():
         try:
-            return _Joint(prepared, inputs).recorded()
+            return _Joint(prepared, inputs, decisions).recorded()
         except Declined as error:
             return str(error)
         except Unanswered as error:
@@ -60,10 +68,12 @@ def joint(prepared: Prepared, inputs: Sequence[Any]) -> Joint | str:
 
 
 class _Joint:
-    def __init__(self, prepared: Prepared, inputs: Sequence[Any]) -> None:
+    def __init__(
+        self, prepared: Prepared, inputs: Sequence[Any], decisions: Decisions | None
+    ) -> None:
         self._prepared = prepared
         self._inputs = inputs
-        self._recorder = Recorder(Singles())
+        self._recorder = Recorder(Singles(decisions), decisions)
         self._made: dict[fx.Node, Any] = {}
 
     def recorded(self) -> Joint:
@@ -82,16 +92,16 @@ class _Joint:
         of = [k for k, result in enumerate(results) if result.requires_grad]
         if not of:
             raise Declined("no result that requires grad")
-        forward = set(recorder.graph.nodes)
+        forward, inputs = set(recorder.graph.nodes), len(recorder.placeholders)
         tangents = [self._tangent(k, values[n].meta["facts"]) for k, n in enumerate(of)]
-        trained = [k for k, each in enumerate(given) if each.tensor.requires_grad]
+        trained = [k for k, each in given.items() if each.tensor.requires_grad]
         with recorder.of_everything(), torch.no_grad():
             found = gradients(
                 [results[k] for k in of],
                 [tangent.tensor for tangent in tangents],
                 [given[k].tensor for k in trained],
             )
-        returned: list[fx.Node | None] = [None] * len(given)
+        returned: list[fx.Node | None] = [None] * inputs
         for k, gradient in zip(trained, found, strict=True):
             if gradient is not None:
                 returned[k] = recorder.read(recorder.traced(gradient))
@@ -105,24 +115,28 @@ class _Joint:
             frozenset(node for node in recorder.graph.nodes if node not in forward),
         )
 
-    def _given(self) -> list[Traced]:
+    def _given(self) -> dict[int, Traced]:
+        """The inputs that are tensors, by place."""
         placeholders = self._prepared.graph.find_nodes(op="placeholder")
-        given = []
+        given = {}
         for k, node in enumerate(placeholders):
-            traced = self._recorder.placeholder(node.name, k, node.meta["facts"])
+            if "facts" not in node.meta:
+                self._recorder.number(node.name).meta.update(node.meta)
+                continue
+            facts = with_expressions(node.meta["facts"])
+            given[k] = traced = self._recorder.placeholder(node.name, k, facts)
             traced.tensor.requires_grad_(self._inputs[k].requires_grad)
             self._made[node] = traced.tensor
-            given.append(traced)
         return given
 
     def _tangent(self, k: int, facts: TensorFacts) -> Traced:
-        return self._recorder.placeholder(TANGENT.format(k + 1), -1, facts)
+        return self._recorder.placeholder(TANGENT.format(k + 1), -1, with_expressions(facts))
 
     def _call(self, node: fx.Node) -> Any:
         target: Any = node.target
         args: Any
         kwargs: Any
-        args, kwargs = fx.map_arg((node.args, node.kwargs), self._made.__getitem__)
+        args, kwargs = with_symints(fx.map_arg((node.args, node.kwargs), self._made.__getitem__))
         if target is getitem and isinstance(args[0], tuple | list):
             return args[0][args[1]]
         if isinstance(target, OpOverload):
@@ -133,12 +147,21 @@ class _Joint:
         if target is torch.nn.functional.scaled_dot_product_attention:
             with self._recorder.of_everything():
                 return _attention(*args, **kwargs)
-        facts: Any = node.meta["facts"]
-        if node.all_input_nodes or not isinstance(facts, TensorFacts):
+        if any(_requires_grad(self._made[used]) for used in node.all_input_nodes):
             raise Declined(f"{getattr(target, '__name__', target)} as a whole")
         random = "random" in node.meta
-        made = stand_in(facts)
+        made = self._stand_ins(node.meta["facts"])
         return self._recorder.as_a_whole(target, args, kwargs, made, random=random)
+
+    def _stand_ins(self, facts: Any) -> Any:
+        """What a call returns, of which this is known."""
+        match facts:
+            case TensorFacts():
+                return self._recorder.stand_in(facts)
+            case tuple():
+                return tuple(map(self._stand_ins, facts))
+            case _:
+                return None
 
     def _check_unseen_writes(self) -> None:
         """Eager code changes such a value, and leaves its gradient as it is."""
@@ -150,6 +173,25 @@ class _Joint:
         for write in self._prepared.writes:
             if results[write.value].requires_grad or self._inputs[write.input].requires_grad:
                 raise Declined("a write to an input that is differentiated")
+
+
+def _requires_grad(made: Any) -> bool:
+    return any(isinstance(x, torch.Tensor) and x.requires_grad for x in trees.leaves_of(made))
+
+
+def with_symints(value: Any) -> Any:
+    """Arguments with torch's symbolic ints for ours."""
+    match value:
+        case Symbolic():
+            return value.decisions.symint(value.size)
+        case list():
+            return list(map(with_symints, value))
+        case tuple():
+            return tuple(map(with_symints, value))
+        case dict():
+            return {name: with_symints(each) for name, each in value.items()}
+        case _:
+            return value
 
 
 def _attention(

@@ -167,7 +167,8 @@ def padded(func: Any, args: Any, kwargs: Any) -> Any:
     """`constant_pad_nd`."""
     x, ends = args[:2]
     sure(len(ends) % 2 == 0 and len(ends) <= 2 * x.dim() and x.numel() > 0 and is_usual(x))
-    sure(all(n >= 0 for n in ends) and any(n > 0 for n in ends))
+    sure(any(n > 0 for n in ends) or (lies_in_order(x) and any(n < 0 for n in ends)))
+    sure(all(n >= 0 for n in ends) or all(n <= 0 for n in ends))
     size = list(x.shape)
     for k in range(len(ends) // 2):
         size[-1 - k] = size[-1 - k] + ends[2 * k] + ends[2 * k + 1]

@@ -345,10 +345,103 @@ def test_second_derivatives_are_refused() -> None:
         gradient.sum().backward()
 
 
-def test_other_sizes() -> None:
-    calls = [call(x(n, 4), x(4)) for n in (3, 5, 2, 7)]
-    same_calls = Comparison(backend="jitpkg", options=OWN, relative=2e-5, absolute=2e-6, ignore=HOW)
-    same_calls.assert_same_calls(lambda a, b: (a * b).softmax(-1).sum(0), *calls)
+def normed(a: Tensor, b: Tensor) -> Tensor:
+    a = a[:, :, None, None] * torch.ones(2, 2)
+    return F.batch_norm(a, torch.zeros(4), torch.ones(4), b, b, training=True)
+
+
+def kept(a: Tensor, b: Tensor, mean: Tensor) -> Tensor:
+    with torch.no_grad():
+        mean.mul_(0.9).add_(a.mean(0) * 0.1)
+    return (a - mean) * b
+
+
+def labelled(a: Tensor, b: Tensor) -> Tensor:
+    labels = torch.arange(a.shape[0]) % 4
+    return F.cross_entropy(a * b, labels) + (F.one_hot(labels, 4) * a).sum()
+
+
+OF_ANY_SIZE: dict[str, Callable[..., Any]] = {
+    "pointwise": lambda a, b: (a * b).exp() + a.shape[0],
+    "softmax": lambda a, b: (a * b).softmax(-1).sum(0),
+    "reductions": lambda a, b: (a.mean(0) * b, a.var(), a.amax(0), a.logsumexp(0), a.std(1)),
+    "views": lambda a, b: ((a * b).view(-1), a.t() * 2, (a + b)[1:], a.reshape(2, -1).sum(0)),
+    "products": lambda a, b: (a @ b, a @ a.t(), torch.einsum("ij,kj->ik", a, a * 2)),
+    "linear": lambda a, b: F.linear(a, torch.outer(b, b), b).relu(),
+    "layer norm": lambda a, b: F.gelu(F.layer_norm(a, (4,), b, b)),
+    "batch norm": normed,
+    "convolution": lambda a, b: F.conv1d(a[:, None], b.view(2, 1, 2), padding=1).tanh(),
+    "pooling": lambda a, b: F.max_pool2d(a[:, None] * b, 2) + F.avg_pool2d(a[:, None], 2),
+    "cross entropy": labelled,
+    "embedding": lambda a, b: F.embedding(torch.arange(a.shape[0]).flip(0), a) * b,
+    "attention": lambda a, b: attended((a * b).view(1, 2, a.shape[0] // 2, 4)),
+    "attention, dropout": lambda a, b: attended((a * b).view(-1, 1, 2, 2), dropout_p=0.5),
+    "dropout": lambda a, b: F.dropout(a, 0.5) * b + torch.rand_like(a),
+    "joined": lambda a, b: torch.cat([a, a * b, b[None]]).cumsum(0),
+    "indexed": lambda a, b: a[[0, -1]] * b + a[:, [1, 0, 2, 2]][0] + a.sort(0).values[-1],
+    "padded": lambda a, b: F.pad(a * b, (1, 2, 0, 3)).flip(0).sum(-1),
+    "mutated": lambda a, b: mutated(a * b),
+    "in no_grad": lambda a, b: in_no_grad(a * b),
+    "several results": lambda a, b: (a.sum(), b * 2, (a * b).cos(), a.detach() * 2, a.shape[0]),
+}
+
+
+@pytest.mark.usefixtures("ours")
+@pytest.mark.parametrize("name", OF_ANY_SIZE)
+def test_sizes_that_vary(name: str) -> None:
+    calls = [call(x(n, 4), x(4)) for n in (4, 6, 2, 8, 10)]
+    same_calls = Comparison(backend="jitpkg", options=OWN, relative=2e-5, absolute=5e-6, ignore=HOW)
+    same_calls.assert_same_calls(OF_ANY_SIZE[name], *calls)
+
+
+@pytest.mark.usefixtures("ours")
+def test_writes_to_buffers_of_sizes_that_vary() -> None:
+    calls = [call(x(n, 4), x(4), torch.ones(4)) for n in (4, 6, 2, 8)]
+    same_calls = Comparison(backend="jitpkg", options=OWN, relative=2e-5, absolute=5e-6, ignore=HOW)
+    same_calls.assert_same_calls(kept, *calls)
+
+
+@pytest.mark.usefixtures("ours")
+def test_numbers_that_vary() -> None:
+    calls = [call(x(n, 4), k) for n, k in ((4, 3), (6, 5), (2, 7), (8, 2))]
+    same_calls = Comparison(backend="jitpkg", options=OWN, relative=2e-5, absolute=5e-6, ignore=HOW)
+    same_calls.assert_same_calls(lambda a, k: ((a * k).sin() + k).sum(0) + a[: k % 3].sum(), *calls)
+
+
+def test_some_results_of_sizes_that_vary_are_not_used() -> None:
+    """Parts of the backward pass are compiled later, and rely on nothing that is not tested."""
+
+    def function(a: Tensor, b: Tensor) -> tuple[Tensor, ...]:
+        return (a * 2).sum(0), (b.log() * a.detach()).view(-1), a @ b.t()
+
+    compiled = jitpkg.compile(function, backend="jitpkg", options=OWN)
+    for n in (3, 5, 2, 7):
+        for which in ((0,), (1,), (0, 2), (2,)):
+            grads = []
+            for each in (function, compiled):
+                a, b = x(n, 4), x(n, 4)
+                results = each(a, b)
+                torch.autograd.backward([results[k].sum() for k in which])
+                grads.append((a.grad, b.grad))
+            assert [g is None for g in grads[0]] == [g is None for g in grads[1]]
+            found = ([g for g in each if g is not None] for each in grads)
+            torch.testing.assert_close(*found, equal_nan=True)
+
+
+def test_a_backward_pass_under_autocast_of_sizes_that_vary() -> None:
+    compiled = jitpkg.compile(
+        lambda a: (a.view(-1, 2) @ a.view(2, -1)).sum(), backend="jitpkg", options=OWN
+    )
+    for n in (4, 6, 2):
+        a = x(n, 4)
+        loss = compiled(a)
+        with torch.autocast("cpu"):
+            loss.backward()
+        wanted = x(n, 4)
+        loss = (wanted.view(-1, 2) @ wanted.view(2, -1)).sum()
+        with torch.autocast("cpu"):
+            loss.backward()
+        torch.testing.assert_close(a.grad, wanted.grad, rtol=2e-2, atol=2e-2)
 
 
 IN_A_NEW_PROCESS = """
