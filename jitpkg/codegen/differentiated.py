@@ -215,6 +215,6 @@ class _Gradients(torch.autograd.Function):
 def refusal() -> BackendError:
     """What is raised where second derivatives are asked for."""
     return BackendError(
-        "AOTAutograd's graphs have no second derivative, as for a gradient penalty or a Hessian:"
+        "A compiled graph has no second derivative, as for a gradient penalty or a Hessian:"
         ' compile what is differentiated twice with backend="eager"'
     )

@@ -30,9 +30,9 @@ class Options:
     cudagraphs: bool = False
     """Launch a graph's kernels together, as a CUDA graph; it changes nothing on a CPU."""
 
-    backward: Literal["aot", "own"] = "aot"
-    """Who differentiates a graph that is trained: AOTAutograd, or our own recorder of autograd's
-    formulas, which is experimental; what it cannot record goes through AOTAutograd."""
+    backward: Literal["own", "aot"] = "own"
+    """What differentiates a graph that is trained: our own recorder of autograd's formulas, or
+    AOTAutograd, which gets what the recorder cannot do in any case."""
 
     @staticmethod
     def of(mode: str | None, options: Mapping[str, Any] | None) -> Options:

@@ -1,6 +1,6 @@
 """The backend `jitpkg`: fused kernels, by our own compiler.
 
-Inference goes the short way (`aten.prepare`); what that cannot do, and training, goes through
+Graphs go the short way: `aten.prepare`, and for training `autograd`. What that cannot do goes through
 AOTAutograd. Where neither works the graph runs as it is, op by op.
 """
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from jitpkg.codegen import varying
+from jitpkg.codegen.aten.by_symbols import BySymbols
 
 
 @contextmanager
@@ -20,6 +21,15 @@ def compilations(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
         made.append(self._as_symbols)
         return result
 
+    add = BySymbols._add
+
+    def added(self: Any, inputs: Any) -> bool:
+        done = add(self, inputs)
+        if done:
+            made.append(True)
+        return done
+
     with monkeypatch.context() as patched:
         patched.setattr(varying.Varying, "_compilation", noted)
+        patched.setattr(BySymbols, "_add", added)
         yield made

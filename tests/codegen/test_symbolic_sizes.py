@@ -252,9 +252,9 @@ def test_equal_sizes_in_the_example_need_not_stay_equal(monkeypatch: pytest.Monk
     assert made == [False, True, True]
 
 
-def trained(f: Callable[..., Any], inputs: list[torch.Tensor]) -> None:
+def trained(f: Callable[..., Any], inputs: list[torch.Tensor], backward: str) -> None:
     f = f.double() if isinstance(f, nn.Module) else f
-    fast = jitpkg.compile(f, backend="jitpkg")
+    fast = jitpkg.compile(f, backend="jitpkg", options={"backward": backward})
     own = list(f.parameters()) if isinstance(f, nn.Module) else []
     for x in inputs:
         found = []
@@ -269,6 +269,10 @@ def trained(f: Callable[..., Any], inputs: list[torch.Tensor]) -> None:
 MLP = nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.LayerNorm(32), nn.Linear(32, 4))
 
 
+by_each = pytest.mark.parametrize("backward", ["own", "aot"])
+
+
+@by_each
 @pytest.mark.parametrize(
     "f",
     [
@@ -279,24 +283,29 @@ MLP = nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.LayerNorm(32), nn.Linear(32
     ],
 )
 def test_training_of_sizes_that_vary(
-    f: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    f: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, backward: str
 ) -> None:
     torch.manual_seed(0)
     with counted.compilations(monkeypatch) as made:
-        trained(f, [R(n, 16) for n in (5, 7, 9, 33, 100, 16)])
+        trained(f, [R(n, 16) for n in (5, 7, 9, 33, 100, 16)], backward)
     assert made == [True]
 
 
-def test_training_of_a_block_of_growing_length(monkeypatch: pytest.MonkeyPatch) -> None:
+@by_each
+def test_training_of_a_block_of_growing_length(
+    monkeypatch: pytest.MonkeyPatch, backward: str
+) -> None:
     torch.manual_seed(0)
     with counted.compilations(monkeypatch) as made:
-        trained(Block(), [R(2, n, 64) for n in (5, 7, 9, 33, 2, 1)])
+        trained(Block(), [R(2, n, 64) for n in (5, 7, 9, 33, 2, 1)], backward)
     assert made == [True]
 
 
-def test_training_relies_on_what_kernels_do(monkeypatch: pytest.MonkeyPatch) -> None:
+@by_each
+def test_training_relies_on_what_kernels_do(monkeypatch: pytest.MonkeyPatch, backward: str) -> None:
+    sizes = (50, 60, 70_000, 80_000, 90)
     with counted.compilations(monkeypatch) as made:
-        trained(lambda x: torch.softmax(x, -1), [R(3, n) for n in (50, 60, 70_000, 80_000, 90)])
+        trained(lambda x: torch.softmax(x, -1), [R(3, n) for n in sizes], backward)
     assert made == [True, True]
 
 

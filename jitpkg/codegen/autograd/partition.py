@@ -28,8 +28,9 @@ from jitpkg.codegen.reach import needed_for, root_of
 from jitpkg.facts.tensor import TensorFacts
 from jitpkg.internals.ops import OpOverload
 
-LONGEST = 12
-"""Ops in a row that are computed again: a kernel that does many is slower than one that loads."""
+LONGEST = 150
+"""Ops in a row that are computed again. 120 in one kernel take two thirds of the time that they
+take in parts; what a kernel of 400 gains is less than what it takes to compile."""
 
 _HAD_ANYWAY = 1 / 8
 """What a byte of an input or a result counts: somebody else holds it, too, most often."""

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from jitpkg.codegen.aten.prepared import Prepared
+from jitpkg.codegen.aten.prepared import Prepared, ViewOf
 from jitpkg.codegen.aten.recorder import NO_GRAD, WRITTEN_TO, Declined, Recorder, Traced
 from jitpkg.codegen.ir.extents import Symbolic, with_expressions
 from jitpkg.facts.single import Singles, Unanswered, elsewhere, of_whole_function
@@ -84,6 +84,7 @@ class _Joint:
                 with torch.set_grad_enabled(NO_GRAD not in node.meta):
                     self._made[node] = self._call(node)
         self._check_unseen_writes()
+        self._check_views()
         results = [self._made[node] for node in self._prepared.values]
         if len({id(result) for result in results}) < len(results):
             raise Declined("a value that is returned twice")
@@ -168,6 +169,12 @@ class _Joint:
         for node, made in self._made.items():
             if WRITTEN_TO in node.meta and made.requires_grad:
                 raise Declined("a write to what has a gradient, which autograd does not see")
+
+    def _check_views(self) -> None:
+        """Autograd knows of a view how it was taken, and of what; so it would of another one."""
+        for result in self._prepared.results:
+            if isinstance(result, ViewOf) and result.grad_mode is not None:
+                raise Declined("a view that was taken while grad mode was off")
 
     def _check_writes(self, results: Sequence[torch.Tensor]) -> None:
         for write in self._prepared.writes:

@@ -55,7 +55,7 @@ def outcome(function: Program) -> list[Any]:
 
 @pytest.fixture
 def through_aot(each_process: Process, monkeypatch: pytest.MonkeyPatch) -> Process:
-    monkeypatch.setattr(own, "prepare", lambda gm, inputs: "says a test")
+    monkeypatch.setattr(own, "_prepares", lambda maker: False)
     return each_process
 
 

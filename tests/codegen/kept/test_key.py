@@ -102,7 +102,7 @@ OPTIONS = [
     Options(precision="fused"),
     Options(max_autotune=True),
     Options(cudagraphs=True),
-    Options(backward="own"),
+    Options(backward="aot"),
 ]
 
 

@@ -100,7 +100,7 @@ def test_graphs_that_are_replayed(
     recorder = Again()
     made = maker.TritonKernels(torch.device("cpu"), H200, maker.Interprets(), replays=True)
     monkeypatch.setattr(own, "_maker", lambda options, device: (made, ""))
-    monkeypatch.setattr(own, "prepare", lambda gm, inputs: "as for tensors on a GPU")
+    monkeypatch.setattr(own, "_prepares", lambda maker: False)  # as for tensors on a GPU
     monkeypatch.setattr(graphs, "recorder_for", lambda device: recorder)
     for found in (False, True):
         recorder.recorded = recorder.replayed = 0

@@ -226,13 +226,17 @@ def test_what_was_saved_is_freed_with_the_result(compiled: Callable[..., Any]) -
     assert node() is None
 
 
-def test_a_graph_that_writes_is_right_and_not_kept(process: Process) -> None:
+@pytest.mark.parametrize("backward", ["own", "aot"])
+def test_a_graph_that_writes_is_right_and_kept_where_it_is_ours(
+    process: Process, backward: str
+) -> None:
     norms = [torch.nn.BatchNorm1d(5) for _ in range(3)]
     given = filled(4, 5) * 3
     wanted = norms[0](given)
-    for norm in norms[1:]:
-        torch.testing.assert_close(process.compiled(norm)(given), wanted)
-        assert process.made
+    for found, norm in enumerate(norms[1:]):
+        compiled = process.compiled(norm, options={"backward": backward})
+        torch.testing.assert_close(compiled(given), wanted)
+        assert bool(process.made) is not (found and backward == "own")
         torch.testing.assert_close(norm.running_mean, norms[0].running_mean)
 
 

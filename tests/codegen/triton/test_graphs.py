@@ -16,6 +16,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 import jitpkg
 from jitpkg import events
+from jitpkg.codegen import own
 from jitpkg.codegen.halves import with_facts
 from jitpkg.codegen.interpreted import Interpreted
 from jitpkg.codegen.triton import graphs
@@ -462,6 +463,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Fake:
     recorder = Fake()
     monkeypatch.setenv("JITPKG_DEBUG", "interpret")
     monkeypatch.setattr(graphs, "recorder_for", lambda _: recorder)
+    monkeypatch.setattr(own, "_may_record", lambda *_: False)  # as for tensors on a GPU
 
     def replayed(maker: Interpreted, name: str, obstacle: Any, function: Any, **how: Any) -> Any:
         return graphs.replayed(name, obstacle, function, maker.device, **how)
