@@ -1,7 +1,7 @@
 """The backend `jitpkg`: fused kernels, by our own compiler.
 
-Graphs go the short way: `aten.prepare`, and for training `autograd`. What that cannot do goes through
-AOTAutograd. Where neither works the graph runs as it is, op by op.
+Graphs go the short way: `aten.prepare`, and for training `autograd`. What that cannot do goes
+through AOTAutograd. Where neither works the graph runs as it is, op by op.
 """
 
 from __future__ import annotations
