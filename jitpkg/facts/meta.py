@@ -55,6 +55,36 @@ FUNCTIONS = frozenset(
 )
 """Functions and methods of tensors, by name."""
 
+RECORDED = frozenset(
+    """
+    adaptive_avg_pool1d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d
+    adaptive_max_pool3d addbmm addmv addr aminmax atleast_1d atleast_2d atleast_3d avg_pool1d
+    avg_pool3d bilinear binary_cross_entropy binary_cross_entropy_with_logits block_diag
+    cartesian_prod cdist channel_shuffle cholesky cholesky_inverse cholesky_solve column_stack
+    conv_transpose3d copysign cosine_embedding_loss cosine_similarity cross cummax cummin
+    cumulative_trapezoid deg2rad diag diag_embed diagflat diagonal_scatter dist dstack fft_fft
+    fft_fft2 fft_fftn fft_fftshift fft_hfft fft_hfft2 fft_hfftn fft_ifft fft_ifft2 fft_ifftn
+    fft_ifftshift fft_ihfft fft_ihfft2 fft_ihfftn fft_irfft fft_irfft2 fft_irfftn fft_rfft
+    fft_rfft2 fft_rfftn fliplr flipud float_power fmax fmin glu gradient grid_sample group_norm
+    hardshrink hinge_embedding_loss hstack hypot i0 index_add index_copy index_fill index_reduce
+    inner instance_norm kl_div kron kthvalue ldexp linalg_cholesky linalg_cholesky_ex
+    linalg_cross linalg_det linalg_diagonal linalg_eigh linalg_eigvalsh
+    linalg_householder_product linalg_inv linalg_inv_ex linalg_lu linalg_lu_factor
+    linalg_lu_factor_ex linalg_lu_solve linalg_matrix_power linalg_multi_dot linalg_pinv
+    linalg_qr linalg_slogdet linalg_solve linalg_solve_ex linalg_solve_triangular
+    linalg_tensorinv linalg_tensorsolve linalg_vander linalg_vecdot linalg_vector_norm
+    local_response_norm logaddexp2 logcumsumexp logdet margin_ranking_loss masked_scatter
+    matrix_exp max_pool1d max_pool3d max_unpool1d max_unpool2d max_unpool3d mode msort
+    multi_margin_loss multilabel_margin_loss multilabel_soft_margin_loss mvlgamma nanmedian
+    pairwise_distance pdist pinverse pixel_shuffle pixel_unshuffle poisson_nll_loss positive
+    prelu put rad2deg rot90 scatter_reduce select_scatter slice_scatter soft_margin_loss
+    softshrink special_entr special_erfcx special_i0e special_i1 special_i1e special_log_ndtr
+    special_ndtr special_ndtri special_xlog1py stft take take_along_dim tensordot trace
+    trapezoid trapz triplet_margin_loss triplet_margin_with_distance_loss vdot vstack xlogy
+    """.split()
+)
+"""Others that come to the same ops on stand-ins as on the CPU: not all of these have rows."""
+
 _CPU = torch.device("cpu")
 _META = torch.device("meta")
 

@@ -23,6 +23,7 @@ from jitpkg.internals.ops import OpOverload, op_name
 
 __all__ = [
     "FUNCTIONS",
+    "RECORDED",
     "Singles",
     "elsewhere",
     "facts_of_stand_in",
@@ -33,6 +34,9 @@ __all__ = [
 
 FUNCTIONS = meta.FUNCTIONS
 """Functions whose ATen ops depend on nothing but facts, by name."""
+
+RECORDED = meta.FUNCTIONS | meta.RECORDED
+"""These, and others for whose ops FakeTensor may have to be asked."""
 
 elsewhere = meta.elsewhere
 products_compare_sizes = meta.products_compare_sizes

@@ -332,6 +332,11 @@ def _function_of(node: fx.Node, args: Sequence[Any]) -> tuple[Callable[..., Any]
         return getattr(torch.Tensor, target), target
     if target is getattr:
         return target, args[1]
+    return target, known_name(target)
+
+
+def known_name(target: Any) -> str:
+    """The name of a function that is torch's; none for others."""
     module = getattr(target, "__module__", None) or "torch"
     known = module.split(".")[0] in ("torch", "_operator") and not is_of_another_library(target)
-    return target, getattr(target, "__name__", "") if known else ""
+    return getattr(target, "__name__", "") if known else ""

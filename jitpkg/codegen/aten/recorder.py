@@ -408,6 +408,8 @@ class Recorder:
 
     def _new(self, node: fx.Node, result: Any) -> Any:
         """Register what a call has made."""
+        if result is None:  # it only raises, for some data
+            return None
         if isinstance(result, torch.Tensor):
             facts = self._facts_of(result)
             node.meta["facts"] = facts

@@ -15,10 +15,11 @@ from typing import Any
 import torch
 from torch import fx
 
+from jitpkg.codegen.aten.prepare import known_name
 from jitpkg.codegen.aten.prepared import Prepared, ViewOf
 from jitpkg.codegen.aten.recorder import NO_GRAD, WRITTEN_TO, Declined, Recorder, Traced
 from jitpkg.codegen.ir.extents import Symbolic, with_expressions
-from jitpkg.facts.single import Singles, Unanswered, elsewhere, of_whole_function
+from jitpkg.facts.single import RECORDED, Singles, Unanswered, elsewhere, of_whole_function
 from jitpkg.facts.symbolic import Decisions
 from jitpkg.facts.tensor import TensorFacts
 from jitpkg.internals import ops, trees
@@ -149,7 +150,10 @@ class _Joint:
             with self._recorder.of_everything():
                 return _attention(*args, **kwargs)
         if any(_requires_grad(self._made[used]) for used in node.all_input_nodes):
-            raise Declined(f"{getattr(target, '__name__', target)} as a whole")
+            if known_name(target) not in RECORDED:
+                raise Declined(f"{getattr(target, '__name__', target)} as a whole")
+            with self._recorder.of_everything():
+                return target(*elsewhere(args), **elsewhere(kwargs))
         random = "random" in node.meta
         made = self._stand_ins(node.meta["facts"])
         return self._recorder.as_a_whole(target, args, kwargs, made, random=random)

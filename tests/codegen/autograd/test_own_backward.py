@@ -168,6 +168,34 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "nothing": (lambda a: a * 2, (torch.zeros(0, 3, requires_grad=True),)),
     "expanded": (lambda a: a.expand(2, 3, 4) * 2, (x(),)),
     "of another layout": (lambda a: (a.t() * 2).contiguous() + 1, (x(),)),
+    "norms of groups": (
+        lambda a, w: F.group_norm(a, 2, w, w) + F.instance_norm(a),
+        (x(2, 4, 3, 3), x(4)),
+    ),
+    "interpolated": (
+        lambda a: (
+            F.interpolate(a, scale_factor=2, mode="bilinear") + F.interpolate(a, (6, 6)).exp()
+        ),
+        (x(2, 4, 3, 3),),
+    ),
+    "at grid points": (
+        lambda a, grid: F.grid_sample(a, grid, align_corners=False),
+        (x(2, 4, 3, 3), x(2, 3, 3, 2)),
+    ),
+    "reflected": (lambda a: F.pad(a, (1, 2), mode="reflect").sin(), (x(),)),
+    "divergence": (
+        lambda a, b: F.kl_div(a.log_softmax(-1), b.softmax(-1), reduction="batchmean"),
+        (x(), x() * 2),
+    ),
+    "gated": (lambda a: F.glu(a) * F.prelu(a, a.new_full((1,), 0.2))[:, :2], (x(),)),
+    "stacked": (lambda a, b: (torch.hstack([a, b]).msort(), torch.vstack([a, b])), (x(), x())),
+    "distances": (
+        lambda a, b: (
+            torch.cdist(a, b).sum() + F.cosine_similarity(a, b) + F.pairwise_distance(a, b)
+        ),
+        (x(), x() + 1),
+    ),
+    "inverse": (lambda a: torch.linalg.inv(a @ a.t() + torch.eye(3)) @ a, (x(),)),
     "minima": (lambda a, b: torch.minimum(a, b) + a.clamp(-1, 1) + a.min(), (x(), x() + 0.1)),
     "powers": (lambda a: a.pow(2) + a.abs().sqrt() + a.abs().pow(1.5) + 2.0**a, (x(),)),
 }
