@@ -63,6 +63,29 @@ ENGINE = Row[Callable[..., Any]](
 )
 
 
+AUTOGRAD_NUMBER = Row[Callable[[], int]](
+    "torch._C._autograd._get_sequence_nr",
+    use="seeing, while a graph is compiled, what is written to after it was saved for gradients",
+    lost="training goes through AOTAutograd",
+)
+AUTOGRAD_NODE = Row[Callable[[], Any]](
+    "torch._C._current_autograd_node",
+    use="the same",
+    lost="training goes through AOTAutograd",
+)
+
+
+def next_number() -> int:
+    """Which number autograd gives to the next op that it sees in this thread."""
+    return AUTOGRAD_NUMBER.get()()
+
+
+def number_of_formula() -> int:
+    """The number of the op whose formula runs."""
+    node = AUTOGRAD_NODE.get()()
+    return 0 if node is None else int(node._sequence_nr())
+
+
 def gradients(results: Any, tangents: Any, inputs: Any) -> Any:
     """The gradients of inputs, from those of results; None for what is not used."""
     run = ENGINE.get()

@@ -96,6 +96,41 @@ def test_by_the_function(
             compare(outcome(fast, history=history), expected)
 
 
+MAKES: dict[str, Callable[[Tensor], Tensor]] = {
+    "product": lambda x: x * 3,
+    "exp": lambda x: x.exp(),
+    "relu_": lambda x: x.relu_(),
+    "constant": lambda x: torch.ones(2, 3),
+}
+MORE: dict[str, Callable[[Tensor], object]] = {
+    **CHANGES,
+    "by a tensor": lambda y: y.mul_(torch.full((3,), 2.0)),
+    "sigmoid_": lambda y: y.sigmoid_(),
+    "of a row, by a tensor": lambda y: y[1].mul_(torch.full((3,), 2.0)),
+    "copy_": lambda y: y.copy_(torch.ones(3)),
+    "with no_grad": torch.no_grad()(lambda y: y.mul_(2)),
+}
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "jitpkg"])
+@pytest.mark.parametrize("moment", [before, after, between])
+@pytest.mark.parametrize("change", MORE)
+@pytest.mark.parametrize("make", MAKES)
+def test_of_what_the_function_has_made(
+    make: str, change: str, moment: Callable[..., Read], backend: str
+) -> None:
+    for read in READS.values():
+        part = moment(read, MORE[change])
+
+        def function(x: Tensor, v: Tensor, part: Read = part) -> Tensor:
+            return part(MAKES[make](x * 2), v)
+
+        fast = jitpkg.compile(function, backend=backend)
+        expected = outcome(function, history=True)
+        for _ in range(2):
+            compare(outcome(fast, history=True), expected)
+
+
 @pytest.mark.parametrize("backend", ["aot_eager", "jitpkg"])
 @pytest.mark.parametrize("change", CHANGES)
 def test_of_an_input_by_the_caller(change: str, backend: str) -> None:

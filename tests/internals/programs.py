@@ -156,9 +156,12 @@ def statistics(compile_: Compile) -> Any:
         return f(x(5, 3)), dict(module.state_dict())
 
 
-def trained(compile_: Compile, backend: str | None = None) -> Any:
-    module = net()
-    f = compile_(lambda a: (module(a).sum(), module.first(a).reshape(-1)), backend=backend)
+BY_AOT = {"backend": "jitpkg", "options": {"backward": "aot"}}
+
+
+def trained(compile_: Compile, **how: Any) -> Any:
+    module, how = net(), how or BY_AOT
+    f = compile_(lambda a: (module(a).sum(), module.first(a).reshape(-1)), **how)
     for _ in range(2):
         loss, more = f(x(5, 3))
         (loss + more.sum()).backward()
@@ -171,16 +174,28 @@ def trained_by_own(compile_: Compile) -> Any:
     f = compile_(
         lambda a, m: (attend(a, a, a).sum(), attend(a, a, a, attn_mask=m).sum()),
         backend="jitpkg",
-        options={"backward": "own"},
     )
     a, m = x(1, 2, 4, 4, grad=True), x(1, 2, 4, 4, grad=True)
     sum(f(a, m)).backward()
     return a.grad, m.grad
 
 
+def written_and_trained(compile_: Compile) -> Any:
+    """By our own backward pass: something is written over before it is saved."""
+
+    def f(a: torch.Tensor) -> torch.Tensor:
+        b = a * 2
+        b.add_(1)
+        return (b * b).sum()
+
+    a = x(grad=True)
+    compile_(f, backend="jitpkg")(a).backward()
+    return a.grad
+
+
 def views_without_gradients(compile_: Compile) -> Any:
     """By the backend `jitpkg`: beside what is trained."""
-    f, a = compile_(lambda a, b: (a.sum() * 2, (b * 2).unbind()[0])), x(grad=True)
+    f, a = compile_(lambda a, b: (a.sum() * 2, (b * 2).unbind()[0]), **BY_AOT), x(grad=True)
     loss, row = f(a, x())
     loss.backward()
     return loss.detach(), a.grad, row
@@ -189,7 +204,7 @@ def views_without_gradients(compile_: Compile) -> Any:
 def trained_simply(compile_: Compile) -> Any:
     """A graph that needs nothing of AOTAutograd's runtime, and returns a view."""
     a, b = x(grad=True), x(3, 2, grad=True)
-    f = compile_(lambda a, b: (torch.relu(a @ b).view(-1), (a * 2).t()))
+    f = compile_(lambda a, b: (torch.relu(a @ b).view(-1), (a * 2).t()), **BY_AOT)
     for _ in range(2):
         sum(map(torch.sum, f(a, b))).backward()
     return a.grad, b.grad
@@ -208,11 +223,11 @@ def trained_in_part(compile_: Compile) -> Any:
 
 
 def trained_by_aot_eager(compile_: Compile) -> Any:
-    return trained(compile_, "aot_eager")
+    return trained(compile_, backend="aot_eager")
 
 
 def trained_by_inductor(compile_: Compile) -> Any:
-    return trained(compile_, "inductor")
+    return trained(compile_, backend="inductor")
 
 
 def mode_of_inductor(compile_: Compile) -> Any:
@@ -410,6 +425,8 @@ NEEDS: Mapping[Row[Any], tuple[Program, ...]] = {
     **dict.fromkeys(_BY_INDUCTOR, (trained_by_inductor,)),
     tensors.KEYS: (many_tensors,),
     tensors.ENGINE: (trained_by_own,),
+    tensors.AUTOGRAD_NODE: (trained_by_own,),
+    tensors.AUTOGRAD_NUMBER: (written_and_trained,),
     ops.ATTENTION: (trained_by_own,),
     ops.ATTENTION_BY_MATH: (trained_by_own,),
     modes.FORWARD_LEVEL: (without_tensors, plain),

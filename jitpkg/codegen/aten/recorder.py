@@ -40,6 +40,12 @@ NO_GRAD = "no_grad"
 WRITTEN_TO = "written to"
 """Set for the nodes of values to which something is written that autograd does not see."""
 
+WRITES_OVER = "writes over"
+"""The key in `meta` of a node that stands for a write: the node of what its memory held before."""
+
+NUMBER = "number"
+"""The key in `meta` of a number for a node: see `Recorder.numbered`."""
+
 
 class Declined(Exception):
     """A program that cannot be written down as a functional graph."""
@@ -111,6 +117,7 @@ class Recorder:
         self.grad_mode = True
         """Where the program is now."""
         self._listens = True
+        self._number: Callable[[], int] | None = None
         self._only: str | None = None
         self._function = ""
         self._chosen = False
@@ -246,6 +253,15 @@ class Recorder:
             self._chosen = False
 
     @contextmanager
+    def numbered(self, number: Callable[[], int]) -> Iterator[None]:
+        """Inside, each node gets what this returns when it is made."""
+        self._number = number
+        try:
+            yield
+        finally:
+            self._number = None
+
+    @contextmanager
     def only(self, name: str) -> Iterator[None]:
         """Inside, no ops but those of this name are recorded.
 
@@ -324,7 +340,7 @@ class Recorder:
         if drawing is not None:
             node = self._emit(draw, drawing, kwargs, target.facts)
             node.meta["random"] = True
-            self._write(target, node)
+            self._write_over(target, node)
             return args[0]
         steps = without_writing(func, args, kwargs)
         if steps is None:
@@ -342,7 +358,7 @@ class Recorder:
                 raise Declined("a write of another kind of number: eager code refuses it")
             node = self._op(op, args_of, kwargs_of)
             node.meta["facts"] = self._facts_of(result)
-        self._write(target, node)
+        self._write_over(target, node)
         return args[0]
 
     def _hidden(self, func: Op, args: Any, kwargs: Any, op: Op, written: Sequence[int]) -> Any:
@@ -373,6 +389,11 @@ class Recorder:
         traced.node = self._emit(op, (parent, *args), kwargs, traced.facts, traced.grad_mode)
         traced.version = traced.memory.version
         return traced.node
+
+    def _write_over(self, target: Traced, node: fx.Node) -> None:
+        """Let the value of a call be that of the tensor that it has written to."""
+        node.meta[WRITES_OVER] = self.read(target.base())
+        self._write(target, node)
 
     def _write(self, target: Traced, node: fx.Node) -> None:
         """Let a node's value be that of a tensor."""
@@ -475,6 +496,8 @@ class Recorder:
         node.meta["facts"] = facts
         if not (self.grad_mode if grad_mode is None else grad_mode):
             node.meta[NO_GRAD] = True
+        if self._number is not None:
+            node.meta[NUMBER] = self._number()
         self._log.nodes.append(node)
         return node
 

@@ -7,7 +7,7 @@ are written down as the forward's are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import getitem
 from typing import Any
@@ -17,14 +17,24 @@ from torch import fx
 
 from jitpkg.codegen.aten.prepare import known_name
 from jitpkg.codegen.aten.prepared import Prepared, ViewOf
-from jitpkg.codegen.aten.recorder import NO_GRAD, WRITTEN_TO, Declined, Recorder, Traced
+from jitpkg.codegen.aten.recorder import (
+    NO_GRAD,
+    NUMBER,
+    WRITES_OVER,
+    WRITTEN_TO,
+    Declined,
+    Recorder,
+    Traced,
+)
 from jitpkg.codegen.ir.extents import Symbolic, with_expressions
+from jitpkg.codegen.reach import root_of
+from jitpkg.facts.layout import overlaps
 from jitpkg.facts.single import RECORDED, Singles, Unanswered, elsewhere, of_whole_function
 from jitpkg.facts.symbolic import Decisions
 from jitpkg.facts.tensor import TensorFacts
 from jitpkg.internals import ops, trees
 from jitpkg.internals.ops import OpOverload
-from jitpkg.internals.tensors import gradients
+from jitpkg.internals.tensors import gradients, next_number, number_of_formula
 from jitpkg.interrupts import from_outside
 
 TANGENT = "tangents_{}"
@@ -76,12 +86,16 @@ class _Joint:
         self._inputs = inputs
         self._recorder = Recorder(Singles(decisions), decisions)
         self._made: dict[fx.Node, Any] = {}
+        self._written: dict[fx.Node, int] = {}
+        """What is written over: the number of the first op of autograd's after that."""
 
     def recorded(self) -> Joint:
         recorder = self._recorder
         given = self._given()
         for node in self._prepared.graph.nodes:
             if node.op == "call_function":
+                if WRITES_OVER in node.meta:
+                    self._write_over(node.meta[WRITES_OVER])
                 with torch.set_grad_enabled(NO_GRAD not in node.meta):
                     self._made[node] = self._call(node)
         self._check_unseen_writes()
@@ -92,17 +106,22 @@ class _Joint:
         values = tuple(recorder.read(recorder.traced(result)) for result in results)
         self._check_writes(results)
         of = [k for k, result in enumerate(results) if result.requires_grad]
+        laid = (values[k].meta["facts"] for k in of)
+        if any(overlaps(facts.size, facts.stride) for facts in laid):
+            raise Declined("a result that overlaps with itself: its gradient cannot lie like it")
         if not of:
             raise Declined("no result that requires grad")
         forward, inputs = set(recorder.graph.nodes), len(recorder.placeholders)
         tangents = [self._tangent(k, values[n].meta["facts"]) for k, n in enumerate(of)]
         trained = [k for k, each in given.items() if each.tensor.requires_grad]
-        with recorder.of_everything(), torch.no_grad():
+        with recorder.of_everything(), recorder.numbered(number_of_formula), torch.no_grad():
             found = gradients(
                 [results[k] for k in of],
                 [tangent.tensor for tangent in tangents],
                 [given[k].tensor for k in trained],
             )
+        backward = frozenset(node for node in recorder.graph.nodes if node not in forward)
+        self._check_saved(backward)
         returned: list[fx.Node | None] = [None] * inputs
         for k, gradient in zip(trained, found, strict=True):
             if gradient is not None:
@@ -114,7 +133,7 @@ class _Joint:
             values,
             tuple(of),
             tuple(returned),
-            frozenset(node for node in recorder.graph.nodes if node not in forward),
+            backward,
         )
 
     def _given(self) -> dict[int, Traced]:
@@ -167,6 +186,18 @@ class _Joint:
                 return tuple(map(self._stand_ins, facts))
             case _:
                 return None
+
+    def _write_over(self, before: fx.Node) -> None:
+        traced = self._recorder.traced(self._made[before])
+        self._written[self._recorder.read(traced)] = next_number()
+
+    def _check_saved(self, backward: Iterable[fx.Node]) -> None:
+        """What was written to since it was saved eager code refuses to go backward with. An op that
+        writes saves a copy."""
+        for node in backward:
+            for used in node.all_input_nodes:
+                if node.meta[NUMBER] < self._written.get(root_of(used), 0):
+                    raise Declined("a write to what is saved for gradients")
 
     def _check_unseen_writes(self) -> None:
         """Eager code changes such a value, and leaves its gradient as it is."""
