@@ -194,6 +194,9 @@ def _functional(
         why = "a view that is returned, and that may have been taken while grad mode was off"
     if _detached_views(gm, metadata):
         why = "a detached view is returned beside a view of the same"
+    required = zip(compiled.before.trained, metadata.outputs, strict=False)
+    if any(eagerly is not None and eagerly != info.requires_grad for eagerly, info in required):
+        why = "a result that requires grad in eager code only, or here only"
     if compiled.random < compiled.before.random:
         why = _NOT_DRAWN
     elif compiled.random > compiled.before.random:

@@ -39,6 +39,8 @@ class Observed:
     """Why an op cannot be one of a graph that writes to nothing."""
     views: Views = field(default_factory=Views)
     """What autograd knows of its results."""
+    trained: tuple[bool | None, ...] = ()
+    """Which of its results require grad; None for what is no tensor."""
     laid: tuple[Laid | None, ...] = ()
     """How its results lie in memory; None for what is no tensor."""
 
@@ -54,7 +56,8 @@ def observed(gm: fx.GraphModule, inputs: Sequence[Any]) -> Observed:
         views = views_of(given, results)
     one_hots = sum(name_of(node) == "one_hot" for node in gm.graph.nodes)
     checks = seen.checks + _OF_ONE_HOT * one_hots
-    return Observed(seen.random, checks, seen.obstacle, views, laid)
+    trained = tuple(x.requires_grad if isinstance(x, torch.Tensor) else None for x in results)
+    return Observed(seen.random, checks, seen.obstacle, views, trained, laid)
 
 
 class _Observer:

@@ -171,7 +171,9 @@ def taken_again(function: Callable[..., Any], views: Mapping[int, Shown]) -> Cal
 def _again(
     result: torch.Tensor, shown: Shown, results: Sequence[Any], inputs: Sequence[Any]
 ) -> torch.Tensor:
-    if result.requires_grad is not shown.requires_grad:  # what the graph was given does, this time
+    if result.requires_grad and not shown.requires_grad:  # it is made again of what does
+        result = result.detach()
+    if result.requires_grad is not shown.requires_grad:
         return result
     base = _base(result)
     if shown.taken is None:

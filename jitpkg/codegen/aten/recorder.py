@@ -43,6 +43,12 @@ WRITTEN_TO = "written to"
 WRITES_OVER = "writes over"
 """The key in `meta` of a node that stands for a write: the node of what its memory held before."""
 
+REPLACES = "replaces"
+"""The same, of the node of what the memory holds afterwards."""
+
+ONE_OF_SEVERAL = "one of several"
+"""Set for a node that stands for a write to a view that an op has returned with others."""
+
 NUMBER = "number"
 """The key in `meta` of a number for a node: see `Recorder.numbered`."""
 
@@ -319,6 +325,9 @@ class Recorder:
             made = func(*args, **kwargs)
         if may_be_refused(func, args, kwargs):
             raise Declined("a view of memory that may not be there: eager code refuses it")
+        if func is aten.detach.default and _is_of_nothing(source):
+            self._register(replace(source, tensor=made))
+            return made
         rest = tuple(map(self._plain, args[1:]))
         kwargs = {name: self._plain(value) for name, value in kwargs.items()}
         if not makes_several(func):
@@ -392,8 +401,12 @@ class Recorder:
 
     def _write_over(self, target: Traced, node: fx.Node) -> None:
         """Let the value of a call be that of the tensor that it has written to."""
-        node.meta[WRITES_OVER] = self.read(target.base())
+        base = target.base()
+        before = node.meta[WRITES_OVER] = self.read(base)
+        if any(each.view is not None and makes_several(each.view.op) for each in target.shown()):
+            node.meta[ONE_OF_SEVERAL] = True
         self._write(target, node)
+        self.read(base).meta[REPLACES] = before
 
     def _write(self, target: Traced, node: fx.Node) -> None:
         """Let a node's value be that of a tensor."""
@@ -505,6 +518,12 @@ class Recorder:
         self._traced[id(traced.tensor)] = traced
         self._log.made.append(traced)
         return traced
+
+
+def _is_of_nothing(traced: Traced) -> bool:
+    """Whether a tensor was made of no other: torch detaches such a one where somebody listens."""
+    node = traced.node if traced.parent is None else None
+    return node is not None and node.op == "call_function" and not node.all_input_nodes
 
 
 def _is_unrecorded(traced: Traced) -> bool:

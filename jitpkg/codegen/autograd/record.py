@@ -20,6 +20,8 @@ from jitpkg.codegen.aten.prepared import Prepared, ViewOf
 from jitpkg.codegen.aten.recorder import (
     NO_GRAD,
     NUMBER,
+    ONE_OF_SEVERAL,
+    REPLACES,
     WRITES_OVER,
     WRITTEN_TO,
     Declined,
@@ -96,8 +98,12 @@ class _Joint:
             if node.op == "call_function":
                 if WRITES_OVER in node.meta:
                     self._write_over(node.meta[WRITES_OVER])
+                if ONE_OF_SEVERAL in node.meta:
+                    raise Declined("a write to one of several views: eager code may refuse it")
                 with torch.set_grad_enabled(NO_GRAD not in node.meta):
                     self._made[node] = self._call(node)
+                if REPLACES in node.meta:
+                    self._check_replaced(node)
         self._check_unseen_writes()
         self._check_views()
         results = [self._made[node] for node in self._prepared.values]
@@ -190,6 +196,12 @@ class _Joint:
     def _write_over(self, before: fx.Node) -> None:
         traced = self._recorder.traced(self._made[before])
         self._written[self._recorder.read(traced)] = next_number()
+
+    def _check_replaced(self, node: fx.Node) -> None:
+        """What requires grad does so after each write, if that leaves nothing of what it was."""
+        before, after = self._made[node.meta[REPLACES]], self._made[node]
+        if before.requires_grad and not after.requires_grad:
+            raise Declined("a write that leaves nothing of what has a gradient")
 
     def _check_saved(self, backward: Iterable[fx.Node]) -> None:
         """What was written to since it was saved eager code refuses to go backward with. An op that
