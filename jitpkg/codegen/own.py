@@ -133,7 +133,7 @@ def _trained_of_symbols(
     gm: fx.GraphModule, inputs: list[Any], maker: Maker, options: Options
 ) -> Function:
     """The same of a graph whose sizes vary."""
-    otherwise = OneMore(gm, partial(_through_aot, maker=maker, options=options, key=None))
+    otherwise = OneMore(gm, lambda gm, inputs: _through_aot(gm, inputs, maker, options, None))
     if not _may_record(inputs, maker, options):
         return otherwise.compiled(inputs)
 
