@@ -325,7 +325,7 @@ class Recorder:
             made = func(*args, **kwargs)
         if may_be_refused(func, args, kwargs):
             raise Declined("a view of memory that may not be there: eager code refuses it")
-        if func is aten.detach.default and _is_of_nothing(source):
+        if func is aten.detach.default and self._has_just_made(source):
             self._register(replace(source, tensor=made))
             return made
         rest = tuple(map(self._plain, args[1:]))
@@ -336,6 +336,13 @@ class Recorder:
         for item, each in enumerate(made):
             self._seen(source, View(func, rest, kwargs, item), each)
         return made
+
+    def _has_just_made(self, traced: Traced) -> bool:
+        """Whether a tensor was made by the call that is recorded, of no other: torch detaches such
+        a one where somebody listens."""
+        if not self._log.made or self._log.made[-1] is not traced or traced.node is None:
+            return False
+        return traced.node.op == "call_function" and not traced.node.all_input_nodes
 
     def _seen(self, source: Traced, view: View, made: torch.Tensor) -> None:
         facts = self._facts_of(made)
@@ -518,12 +525,6 @@ class Recorder:
         self._traced[id(traced.tensor)] = traced
         self._log.made.append(traced)
         return traced
-
-
-def _is_of_nothing(traced: Traced) -> bool:
-    """Whether a tensor was made of no other: torch detaches such a one where somebody listens."""
-    node = traced.node if traced.parent is None else None
-    return node is not None and node.op == "call_function" and not node.all_input_nodes
 
 
 def _is_unrecorded(traced: Traced) -> bool:
