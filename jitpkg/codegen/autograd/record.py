@@ -7,7 +7,7 @@ are written down as the forward's are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import getitem
 from typing import Any
@@ -126,8 +126,7 @@ class _Joint:
                 [tangent.tensor for tangent in tangents],
                 [given[k].tensor for k in trained],
             )
-        backward = frozenset(node for node in recorder.graph.nodes if node not in forward)
-        self._check_saved(backward)
+        self._check_saved()
         returned: list[fx.Node | None] = [None] * inputs
         for k, gradient in zip(trained, found, strict=True):
             if gradient is not None:
@@ -139,7 +138,7 @@ class _Joint:
             values,
             tuple(of),
             tuple(returned),
-            backward,
+            frozenset(node for node in recorder.graph.nodes if node not in forward),
         )
 
     def _given(self) -> dict[int, Traced]:
@@ -203,11 +202,11 @@ class _Joint:
         if before.requires_grad and not after.requires_grad:
             raise Declined("a write that leaves nothing of what has a gradient")
 
-    def _check_saved(self, backward: Iterable[fx.Node]) -> None:
-        """What was written to since it was saved eager code refuses to go backward with. An op that
-        writes saves a copy."""
-        for node in backward:
-            for used in node.all_input_nodes:
+    def _check_saved(self) -> None:
+        """Eager code does not go backward with what was written to since it was saved. An op that
+        writes saves a copy of what was there."""
+        for node in self._recorder.graph.nodes:
+            for used in node.all_input_nodes if NUMBER in node.meta else ():
                 if node.meta[NUMBER] < self._written.get(root_of(used), 0):
                     raise Declined("a write to what is saved for gradients")
 
