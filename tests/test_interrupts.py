@@ -508,7 +508,8 @@ def test_a_signal_while_torch_reads_a_setting(
     monkeypatch.setattr(functional, "direct", direct)
     monkeypatch.setenv("JITPKG_CACHE_DIR", "off")
     x = torch.ones(3, requires_grad=True)
-    compiled = jitpkg.compile(f, backend=backend)
+    options = {"backward": "aot"} if backend == "jitpkg" else None
+    compiled = jitpkg.compile(f, backend=backend, options=options)
     compiled(x)
     monkeypatch.setitem(config.__dict__, "_config", Entries(config._config))
     signal.signal(USR1, alarming(KeyError))
