@@ -58,6 +58,8 @@ def samples_of(name: str) -> Iterator[tuple[Any, Any, Any]]:
 
 @pytest.mark.parametrize("name", NAMED)
 def test_same_ops(name: str) -> None:
+    if not any(getattr(op.op, "__name__", "") == name for op in database()):
+        pytest.skip("this PyTorch has no sample calls of it")
     compared = 0
     for function, args, kwargs in samples_of(name):
         with warnings.catch_warnings():

@@ -20,6 +20,7 @@ from jitpkg.codegen.autograd import compile as compiling
 from jitpkg.errors import BackendError
 from jitpkg.testing import Comparison, call
 from tests.native.support import needs_llvm
+from tests.torch_versions import products_of_any_size
 
 pytestmark = needs_llvm
 
@@ -414,8 +415,17 @@ OF_ANY_SIZE: dict[str, Callable[..., Any]] = {
 }
 
 
+OF_BATCHES = "attention, dropout"
+
+
 @pytest.mark.usefixtures("ours")
-@pytest.mark.parametrize("name", OF_ANY_SIZE)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=products_of_any_size if name == OF_BATCHES else ())
+        for name in OF_ANY_SIZE
+    ],
+)
 def test_sizes_that_vary(name: str) -> None:
     calls = [call(x(n, 4), x(4)) for n in (4, 6, 2, 8, 10)]
     same_calls = Comparison(backend="jitpkg", options=OWN, relative=2e-5, absolute=5e-6, ignore=HOW)
