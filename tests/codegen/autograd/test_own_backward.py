@@ -374,6 +374,12 @@ def test_second_derivatives_are_refused() -> None:
         gradient.sum().backward()
 
 
+def test_other_sizes() -> None:
+    calls = [call(x(n, 4), x(4)) for n in (3, 5, 2, 7)]
+    same_calls = Comparison(backend="jitpkg", options=OWN, relative=2e-5, absolute=2e-6, ignore=HOW)
+    same_calls.assert_same_calls(lambda a, b: (a * b).softmax(-1).sum(0), *calls)
+
+
 def normed(a: Tensor, b: Tensor) -> Tensor:
     a = a[:, :, None, None] * torch.ones(2, 2)
     return F.batch_norm(a, torch.zeros(4), torch.ones(4), b, b, training=True)
