@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import fx
 
+from jitpkg.interrupts import from_outside, uninterrupted
+
 Function = Callable[..., Any]
+T = TypeVar("T")
 
 MOST = 8
 """There are so many compilations of a graph; for other sizes it runs as it is."""
@@ -40,6 +43,17 @@ def key_of(value: Any) -> tuple[Any, ...]:
     if isinstance(value, torch.Tensor):
         return tuple(value.shape), value.stride()
     return type(value), repr(value)
+
+
+def made_in_a_call(compile_: Callable[[], T]) -> T | None:
+    """What is compiled in the midst of a call; None where that fails: for other sizes the backend
+    can do it."""
+    try:
+        return uninterrupted(compile_)
+    except Exception as error:
+        if from_outside(error):
+            raise
+        return None
 
 
 _ARITHMETIC = frozenset(

@@ -14,10 +14,18 @@ import torch
 from torch import fx
 
 from jitpkg import forks
-from jitpkg.codegen.numbers import MOST, is_operand, is_symbol, key_of, of_some, with_numbers
+from jitpkg.codegen.numbers import (
+    MOST,
+    is_operand,
+    is_symbol,
+    key_of,
+    made_in_a_call,
+    of_some,
+    with_numbers,
+)
 from jitpkg.codegen.straight_line import straight_line
 from jitpkg.facts import fake
-from jitpkg.interrupts import from_outside, uninterrupted
+from jitpkg.interrupts import from_outside
 from jitpkg.marks import Dims
 
 Function = Callable[..., Any]
@@ -62,15 +70,12 @@ class Varying:
                 return made.function(*inputs)
         if len(self._made) >= MOST or self._failed or not forks.may_compile():
             return self._as_it_is(*inputs)
-        try:
-            made = uninterrupted(lambda: self._compilation(inputs))
-        except Exception as error:  # the backend can do with other sizes
-            if from_outside(error):
-                raise
+        found = made_in_a_call(lambda: self._compilation(inputs))
+        if found is None:
             self._failed = True
             return self._as_it_is(*inputs)
-        self._made = (made, *self._made)
-        return made.function(*inputs)
+        self._made = (found, *self._made)
+        return found.function(*inputs)
 
     def _compilation(self, inputs: Sequence[Any]) -> _Compilation:
         if self._as_symbols:

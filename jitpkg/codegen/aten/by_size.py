@@ -10,9 +10,8 @@ import torch
 from torch import fx
 
 from jitpkg import forks
-from jitpkg.codegen.numbers import MOST, key_of, of_some, with_numbers
+from jitpkg.codegen.numbers import MOST, key_of, made_in_a_call, of_some, with_numbers
 from jitpkg.codegen.straight_line import straight_line
-from jitpkg.interrupts import from_outside, uninterrupted
 
 Function = Callable[..., Any]
 
@@ -44,12 +43,8 @@ class BySize:
         if function is None:
             if len(self._made) >= MOST or not forks.may_compile():
                 return self._as_it_is(*inputs)
-            try:
-                function = uninterrupted(lambda: self._add(key, inputs))
-            except Exception as error:  # the backend can do with other sizes
-                if from_outside(error):
-                    raise
-                function = self._keep(key, self._as_it_is)
+            made = made_in_a_call(lambda: self._add(key, inputs))
+            function = made or self._keep(key, self._as_it_is)
         return function(*inputs)
 
     def _add(self, key: tuple[Any, ...], inputs: Sequence[Any]) -> Function:

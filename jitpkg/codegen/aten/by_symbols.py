@@ -13,8 +13,8 @@ from torch import fx
 
 from jitpkg import forks
 from jitpkg.codegen.aten.symbols import Find, Symbols
-from jitpkg.codegen.numbers import MOST, is_operand
-from jitpkg.interrupts import from_outside, uninterrupted
+from jitpkg.codegen.numbers import MOST, is_operand, made_in_a_call
+from jitpkg.interrupts import uninterrupted
 from jitpkg.marks import Dims
 
 Function = Callable[..., Any]
@@ -53,11 +53,7 @@ class OneMore:
         if function is None:
             function = self._gm.forward
             if forks.may_compile():
-                try:
-                    function = uninterrupted(lambda: self.compiled(inputs))
-                except Exception as error:  # the backend can do with other sizes
-                    if from_outside(error):
-                        raise
+                function = made_in_a_call(lambda: self.compiled(inputs)) or function
             self._function = function
         return function(*inputs)
 

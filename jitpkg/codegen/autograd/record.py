@@ -162,7 +162,7 @@ class _Joint:
         target: Any = node.target
         args: Any
         kwargs: Any
-        args, kwargs = with_symints(fx.map_arg((node.args, node.kwargs), self._made.__getitem__))
+        args, kwargs = _with_symints(fx.map_arg((node.args, node.kwargs), self._made.__getitem__))
         if target is getitem and isinstance(args[0], tuple | list):
             return args[0][args[1]]
         if isinstance(target, OpOverload):
@@ -232,17 +232,17 @@ def _requires_grad(made: Any) -> bool:
     return any(isinstance(x, torch.Tensor) and x.requires_grad for x in trees.leaves_of(made))
 
 
-def with_symints(value: Any) -> Any:
+def _with_symints(value: Any) -> Any:
     """Arguments with torch's symbolic ints for ours."""
     match value:
         case Symbolic():
             return value.decisions.symint(value.size)
         case list():
-            return list(map(with_symints, value))
+            return list(map(_with_symints, value))
         case tuple():
-            return tuple(map(with_symints, value))
+            return tuple(map(_with_symints, value))
         case dict():
-            return {name: with_symints(each) for name, each in value.items()}
+            return {name: _with_symints(each) for name, each in value.items()}
         case _:
             return value
 
