@@ -162,7 +162,9 @@ _LAYOUTS: Mapping[str, Rule] = MappingProxyType(
         **_names(
             """
             channel_shuffle max_unpool2d native_group_norm reflection_pad2d reflection_pad3d
-            replication_pad2d replication_pad3d
+            replication_pad2d replication_pad3d upsample_bicubic2d upsample_bilinear2d
+            upsample_nearest2d upsample_nearest3d upsample_trilinear3d _upsample_bicubic2d_aa
+            _upsample_bilinear2d_aa _upsample_nearest_exact2d _upsample_nearest_exact3d
             """,
             _of_format(0),
         ),

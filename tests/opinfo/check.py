@@ -20,12 +20,12 @@ from tests.opinfo.compare import Outcome, difference
 from tests.opinfo.contexts import CONTEXTS, around, made
 from tests.opinfo.reproduce import script
 from tests.opinfo.samples import (
-    SEED,
     Call,
     Task,
     backward,
     kind,
     samples,
+    seed,
     tensors,
     traceable,
     wider,
@@ -167,7 +167,8 @@ class Check:
             }
 
     def _calls(self) -> Iterator[Call]:
-        return samples(self._op, self._dtype, grad=bool(self._context.grad))
+        grad = bool(self._context.grad)
+        return samples(self._op, self._dtype, grad=grad, device=self._task.device)
 
     def _chosen(self) -> tuple[list[int], list[int]]:
         """Samples that eager code takes, and some that it refuses."""
@@ -175,8 +176,8 @@ class Check:
         raising: list[int] = []
         every = self._every()
         most = len(every) if self._most is None else self._most
-        seed = f"{self._task.op} {self._task.context}"
-        for k in range(len(every)) if self._most is None else mixed(every, seed):
+        order = f"{self._task.op} {self._task.context}"
+        for k in range(len(every)) if self._most is None else mixed(every, order):
             works = all(self._run([version]).error is None for version in every[k])
             (good if works else raising).append(k)
             if len(good) >= most:
@@ -190,8 +191,8 @@ class Check:
     def _run(self, calls: Sequence[Call], compiled: Function | None = None) -> Outcome:
         """Run a program from a known random state."""
         function = compiled or made(len(calls), self._context)
-        torch.default_generator.manual_seed(SEED)
-        leaf = torch.ones(2, requires_grad=True)
+        seed(self._task.device)
+        leaf = torch.ones(2, requires_grad=True, device=self._task.device)
         is_differentiated = self._context.grad or self._context.before
         gradients = None
         try:

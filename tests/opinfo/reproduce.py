@@ -29,7 +29,7 @@ TAIL = """
 
 def run(program, calls):
     torch.manual_seed({seed})
-    leaf = torch.ones(2, requires_grad=True)
+    leaf = torch.ones(2, requires_grad=True, device={device!r})
     gradients = None
     try:
         with {around}:
@@ -53,6 +53,7 @@ def script(op: Any, task: Task, versions: Versions) -> str:
     context = CONTEXTS[task.context]
     tail = TAIL.format(
         seed=SEED,
+        device=task.device,
         around=context.around or "torch.enable_grad()",
         grad=bool(context.grad or context.before),
         backend=task.backend,
@@ -125,10 +126,12 @@ def tensor(x: torch.Tensor) -> str:
     """An expression that makes a tensor: its memory, and how it lies there."""
     if x.layout is not torch.strided or x.is_nested or x.is_quantized:
         return f"...  # {x.layout}, of class {type(x).__name__}"
-    memory = torch.empty(0, dtype=x.dtype).set_(x.detach().untyped_storage())  # type: ignore[call-overload]
-    values = f"torch.tensor({memory.tolist()}, dtype={x.dtype})"
+    memory = torch.empty(0, dtype=x.dtype, device=x.device).set_(x.detach().untyped_storage())  # type: ignore[call-overload]
+    on_device = "" if x.device.type == "cpu" else f", device={x.device.type!r}"
+    values = f"torch.tensor({memory.tolist()}, dtype={x.dtype}{on_device})"
     if memory.numel() > MOST:
-        values = f"torch.testing.make_tensor({memory.numel()}, dtype={x.dtype}, device='cpu')"
+        on_device = f", device={x.device.type!r}"
+        values = f"torch.testing.make_tensor({memory.numel()}, dtype={x.dtype}{on_device})"
     lazy = (".conj()" if x.is_conj() else "") + (".detach()._neg_view()" if x.is_neg() else "")
     grad = ".detach().requires_grad_()" if x.requires_grad else ""
     if x.dim() == 1 and x.is_contiguous() and x.numel() == memory.numel():

@@ -1,4 +1,4 @@
-"""PyTorch's op database on the CPU: ops times contexts times backends, against eager code.
+"""PyTorch's op database: ops times contexts times backends, against eager code.
 
     make opinfo                                           all samples in nine dtypes, plain and with
                                                           gradients, by the backend `jitpkg`
@@ -6,6 +6,7 @@
     make opinfo ARGS="--contexts all"                     few samples in each context, all backends
     make opinfo ARGS="--contexts empty,out --backends eager --details"
     make opinfo ARGS="--resume"                           what is not done yet, or was wrong
+    make opinfo ARGS="--device cuda"                      on a GPU
 
 Samples run in groups that are one program each: twice by eager code, from the same random state,
 and twice compiled. Results, gradients and what is left of the arguments must be the same, within
@@ -29,6 +30,7 @@ import time
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +72,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--part", default="0/1", help='"K/N": of N parts, evenly mixed, the one with the number K'
     )
+    parser.add_argument("--device", default="cpu", help="where samples are (default: %(default)s)")
     parser.add_argument("--workers", type=int, default=min(2, os.cpu_count() or 1))
     parser.add_argument("--timeout", type=int, default=300, help="seconds for one op in one dtype")
     parser.add_argument("--file", type=Path, default=Path("build/opinfo.jsonl"))
@@ -92,10 +95,12 @@ def asked_of(options: argparse.Namespace) -> list[Task]:
     if options.dtypes:
         dtypes = _these([getattr(torch, name) for name in options.dtypes.split(",")])
     else:
-        dtypes = float32_and_another if options.contexts else _these(DTYPES)
+        dtypes = _these(DTYPES)
+        if options.contexts:
+            dtypes = partial(float32_and_another, device=options.device)
     which, parts = map(int, options.part.split("/"))
     once = ONCE if options.contexts and not options.dtypes else ()
-    every = tasks(database(), options.ops, dtypes, contexts, backends, once)
+    every = tasks(database(), options.ops, dtypes, contexts, backends, once, device=options.device)
     return [task for task in every if zlib.crc32(str(task).encode()) % parts == which]
 
 
@@ -103,13 +108,15 @@ def _these(dtypes: Iterable[torch.dtype]) -> Callable[[Any, str], Iterable[torch
     return lambda op, context: dtypes
 
 
-def float32_and_another(op: Any, context: str) -> Iterable[torch.dtype]:
+def float32_and_another(op: Any, context: str, device: str = "cpu") -> Iterable[torch.dtype]:
     """Another one in each context, so that all have their turn."""
     yield torch.float32
-    supported = op.supported_dtypes("cpu")
+    supported = op.supported_dtypes(device)
     grad = bool(CONTEXTS[context].grad)
     others = [
-        dtype for dtype in DTYPES[1:] if (differentiable(op, dtype) if grad else dtype in supported)
+        dtype
+        for dtype in DTYPES[1:]
+        if (differentiable(op, dtype, device) if grad else dtype in supported)
     ]
     if others:
         yield others[zlib.crc32(f"{op.formatted_name} {context}".encode()) % len(others)]

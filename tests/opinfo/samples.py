@@ -38,12 +38,14 @@ class Task:
     dtype: str
     context: str
     backend: str = "jitpkg"
+    device: str = "cpu"
 
     def plain(self) -> dict[str, Any]:
         return asdict(self)
 
     def __str__(self) -> str:
-        return f"{self.op} {self.dtype} {self.context} {self.backend}"
+        on = "" if self.device == "cpu" else f" {self.device}"
+        return f"{self.op} {self.dtype} {self.context} {self.backend}{on}"
 
 
 def traceable(function: Any) -> Any:
@@ -90,6 +92,7 @@ def tasks(
     contexts: Mapping[str, bool],
     backends: Iterable[str],
     once: Collection[str] = (),
+    device: str = "cpu",
 ) -> Iterator[Task]:
     """All tasks, those of an op after each other.
 
@@ -102,31 +105,38 @@ def tasks(
     for op in ops:
         if not re.search(pattern, op.formatted_name):
             continue
-        supported = op.supported_dtypes("cpu")
+        supported = op.supported_dtypes(device)
         for context, grad in contexts.items():
             fit = [
                 str(dtype).removeprefix("torch.")
                 for dtype in dtypes(op, context)
-                if (differentiable(op, dtype) if grad else dtype in supported)
+                if (differentiable(op, dtype, device) if grad else dtype in supported)
             ]
             for k, name in enumerate(fit):
                 for backend in backends:
                     if not k or backend not in once:
-                        yield Task(op.formatted_name, name, context, backend)
+                        yield Task(op.formatted_name, name, context, backend, device)
 
 
-def differentiable(op: Any, dtype: torch.dtype) -> bool:
-    return bool(op.supports_autograd and dtype in op.supported_backward_dtypes("cpu"))
+def differentiable(op: Any, dtype: torch.dtype, device: str = "cpu") -> bool:
+    return bool(op.supports_autograd and dtype in op.supported_backward_dtypes(device))
 
 
-def samples(op: Any, dtype: torch.dtype, *, grad: bool) -> Iterator[Call]:
-    """Equal ones each time, and no tensor twice; none where the database cannot make them."""
+def seed(device: str) -> None:
+    """Start from the known random state; `torch.manual_seed` looks for devices each time."""
     torch.default_generator.manual_seed(SEED)
+    if device != "cpu":
+        torch.manual_seed(SEED)
+
+
+def samples(op: Any, dtype: torch.dtype, *, grad: bool, device: str = "cpu") -> Iterator[Call]:
+    """Equal ones each time, and no tensor twice; none where the database cannot make them."""
+    seed(device)
     random.seed(SEED)
     numpy.random.seed(SEED)
     try:
         # `op.sample_inputs` seeds for each of them, which takes 2 ms
-        for sample in op.sample_inputs_func(op, "cpu", dtype, grad):
+        for sample in op.sample_inputs_func(op, device, dtype, grad):
             yield (sample.input, *sample.args), dict(sample.kwargs)
     except (RuntimeError, NotImplementedError, ImportError):
         return
@@ -195,4 +205,4 @@ def _gradient(of: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     if of.layout is not torch.strided or of.is_nested:
         return torch.ones_like(of)
     numbers = torch.randint(-4, 5, of.shape, generator=generator) / 4
-    return numbers.to(of.dtype)
+    return numbers.to(of.device, of.dtype)

@@ -177,7 +177,9 @@ class _Joint:
             if known_name(target) not in RECORDED:
                 raise Declined(f"{getattr(target, '__name__', target)} as a whole")
             with self._recorder.of_everything():
-                return target(*elsewhere(args), **elsewhere(kwargs))
+                made = target(*elsewhere(args), **elsewhere(kwargs))
+            self._check_layout(target, made, node.meta["facts"])
+            return made
         random = "random" in node.meta
         made = self._stand_ins(node.meta["facts"])
         return self._recorder.as_a_whole(target, args, kwargs, made, random=random)
@@ -191,6 +193,20 @@ class _Joint:
                 return tuple(map(self._stand_ins, facts))
             case _:
                 return None
+
+    def _check_layout(self, target: Any, made: Any, facts: Any) -> None:
+        """On a CPU, a function may come to other ops: there `group_norm` keeps the channels
+        innermost."""
+        strides = [
+            tuple(each.stride) for each in trees.leaves_of(facts) if isinstance(each, TensorFacts)
+        ]
+        found = [
+            self._recorder.traced(each).facts.stride
+            for each in trees.leaves_of(made)
+            if isinstance(each, torch.Tensor)
+        ]
+        if strides != found:
+            raise Declined(f"{target.__name__} of what lies in memory so")
 
     def _write_over(self, before: fx.Node) -> None:
         traced = self._recorder.traced(self._made[before])

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from jitpkg.facts.layout import Operand, is_contiguous
+from jitpkg.facts.layout import Operand, is_contiguous, strides_of_format
 from jitpkg.facts.tensor import contiguous_stride
 
 
@@ -55,6 +55,12 @@ def is_usual(t: Any) -> bool:
     return bool(t.shape[-1] > 1 and channels > last) or (
         lies_in_order(t) and bool(t.shape[1] > 1 and t.shape[-1] > 1)
     )
+
+
+def in_format_of(x: Any, size: Sequence[int], dtype: torch.dtype) -> Any:
+    """A result in the memory format that `x` suggests. Also of what lies in order, that may be the
+    one with the channels innermost: of one channel, or of one pixel."""
+    return empty(size, dtype, strides_of_format(tuple(size), operand(x)))
 
 
 def operand(value: Any) -> Operand:

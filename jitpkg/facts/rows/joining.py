@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from jitpkg.facts.layout import Operand, broadcast, is_dense, preserved, strides
-from jitpkg.facts.rows.common import empty, is_usual, lies_in_order, rows, sure
+from jitpkg.facts.layout import Operand, broadcast, is_dense, preserved, strides, strides_of_format
+from jitpkg.facts.rows.common import empty, is_usual, lies_in_order, operand, rows, sure
 from jitpkg.internals.ops import op_name
 
 
@@ -84,9 +84,17 @@ def stack(func: Any, args: Any, kwargs: Any) -> Any:
     for t in tensors:
         sure(t.shape == first.shape and t.dtype is first.dtype)
         sure(lies_in_order(t) or t.dim() < 3)
-    size = list(first.shape)
-    size.insert(dim % rank, len(tensors))
-    return empty(size, first.dtype)
+    at, size = dim % rank, list(first.shape)
+    if at == first.dim():
+        return _joined([t.unsqueeze(at) for t in tensors], [*size, len(tensors)], first.dtype)
+    size[at] *= len(tensors)
+    return _joined(tensors, size, first.dtype).unflatten(at, (len(tensors), first.shape[at]))
+
+
+def _joined(parts: Any, size: Any, dtype: torch.dtype) -> Any:
+    """In the memory format that all parts suggest."""
+    suggested = {strides_of_format(tuple(size), operand(part)) for part in parts}
+    return empty(size, dtype, suggested.pop() if len(suggested) == 1 else None)
 
 
 def gather(func: Any, args: Any, kwargs: Any) -> Any:

@@ -9,6 +9,7 @@ import torch
 from jitpkg.facts.layout import broadcast
 from jitpkg.facts.rows.common import (
     empty,
+    in_format_of,
     lies_in_order,
     rows,
     sure,
@@ -114,13 +115,14 @@ def max_pool(func: Any, args: Any, kwargs: Any) -> Any:
     x, kernel, *rest = args
     stride, padding, dilation, ceil_mode = _with_defaults(rest, (), [0, 0], [1, 1], False)
     size = _pooled(x, kernel, stride or kernel, padding, dilation, ceil_mode)
-    return empty(size, x.dtype), empty(size, torch.int64)
+    return in_format_of(x, size, x.dtype), in_format_of(x, size, torch.int64)
 
 
 def average_pool(func: Any, args: Any, kwargs: Any) -> Any:
     x, kernel, *rest = args
     stride, padding, ceil_mode = _with_defaults(rest[:3], (), [0, 0], False)
-    return empty(_pooled(x, kernel, stride or kernel, padding, [1, 1], ceil_mode), x.dtype)
+    size = _pooled(x, kernel, stride or kernel, padding, [1, 1], ceil_mode)
+    return in_format_of(x, size, x.dtype)
 
 
 def _with_defaults(given: Any, *defaults: Any) -> Any:
@@ -142,7 +144,7 @@ def _pooled(
 def adaptive_pool(func: Any, args: Any, kwargs: Any) -> Any:
     x, size = args
     sure(x.is_floating_point() and x.dim() in (3, 4) and lies_in_order(x) and x.numel() > 0)
-    return empty((*x.shape[:-2], *size), x.dtype)
+    return in_format_of(x, (*x.shape[:-2], *size), x.dtype)
 
 
 # Normalisation, losses
