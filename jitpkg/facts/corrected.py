@@ -306,12 +306,20 @@ def _transform(args: Sequence[Any], made: Any) -> Any:
     return made if stride == made.stride() else made.new_empty_strided(size, stride)
 
 
+def _unique(args: Sequence[Any], made: Any) -> Any:
+    """PyTorch 2.11 says that there is one element, whatever the data."""
+    if type(made[0].shape[0]) is int:
+        raise fake_tensors.DYNAMIC_SHAPE.get()("aten::_unique")
+    return made
+
+
 _REPLACED: Mapping[str, Callable[[Sequence[Any], Any], Any]] = MappingProxyType(
     {
         "aten::_embedding_bag": _embedding_bag,
         "aten::_embedding_bag_forward_only": _embedding_bag,
         "aten::_fft_c2c": _transform,
         "aten::_fft_r2c": _transform,
+        "aten::_unique": _unique,
         "aten::roll": _roll,
     }
 )

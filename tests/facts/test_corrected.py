@@ -10,8 +10,10 @@ import pytest
 import torch
 from torch import Tensor
 
+import jitpkg
 from jitpkg.facts.corrected import corrected_mode
 from jitpkg.facts.fake import fakes
+from jitpkg.internals import fake_tensors
 from jitpkg.testing import Comparison
 
 aten = torch.ops.aten
@@ -161,3 +163,25 @@ def test_what_cannot_hold_a_result_is_refused(name: str, dtype: torch.dtype) -> 
         op(torch.ones(3, dtype=dtype), *rest)
     except (RuntimeError, NotImplementedError):
         Comparison(ignore=("traceback",)).assert_same(op, torch.ones(3, dtype=dtype), *rest)
+
+
+def test_of_data_alone() -> None:
+    try:
+        unique, _ = described(aten._unique, torch.tensor([4, 3, 2, 2, 3]))
+    except fake_tensors.DYNAMIC_SHAPE.get():
+        return
+    assert type(unique.shape[0]) is not int
+
+
+@pytest.mark.parametrize("backward", ["own", "aot"])
+def test_a_gradient_by_unique_indices(backward: str) -> None:
+    def filled(x: Tensor, at: Tensor, value: Tensor) -> Tensor:
+        return x.index_fill(-1, at, value)
+
+    fast = jitpkg.compile(filled, backend="jitpkg", options={"backward": backward})
+    x, value = torch.randn(5, 5, requires_grad=True), torch.tensor(2.0, requires_grad=True)
+    given = x, torch.tensor([4, 3, 2, 2, 3]), value
+    for function in (fast, filled):
+        gradients = torch.autograd.grad(function(*given).sum(), (x, value))
+        assert gradients[1] == 15
+        assert gradients[0].sum() == 10

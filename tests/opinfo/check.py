@@ -108,7 +108,7 @@ class Check:
     ) -> None:
         self.done = Checked()
         self._op = op
-        self._context = CONTEXTS[task.context]
+        self._context = CONTEXTS[task.context].on(task.device)
         function = self._context.function(op)
         self._function = function and traceable(function)
         self._task = task

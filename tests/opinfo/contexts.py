@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
@@ -48,6 +48,13 @@ class Context:
     """Whether each sample is a program of its own."""
     rounds_alike: bool = False
     """Whether most elements must be rounded as eager code rounds them."""
+
+    def on(self, device: str) -> Context:
+        """With that device's autocast."""
+        inside, around = (
+            text.replace('"cpu"', f'"{device}"') for text in (self.inside, self.around)
+        )
+        return replace(self, inside=inside, around=around)
 
 
 AUTOCAST = 'torch.autocast("cpu", dtype=torch.bfloat16)'

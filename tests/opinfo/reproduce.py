@@ -50,7 +50,7 @@ for version in range({versions}):
 
 def script(op: Any, task: Task, versions: Versions) -> str:
     """The program as text."""
-    context = CONTEXTS[task.context]
+    context = CONTEXTS[task.context].on(task.device)
     tail = TAIL.format(
         seed=SEED,
         device=task.device,

@@ -225,22 +225,26 @@ class _Split:
 
     def _cut(self, fold: Reduce, known: dict[object, _Cut | None]) -> _Cut | None:
         bound = frozenset(fold.over)
+        inner = 1
+        """The elements that are folded for one that this fold takes."""
         for node in below(fold.value):
             if isinstance(node, Scan):
                 return None
             if isinstance(node, Reduce) and not bound.isdisjoint(node.over):
                 return None
+            if isinstance(node, Reduce) and not bound.isdisjoint(node.axes):
+                inner = max(inner, prod(example(axis.extent) for axis in node.over))
         if not self._of_parts.isdisjoint(bound):
             return None
         extents = tuple(axis.extent for axis in fold.over)
         if ops.REDUCTIONS[fold.op].combine is None and any(map(varies, extents)):
             return None  # a part may be empty, and an extreme of nothing has no place
-        key = (fold.axes, *extents)
+        key = (fold.axes, *extents, inner)
         if key not in known:
-            known[key] = self._new_cut(fold)
+            known[key] = self._new_cut(fold, inner)
         return known[key]
 
-    def _new_cut(self, fold: Reduce) -> _Cut | None:
+    def _new_cut(self, fold: Reduce, inner: int) -> _Cut | None:
         place = {axis: k for k, axis in enumerate(self._kernel.axes)}
         positions = sorted(fold.axes, key=lambda a: (place.get(a, len(place)), a.serial))
         many = prod(example(axis.extent) for axis in positions)
@@ -250,7 +254,7 @@ class _Split:
         if many == 0:
             return None
         programs = -(-many // abreast)
-        left = min(self._wanted // programs, long * abreast // self._piece)
+        left = min(self._wanted // programs, long * inner * abreast // self._piece)
         if left < _LEAST:
             return None
         steps = []
@@ -435,9 +439,12 @@ def _can_be_joined(pair: Pair, way: _Cut) -> bool:
 
 
 def _is_across(fold: Reduce) -> bool:
-    """Whether most of what is folded lies side by side for positions, and not along the fold."""
+    """Whether most of what is folded lies side by side for positions, and not along the fold.
+    What is the same for all positions does not count."""
     sides = 0
     for load in loads(fold.value):
+        if load.axes.isdisjoint(fold.axes):
+            continue
         places = [Linear.of(at) for at in load.index]
         steps = load.buffer.strides
         terms = list(zip(places, steps, strict=True))

@@ -264,11 +264,12 @@ def _prelu_backward(k: Lowering, grad: Tensor, x: Tensor, weight: Tensor) -> tup
 
 
 def _log_sigmoid(k: Lowering, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Its second result is what ATen keeps for the derivative."""
+    """Its second result is what ATen keeps for the derivative: on a GPU, nothing."""
     require(x.dtype.is_floating_point, "an activation of integers")
-    kept = k.pointwise(lambda v: (-abs(v)).exp(), [x])
     made = k.pointwise(lambda v: v.minimum(0) - (-abs(v)).exp().apply("log1p"), [x])
-    return made, kept
+    if k.device.type == "cuda":
+        return made, k.nothing((0,), x.dtype)
+    return made, k.pointwise(lambda v: (-abs(v)).exp(), [x])
 
 
 def _log_sigmoid_backward(k: Lowering, grad: Tensor, x: Tensor, kept: Tensor) -> Tensor:
@@ -277,6 +278,8 @@ def _log_sigmoid_backward(k: Lowering, grad: Tensor, x: Tensor, kept: Tensor) ->
         most, sign = negative.where(v.of(1), v.of(0)), negative.where(v.of(1), v.of(-1))
         return (most - sign * (z / (1 + z))) * g
 
+    if k.device.type == "cuda":
+        return k.pointwise(lambda g, v: element(g, v, (-abs(v)).exp()), [grad, x])
     if kept.sizes != x.sizes:
         raise NotLowered("a kept value of another size")
     return k.pointwise(element, [grad, x, kept])

@@ -392,8 +392,10 @@ def _batch_norm_backward(
     eps: float,
     mask: Sequence[bool],
 ) -> tuple[Result, ...]:
+    """On a GPU, statistics that were used are kept: the running ones may be others by now."""
     dims = _but_channels(x)
-    if training:
+    are_kept = k.device.type == "cuda" and save_scale is not None and save_scale.numel
+    if training or are_kept:
         center, scale = save_mean, save_scale
     else:
         center, scale = running_mean, running_var and _scale_of(k, running_var, eps)

@@ -217,12 +217,12 @@ class _Entry:
         pointers = [f"p{k}" for k in range(len(source.pointers))]
         tensors = [f"x{k}" for k in range(len(source.pointers))]
         numbers = [f"n{k}" for k in range(len(source.numbers))]
-        key = f"not ({' | '.join(pointers)}) & 15"
+        key = f"not ({' | '.join(pointers)}) & 15" if pointers else "True"
         if numbers:
             key = f"({key}, {', '.join(f'not {n} & 15' for n in numbers)})"
         given, args = ", ".join([*tensors, *numbers]), ", ".join([*pointers, *numbers])
         lines = [f"{p} = {x}.data_ptr()" for p, x in zip(pointers, tensors, strict=True)]
-        lines += [f"key = {key}", f"(variants.get(key) or new(key, ({given}, )))({args})"]
+        lines += [f"key = {key}", f"(variants.get(key) or new(key, [{given}]))({args})"]
         held = {"variants": self._variants, "new": self._new}
         return _function(source.name, f"{source.name}.variants", given, lines, held)
 
@@ -281,7 +281,8 @@ def _function(
 ) -> Callable[..., None]:
     """A function of what is given, with a text that people can read."""
     body = "\n".join(f"    {line}" for line in lines)
-    text = f"def launch({', '.join([given, *(f'{each}={each}' for each in held)])}):\n{body}\n"
+    parameters = ", ".join([*([given] if given else []), *(f"{each}={each}" for each in held)])
+    text = f"def launch({parameters}):\n{body}\n"
     namespace = dict(held)
     exec(compile(text, listing.file_name(file), "exec"), namespace)
     function: FunctionType = namespace["launch"]

@@ -251,6 +251,15 @@ def distances(mean, squares, count, x, inside):
 
 
 @jit
+def distances_of_all(mean, squares, count, x):
+    """The same where each position has a value each time: one count, and one division."""
+    count = count + 1.0
+    far = x - mean
+    mean = mean + far * (1.0 / count)
+    return mean, squares + far * (x - mean), count
+
+
+@jit
 def sum_of_distances(mean, squares, count, middle):
     """The part of a sum of squared distances from `middle` that is in each position."""
     far = tl.where(count > 0, mean - middle, 0.0)

@@ -159,10 +159,14 @@ class Walk:
                 raise AssertionError(node)
 
     def policy(self, load: Load) -> str:
-        """What the cache should do: rows that are read in blocks may be read again."""
-        tile = self.frame.active.get("r")
+        """What the cache should do: rows that are read in blocks may be read again, and what all
+        programs read is read by the next one."""
+        tile, plan = self.frame.active.get("r"), self.frame.plan
         if tile is None or not tile.looped or "r" not in self.frame.dims_of(load.axes):
             return ""
+        programs = {*plan.rows, *(axis for each in plan.grid for axis in each.axes)}
+        if programs and programs.isdisjoint(load.axes):
+            return "evict_last"
         times = self.again[load]
         self.again[load] = times - 1
         return "evict_last" if times > 1 else "evict_first"
@@ -306,7 +310,8 @@ class Walk:
         for name in carried.state[:2]:
             frame.line(f"{name} = tl.full({shape}, 0.0, {kind})")
         for name in carried.state[2:]:
-            shape = frame.shape({tile.dim}, active) if tile is not None else "[]"
+            counts_each = tile is not None and not frame.plan.is_whole(tile)
+            shape = frame.shape({tile.dim}, active) if tile is not None and counts_each else "[]"
             frame.line(f"{name} = tl.full({shape}, 0.0, {kind})")
 
     def is_at_once(self, chain: Sequence[Loop]) -> bool:
@@ -353,9 +358,12 @@ class Walk:
             return value
         frame = self.frame
         value = frame.named("t", value)
-        inside = frame.masked.get(carried.tile, "True") if carried.tile is not None else "True"
         state = ", ".join(carried.state)
-        frame.line(f"{state} = jl.distances({state}, {value}, {inside})")
+        if carried.tile in frame.masked:
+            inside = frame.masked[carried.tile]
+            frame.line(f"{state} = jl.distances({state}, {value}, {inside})")
+        else:
+            frame.line(f"{state} = jl.distances_of_all({state}, {value})")
         return value
 
     def second(self, pair: Pair) -> None:

@@ -28,19 +28,33 @@ def on_gpu(value: Any) -> Any:
     return pytree.tree_map_only(torch.Tensor, there, value)
 
 
+def check(op: Any, args: Any, kwargs: Any) -> None:
+    facts = facts_on_gpu(op, args, kwargs)
+    if facts is None:
+        return
+    k = Lowering(Builder(), CUDA)
+    with config.patch(strict=True), contextlib.suppress(NotLowered):
+        lower(k, op, *buffers(k, (args, kwargs)), facts)
+
+
 @pytest.mark.parametrize("name", sorted(calls.CALLS))
 def test_dtypes_and_sizes(name: str) -> None:
     try:
         samples = list(sampled(name, torch.bfloat16, "contiguous"))
     except RuntimeError:
         pytest.skip("no such samples")
-    for op, args, kwargs in samples:
-        facts = facts_on_gpu(op, args, kwargs)
-        if facts is None:
-            continue
-        k = Lowering(Builder(), CUDA)
-        with config.patch(strict=True), contextlib.suppress(NotLowered):
-            lower(k, op, *buffers(k, (args, kwargs)), facts)
+    for sample in samples:
+        check(*sample)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64])
+@pytest.mark.parametrize("count", [1, 2])
+def test_dtypes_and_sizes_of_elementwise_ops(dtype: torch.dtype, count: int) -> None:
+    for name in calls.ONE if count == 1 else calls.TWO:
+        packet, _, overload = name.partition(".")
+        found = getattr(torch.ops.aten, packet)
+        op = getattr(found, overload or ("Tensor" if "Tensor" in found.overloads() else "default"))
+        check(op, tuple(torch.ones(3, 5, dtype=dtype) for _ in range(count)), {})
 
 
 def facts_on_gpu(op: Any, args: Any, kwargs: Any) -> Any:

@@ -241,3 +241,13 @@ def test_one_binary_for_equal_sources() -> None:
     launches.wait(POINTWISE)
     assert len(recorder.compiled) == 1
     assert runs[0] is runs[1] is runs[2]
+
+
+def test_what_neither_reads_nor_writes() -> None:
+    recorder = Recorder()
+    launches = Launches(recorder.gpu())
+    nothing = replace(POINTWISE, pointers=())
+    run = launches.runner(nothing, 0)
+    launches.wait(nothing)
+    run()
+    assert recorder.launches == [((4, 1, 1), 70, (4, 1, 0), None, None, None, 256)]

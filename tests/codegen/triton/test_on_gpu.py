@@ -82,6 +82,22 @@ def test_sizes_that_vary_and_nothing_at_all() -> None:
         check(chain, fast, torch.randn(size, device="cuda"))
 
 
+def test_statistics_that_are_updated_after_they_were_used() -> None:
+    def twice(x: Tensor, w: Tensor, mean: Tensor, var: Tensor) -> tuple[Tensor, Tensor]:
+        used = functional.batch_norm(x, mean, var, w, training=False)
+        return used, functional.batch_norm(x, mean, var, w, training=True, momentum=0.5)
+
+    gradients = []
+    with torch.backends.cudnn.flags(enabled=False):
+        for function in (jitpkg.compile(twice, backend="jitpkg"), twice):
+            torch.manual_seed(0)
+            x, w, mean, var = (torch.rand(n, device="cuda") for n in ((8, 4), 4, 4, 4))
+            results = function(x.requires_grad_(), w.requires_grad_(), mean, var)
+            found = torch.autograd.grad(sum(r.sin().sum() for r in results), (x, w))
+            gradients.append([*found, mean, var])
+    torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-4)
+
+
 def test_numbers_in_main_memory() -> None:
     def scaled(x: Tensor, by: Tensor) -> Tensor:
         return (x * by).sin() + by
