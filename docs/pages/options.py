@@ -183,7 +183,7 @@ alive (several forward passes before one backward pass) the others run kernel by
 numbers are those that eager code draws, in each replay. A graph that makes sizes out of data, has
 sizes that vary, uses several devices, or draws random numbers by `randperm`, `multinomial` and
 their like or in attention that drops something is not recorded: `explain` says why (`No CUDA
-graph: ...`). Not yet run on a GPU.
+graph: ...`).
 
 With `fused_random`, dropout, `rand`, `randn`, `randint`, `bernoulli` of a number, `uniform_`,
 `normal_` and `exponential_` are parts of kernels: dropout of a large tensor takes a twentieth of

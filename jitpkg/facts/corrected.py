@@ -91,6 +91,12 @@ _DTYPES: Mapping[str, Callable[[Sequence[Any]], Dtypes]] = MappingProxyType(
 )
 """The dtypes of the results, for a narrow input on the CPU; compared with the ops by the tests."""
 
+_RETURNS_STATISTICS = (
+    "aten::_native_batch_norm_legit_functional",
+    "aten::_batch_norm_with_update_functional",
+)
+"""Ops whose last two results are the running statistics: on a GPU, too, they stay as narrow."""
+
 
 Strides = tuple[int, ...]
 Rule = Callable[[Strides, Sequence[Operand]], Strides | None]
@@ -352,10 +358,15 @@ def _corrected(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], made: 
         )
     elif layout is not None:
         made = first.new_empty_strided(first.shape, layout)
-    dtypes = _DTYPES.get(func.name())
-    if dtypes is None or args[0].dtype not in _NARROW or args[0].device.type != "cpu":
+    rule = _DTYPES.get(func.name())
+    if rule is None or args[0].dtype not in _NARROW:
         return made
+    dtypes = rule(args)
+    if args[0].device.type != "cpu":
+        updated = 2 if func.name() in _RETURNS_STATISTICS else 0
+        kept = len(dtypes) - updated
+        dtypes = (*(made[k].dtype for k in range(kept)), *dtypes[kept:])
     return tuple(
         t if t is None or t.dtype is dtype else torch.empty_like(t, dtype=dtype)
-        for t, dtype in zip(made, dtypes(args), strict=True)
+        for t, dtype in zip(made, dtypes, strict=True)
     )

@@ -185,3 +185,18 @@ def test_a_gradient_by_unique_indices(backward: str) -> None:
         gradients = torch.autograd.grad(function(*given).sum(), (x, value))
         assert gradients[1] == 15
         assert gradients[0].sum() == 10
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize("updates", [False, True])
+def test_running_statistics_stay_narrow(device: str, updates: bool) -> None:
+    name = "_batch_norm_with_update" if updates else "_native_batch_norm_legit"
+    op = getattr(aten, f"{name}_functional")
+    settings = (0.1, 1e-5) if updates else (True, 0.1, 1e-5)
+    with corrected_mode():
+        x = torch.empty(4, 2, 3, dtype=torch.bfloat16, device=device)
+        w, b, mean, var = torch.empty(4, 2, dtype=torch.bfloat16, device=device)
+        made = op(x, w, b, mean, var, *settings)
+    kept = torch.float32 if device == "cuda" else torch.bfloat16
+    assert [t.dtype for t in made[:3]] == [torch.bfloat16, kept, kept]
+    assert [t.dtype for t in made[-2:]] == [torch.bfloat16] * 2
