@@ -104,7 +104,7 @@ ROWS: Sequence[Row] = (
     Row(
         "Linear interpolation weights an infinite pixel beside another one by 0: NaN.",
         Allowed(not_a_number=True),
-        ops="nn_functional_(upsample_bilinear|interpolate_(bi|tri)linear)",
+        ops="nn_functional_(upsample_bilinear|interpolate_(bi|tri)?linear)",
         contexts="special_values",
         backends="aot_eager",
     ),
