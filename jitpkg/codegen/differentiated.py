@@ -7,14 +7,22 @@ results, subclasses, symbolic sizes. That takes 150 us for a forward and a backw
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
-from torch.autograd.function import FunctionCtx
 
+from jitpkg.codegen.autograd.twice import (
+    Again,
+    Remembered,
+    numbers_among,
+    recalled,
+    recorded,
+    refused,
+    remembered,
+)
 from jitpkg.errors import BackendError
 from jitpkg.internals import aot, modes, ops, tensors
 
@@ -108,33 +116,38 @@ def differentiated(
     forward: Function,
     part: Callable[[frozenset[int]], Run],
     otherwise: Function,
+    again: Again | str,
 ) -> Function:
     """A function of the graph's inputs.
 
     Args:
         part: the backward half where such of its gradients are undefined.
         otherwise: what is called where this would not be right.
+        again: what computes the results by eager code, for second derivatives; or why nothing does.
     """
-    apply = _autograd_function(plan, forward, part)
+    apply = _autograd_function(plan, forward, part, again)
     unused = plan.unused
     plain = plain_test()
 
     def run(*given: Any) -> Any:
         if not plain():
             return otherwise(*given)
+        kept = remembered(given)
         if unused:  # then no gradient goes there: eager code would say that it was not used
             given = tuple(x.detach() if k in unused else x for k, x in enumerate(given))
-        return apply(*given)
+        return apply(kept, *given)
 
     return run
 
 
 def _autograd_function(
-    plan: Plan, forward_half: Function, part: Callable[[frozenset[int]], Run]
+    plan: Plan,
+    forward_half: Function,
+    part: Callable[[frozenset[int]], Run],
+    again: Again | str,
 ) -> Function:
     results, differentiable, views = plan.results, plan.differentiable, plan.views
     constant = [k for k in range(results) if k not in differentiable]
-    none = frozenset[int]()
     unsafe_view: Any = ops.UNSAFE_VIEW.get() if views else None
     is_view = tensors.IS_VIEW.get()
 
@@ -142,7 +155,8 @@ def _autograd_function(
         """The two halves of a graph."""
 
         @staticmethod
-        def forward(ctx: Any, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        def forward(ctx: Any, kept: Remembered | None, *inputs: Any) -> tuple[torch.Tensor, ...]:
+            ctx.remembered, ctx.given = kept, numbers_among(inputs, kept)
             made = forward_half(*inputs)
             end = len(made) - plan.ints
             ctx.ints = made[end:]
@@ -165,13 +179,8 @@ def _autograd_function(
 
         @staticmethod
         def backward(ctx: Any, *given: torch.Tensor | None) -> Any:
-            gradients = [given[k] for k in differentiable]
-            undefined = none
-            for gradient in gradients:
-                if gradient is None:
-                    undefined = frozenset(k for k, each in enumerate(gradients) if each is None)
-                    break
-            if len(undefined) == len(gradients):
+            tangents = [given[k] for k in differentiable]
+            if all(tangent is None for tangent in tangents):
                 return (None,) * len(ctx.needs_input_grad)
             if not plan.deterministic and torch.are_deterministic_algorithms_enabled():
                 raise BackendError(
@@ -179,42 +188,45 @@ def _autograd_function(
                 )
             # Where nothing was saved a second pass is no error, but to ask for it is.
             arguments = [*ctx.ints, *(ctx.saved_tensors if ctx.saves else ())]
-            for gradient, layout in zip(gradients, ctx.layouts, strict=True):
-                if gradient is None:
-                    gradient = layout.zeros()
-                elif (
-                    gradient.stride() != layout.stride
-                    or gradient.shape != layout.size
-                    or gradient.is_neg()
-                ):
-                    gradient = layout.copied(gradient)
-                arguments.append(gradient)
-            del gradients, given
-            run = part(undefined)
-            if torch.is_grad_enabled():
-                recorded: Function = _Gradients.apply
-                return recorded(run, torch.empty(0, requires_grad=True), *arguments)
-            return tuple(run(arguments))
+            gradients_of = partial(_gradients, part, ctx.layouts, arguments)
+            if not torch.is_grad_enabled():
+                del given
+                return None, *gradients_of(tangents)
+            inputs = recalled(ctx.remembered, again)
+            if isinstance(again, str):
+                return None, *refused(again, gradients_of, inputs, tangents)
+            defined = [(k, x) for k in differentiable if (x := given[k]) is not None]
+            return None, *recorded(again, ctx.given, inputs, defined)
 
     apply: Function = Kernels.apply
     return apply
 
 
-class _Gradients(torch.autograd.Function):
-    """Gradients that a graph is recorded of: its derivatives are refused in words that help."""
+def _gradients(
+    part: Callable[[frozenset[int]], Run],
+    layouts: Sequence[Layout],
+    arguments: list[Any],
+    tangents: list[torch.Tensor | None],
+) -> tuple[torch.Tensor | None, ...]:
+    """The gradients of the inputs. Both lists are emptied: nobody else holds what is in them.
 
-    @staticmethod
-    def forward(_: FunctionCtx, run: Function, *arguments: torch.Tensor) -> Any:
-        return tuple(run(list(arguments[1:])))
+    Args:
+        arguments: what the forward half saved.
+    """
+    undefined = _NONE
+    if any(tangent is None for tangent in tangents):
+        undefined = frozenset(k for k, each in enumerate(tangents) if each is None)
+    for gradient, layout in zip(tangents, layouts, strict=True):
+        if gradient is None:
+            gradient = layout.zeros()
+        elif (
+            gradient.stride() != layout.stride or gradient.shape != layout.size or gradient.is_neg()
+        ):
+            gradient = layout.copied(gradient)
+        arguments.append(gradient)
+    del gradient
+    tangents.clear()
+    return tuple(part(undefined)(arguments))
 
-    @staticmethod
-    def backward(_: FunctionCtx, *__: torch.Tensor | None) -> Any:
-        raise refusal()
 
-
-def refusal() -> BackendError:
-    """What is raised where second derivatives are asked for."""
-    return BackendError(
-        "A compiled graph has no second derivative, as for a gradient penalty or a Hessian:"
-        ' compile what is differentiated twice with backend="eager"'
-    )
+_NONE = frozenset[int]()

@@ -9,6 +9,7 @@ import torch
 from torch import fx
 
 from jitpkg.codegen.aten.grad_modes import is_switch
+from jitpkg.codegen.autograd.twice import Again
 from jitpkg.codegen.differentiated import Layout, Plan, differentiated, plain_test, quiet_test
 from jitpkg.codegen.partial_backward import Halves
 from jitpkg.internals.aot import Metadata
@@ -16,10 +17,10 @@ from jitpkg.internals.aot import Metadata
 Function = Callable[..., Any]
 
 
-def direct(plan: Plan, halves: Halves, long_way: Function) -> Function:
+def direct(plan: Plan, halves: Halves, long_way: Function, again: Again | str) -> Function:
     """A function of the graph's inputs; calls that are unlike others still take the long way."""
     assert halves.forward is not None
-    return differentiated(plan, halves.forward, halves.part, long_way)
+    return differentiated(plan, halves.forward, halves.part, long_way, again)
 
 
 def plan_of(

@@ -19,8 +19,9 @@ from torch.autograd.graph import Node
 
 from jitpkg.codegen.apart import apart
 from jitpkg.codegen.autocast import under_autocast
+from jitpkg.codegen.autograd.twice import refusal
 from jitpkg.codegen.copies import copied
-from jitpkg.codegen.differentiated import Run, refusal
+from jitpkg.codegen.differentiated import Run
 from jitpkg.facts.tensor import TensorFacts, contiguous_stride
 from jitpkg.internals import aot, modes
 from jitpkg.interrupts import from_outside, uninterrupted
@@ -148,18 +149,11 @@ class Halves:
         return run
 
 
-def _refuse_a_second_derivative(
-    gradients: Sequence[torch.Tensor | None], _: Sequence[torch.Tensor | None]
-) -> None:
-    """See to it that derivatives of these gradients are refused in words that help."""
+def _refuse_a_second_derivative(_: object, __: object) -> None:
+    """Gradients of AOTAutograd's do not hang together with all inputs: whoever asks for a
+    derivative of these would take them for constants."""
     if torch.is_grad_enabled():
-        for node in {gradient.grad_fn for gradient in gradients if gradient is not None}:
-            if node is not None and aot.is_of_function(node):
-                node.register_prehook(_raise)
-
-
-def _raise(_: object) -> None:
-    raise refusal()
+        raise refusal("its gradients are AOTAutograd's")
 
 
 def _compiled(compile_: Callable[[fx.GraphModule], Run], aten: fx.GraphModule) -> Run:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from weakref import ref
 
 import torch
 
@@ -104,6 +105,22 @@ IS_VIEW = Row[Callable[[Any], bool]](
     lost="every tensor is detached before it is saved, which is slower",
     instead=_every_one,
 )
+FIX_REFERENCE = Row[Callable[[Any], None]](
+    "torch.Tensor._fix_weakref",
+    use="second derivatives",
+    lost="second derivatives of compiled graphs are refused",
+)
+
+
+def referred(reference: ref[torch.Tensor]) -> torch.Tensor | None:
+    """What a weak reference is to; None where it is gone. A tensor whose object Python had let go
+    of, while C++ held it, is held by Python again."""
+    found = reference()
+    if found is not None:
+        FIX_REFERENCE.get()(found)
+    return found
+
+
 HOOKS = Attribute[Any](
     "torch.Tensor._backward_hooks",
     use="copying a tensor with its hooks",

@@ -426,10 +426,12 @@ def test_a_second_backward_pass_raises() -> None:
 
 
 def test_a_second_derivative_is_refused_with_the_way_out() -> None:
-    compiled = jitpkg.compile(f, backend="aot_eager")
+    """Where AOTAutograd's own runtime calls the graph."""
+
+    def of_view(x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return x.t(), f(x, w)[1]
+
+    compiled = jitpkg.compile(of_view, backend="aot_eager")
     x, w = inputs()
-    expected = torch.autograd.grad(f(x, w)[1], x)
-    found = torch.autograd.grad(compiled(x, w)[1], x, create_graph=True)
-    torch.testing.assert_close(found[0].detach(), expected[0])
     with pytest.raises(BackendError, match='backend="eager"'):
-        found[0].sum().backward()
+        torch.autograd.grad(compiled(x, w)[1], x, create_graph=True)

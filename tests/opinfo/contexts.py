@@ -32,6 +32,8 @@ class Context:
     """What is done to a sample; it yields nothing where the sample does not fit."""
     grad: str = ""
     """Whether "all" floats require grad, or "one" of them; then gradients are compared, too."""
+    again: bool = False
+    """Whether the gradients are differentiated, too."""
     before: tuple[str, ...] = ()
     """Lines at the beginning of the program."""
     inside: str = ""
@@ -64,6 +66,7 @@ CONTEXTS: Mapping[str, Context] = MappingProxyType(
     {
         "plain": Context("as it is"),
         "grad": Context("inputs require grad; gradients are compared", grad="all"),
+        "second_derivatives": Context("gradients are differentiated, too", grad="all", again=True),
         "one_of_two": Context("one input requires grad, others do not", changes.one_leaf, "one"),
         "beside_grad": Context("the graph has gradients elsewhere", before=("w = leaf * 2",)),
         "inference_mode": Context("called in inference mode", around="torch.inference_mode()"),

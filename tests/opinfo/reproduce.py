@@ -35,7 +35,7 @@ def run(program, calls):
         with {around}:
             results = program(function, calls, leaf)
         if {grad}:
-            gradients = backward(results, (calls, leaf))
+            gradients = backward(results, (calls, leaf), again={again})
     except Exception as error:
         return Outcome(given=calls, error=error)
     return Outcome(results, gradients, calls)
@@ -54,6 +54,7 @@ def script(op: Any, task: Task, versions: Versions) -> str:
     tail = TAIL.format(
         seed=SEED,
         device=task.device,
+        again=context.again,
         around=context.around or "torch.enable_grad()",
         grad=bool(context.grad or context.before),
         backend=task.backend,

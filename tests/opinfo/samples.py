@@ -187,18 +187,28 @@ def wider(value: Any) -> Any:
     return tree_map(of, value)
 
 
-def backward(results: Any, given: Any) -> list[torch.Tensor | None]:
-    """Gradients of all results together, by each tensor that was given."""
+def backward(results: Any, given: Any, *, again: bool = False) -> list[torch.Tensor | None]:
+    """Gradients of all results together, by each tensor that was given.
+
+    Args:
+        again: whether gradients of these follow.
+    """
     ends = [x for x in tensors(results) if x.requires_grad]
     unique = {id(x): x for x in tensors(given) if x.requires_grad and x.is_leaf}
     if not ends or not unique:
         return []
     generator = torch.Generator().manual_seed(SEED)
-    return list(
-        torch.autograd.grad(
-            ends, list(unique.values()), [_gradient(x, generator) for x in ends], allow_unused=True
+    leaves = list(unique.values())
+
+    def of(every: list[torch.Tensor]) -> list[torch.Tensor | None]:
+        tangents = [_gradient(x, generator) for x in every]
+        return list(
+            torch.autograd.grad(every, leaves, tangents, allow_unused=True, create_graph=again)
         )
-    )
+
+    found = of(ends)
+    followed = [x for x in found if x is not None and x.requires_grad] if again else []
+    return [*found, *(of(followed) if followed else ())]
 
 
 def _gradient(of: torch.Tensor, generator: torch.Generator) -> torch.Tensor:

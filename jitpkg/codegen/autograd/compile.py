@@ -10,13 +10,14 @@ from torch import fx
 
 from jitpkg import events
 from jitpkg.codegen.aten.prepare import prepare
-from jitpkg.codegen.aten.prepared import Value
+from jitpkg.codegen.aten.prepared import Prepared, Value
 from jitpkg.codegen.aten.purity import is_random
 from jitpkg.codegen.aten.recorder import Declined
 from jitpkg.codegen.aten.runtime import Later, runtime
 from jitpkg.codegen.aten.symbols import Symbols
 from jitpkg.codegen.autograd.partition import parted
 from jitpkg.codegen.autograd.record import Joint, joint
+from jitpkg.codegen.autograd.twice import RANDOM, SIZES, Again, again_of
 from jitpkg.codegen.compiler import Maker
 from jitpkg.codegen.differentiated import Layout, Plan, differentiated
 from jitpkg.codegen.kept.training import Compilation, guarded
@@ -61,12 +62,13 @@ def trained(
     plan = _plan(recorded, inputs, results, symbols)
     devices = (torch.device("cpu"),) if any(map(is_random, halves.forward.nodes)) else ()
     if symbols is not None:
-        function = _with_ints(plan, forward, both, gm.forward)
+        again = Again(gm, whole=True, symbols=plan.ints) if _is_whole(prepared) else SIZES
+        again = RANDOM if devices else again
+        function = _with_ints(plan, forward, both, gm.forward, again)
         maker.made.clear()
         return runtime(prepared, Later(function))
-    function = differentiated(plan, forward, both.part, gm.forward)
-    whole = prepared.results == tuple(map(Value, range(results))) and not prepared.writes
-    if whole:
+    function = differentiated(plan, forward, both.part, gm.forward, again_of(prepared))
+    if _is_whole(prepared):
         of.keep(plan, devices, {})
         function = guarded(name, function, gm.forward, devices)
     else:
@@ -81,7 +83,15 @@ def _module(name: str, graph: fx.Graph) -> fx.GraphModule:
     return fx.GraphModule(torch.nn.Module(), graph, class_name=name)
 
 
-def _with_ints(plan: Plan, forward: Function, both: Halves, original: Function) -> Function:
+def _is_whole(prepared: Prepared) -> bool:
+    """Whether its values are the graph's results, and nothing is written to."""
+    values = tuple(map(Value, range(len(prepared.values))))
+    return prepared.results == values and not prepared.writes
+
+
+def _with_ints(
+    plan: Plan, forward: Function, both: Halves, original: Function, again: Again | str
+) -> Function:
     """The function of a graph's inputs and of its symbols, whose values the backward half gets."""
 
     def with_saved(*given: Any) -> tuple[Any, ...]:
@@ -90,7 +100,7 @@ def _with_ints(plan: Plan, forward: Function, both: Halves, original: Function) 
     def without(*given: Any) -> Any:
         return original(*given[: -plan.ints])
 
-    return differentiated(plan, with_saved, both.part, without)
+    return differentiated(plan, with_saved, both.part, without, again)
 
 
 def _plan(recorded: Joint, inputs: Sequence[Any], results: int, symbols: Symbols | None) -> Plan:

@@ -11,6 +11,7 @@ from torch import fx
 
 from jitpkg import config
 from jitpkg.attempts import Attempts, words
+from jitpkg.codegen.autograd.twice import RANDOM, Again
 from jitpkg.codegen.compiler import Maker, Report
 from jitpkg.codegen.differentiated import Layout, Plan, Run, boxed, differentiated
 from jitpkg.codegen.halves import Function, compiled_half, relied_on, with_facts
@@ -148,8 +149,10 @@ class Compilation:
         others["layouts"] = tuple(_layout_of(*layout) for layout in layouts)
         backward = boxed(self._called("backward", halves[1]))
         parts = Halves.again(backward, lambda: graph_of(text), self.part).part
-        function = differentiated(Plan(**others), forward, parts, original)
-        for results in found.functions[len(halves) :]:
+        others_kept = found.functions[len(halves) :]
+        again = RANDOM if streams else Again(self._gm, whole=not others_kept)
+        function = differentiated(Plan(**others), forward, parts, original, again)
+        for results in others_kept:
             found.later.run = function
             return results
         return guarded(self._name, function, original, streams)

@@ -17,7 +17,6 @@ from torch import Tensor, nn
 import jitpkg
 from jitpkg.codegen import own
 from jitpkg.codegen.autograd import compile as compiling
-from jitpkg.errors import BackendError
 from jitpkg.testing import Comparison, call
 from tests.native.support import needs_llvm
 from tests.torch_versions import products_of_any_size
@@ -364,14 +363,6 @@ def test_backward_twice() -> None:
     torch.testing.assert_close(a.grad, 2 * first)
     with pytest.raises(RuntimeError, match="second time"):
         loss.backward()
-
-
-def test_second_derivatives_are_refused() -> None:
-    compiled = jitpkg.compile(lambda a: a.exp().sum(), backend="jitpkg", options=OWN)
-    a = x()
-    (gradient,) = torch.autograd.grad(compiled(a), a, create_graph=True)
-    with pytest.raises(BackendError, match="second derivative"):
-        gradient.sum().backward()
 
 
 def test_other_sizes() -> None:

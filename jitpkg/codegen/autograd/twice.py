@@ -1,0 +1,234 @@
+"""Second derivatives, as for a gradient penalty or a Hessian.
+
+The backward half of a graph is kernels, which nobody can differentiate. Where its gradients are to
+be differentiated (`create_graph=True`) eager code computes them, from the graph's inputs. These are
+remembered by weak references: all other backward passes keep nothing alive for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+from weakref import ref
+
+import torch
+from torch import fx
+from torch.autograd.function import FunctionCtx
+
+from jitpkg.codegen.aten.prepare import prepare
+from jitpkg.codegen.aten.prepared import Prepared
+from jitpkg.codegen.aten.recorder import NO_GRAD
+from jitpkg.errors import BackendError
+from jitpkg.internals import tensors
+
+Function = Callable[..., Any]
+Tangents = Sequence[torch.Tensor | None]
+Kernels = Callable[[list[torch.Tensor | None]], Sequence[torch.Tensor | None]]
+"""The gradients of a graph's inputs, given those of its results."""
+
+
+Remembered = list[tuple["ref[torch.Tensor]", int]]
+"""The inputs of one call of a graph, with their versions."""
+
+
+def remembered(given: Sequence[Any]) -> Remembered | None:
+    """The tensors among the inputs; None where one was made in inference mode."""
+    version = tensors.VERSION.get()
+    try:
+        return [(ref(x), version(x)) for x in given]
+    except TypeError:
+        return remembered([x for x in given if isinstance(x, torch.Tensor)])
+    except RuntimeError:  # it has no version
+        return None
+
+
+def numbers_among(given: Sequence[Any], inputs: Remembered | None) -> tuple[Any, ...]:
+    """The inputs; None for each tensor."""
+    if inputs is not None and len(inputs) == len(given):
+        return (None,) * len(given)
+    return tuple(None if isinstance(x, torch.Tensor) else x for x in given)
+
+
+def recalled(inputs: Remembered | None, again: Again | str) -> tuple[torch.Tensor, ...]:
+    """The inputs.
+
+    Raises:
+        BackendError: they cannot be had. Gradients that do not hang together with the inputs would
+            be taken for constants by whoever asks for the derivative by one of these.
+    """
+    if inputs is None:
+        raise refusal("a tensor that it was given was made in inference mode")
+    found = tuple(tensors.referred(reference) for reference, _ in inputs)
+    alive = tuple(x for x in found if x is not None)
+    if len(alive) < len(found):
+        raise refusal("a tensor that it was given is gone")
+    version = tensors.VERSION.get()
+    changed = {k for k, x in enumerate(alive) if version(x) != inputs[k][1]}
+    if changed and (isinstance(again, str) or not changed.isdisjoint(again.read(alive))):
+        raise refusal("a tensor that it was given has been written to since")
+    return alive
+
+
+def recorded(
+    again: Again,
+    given: Sequence[Any],
+    inputs: Sequence[torch.Tensor],
+    tangents: Sequence[tuple[int, torch.Tensor]],
+) -> tuple[torch.Tensor | None, ...]:
+    """The gradients by eager code, which has derivatives in turn.
+
+    Args:
+        given: all inputs; None for each tensor, of which `inputs` are.
+        tangents: the gradients of results, each with the result's place.
+    """
+    places = [k for k, value in enumerate(given) if value is None]
+    every = list(given)
+    for k, x in zip(places, inputs, strict=True):
+        every[k] = x.view_as(x) if x.requires_grad else x  # one input may be made of another
+    values = again(*every)
+    wanted = [k for k in places if every[k].requires_grad]
+    gradients = torch.autograd.grad(
+        [values[k] for k, _ in tangents],
+        [every[k] for k in wanted],
+        [tangent for _, tangent in tangents],
+        create_graph=True,
+        allow_unused=True,
+    )
+    found: list[torch.Tensor | None] = [None] * len(given)
+    for k, gradient in zip(wanted, gradients, strict=True):
+        found[k] = gradient
+    return tuple(found)
+
+
+def refused(
+    why: str, kernels: Kernels, inputs: Sequence[torch.Tensor], tangents: Tangents
+) -> tuple[torch.Tensor | None, ...]:
+    """The gradients, whose derivatives are refused in words that help."""
+    apply: Function = _Refused.apply
+    found: tuple[torch.Tensor | None, ...] = apply(why, kernels, len(inputs), *inputs, *tangents)
+    return found
+
+
+class _Refused(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, why: str, kernels: Kernels, inputs: int, *given: torch.Tensor | None
+    ) -> Any:
+        ctx.why = why
+        return tuple(kernels(list(given[inputs:])))
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, *_: torch.Tensor | None) -> Any:
+        raise refusal(ctx.why)  # type: ignore[attr-defined]
+
+
+def refusal(why: str) -> BackendError:
+    """What is raised where second derivatives are asked for."""
+    return BackendError(
+        "A compiled graph has no second derivative, as for a gradient penalty or a Hessian, since"
+        f' {why}: compile what is differentiated twice with backend="eager"'
+    )
+
+
+# The results once more
+
+RANDOM, SIZES = "it draws random numbers", "sizes in it vary"
+
+
+class Again:
+    """A graph's results by eager code.
+
+    Args:
+        prepared: the graph as it is prepared, where it is known; else it is when it is needed.
+        whole: whether the graph's results are those that have gradients, and nothing is written to:
+            then it is called as it is.
+        symbols: how many values of sizes follow the graph's own inputs.
+    """
+
+    def __init__(
+        self,
+        gm: fx.GraphModule,
+        prepared: Prepared | None = None,
+        *,
+        whole: bool = False,
+        symbols: int = 0,
+    ) -> None:
+        self._symbols = symbols
+        self._gm = gm
+        self._prepared = prepared
+        self._whole = whole
+
+    def __call__(self, *inputs: Any) -> Sequence[torch.Tensor]:
+        """
+        Raises:
+            BackendError: nothing computes them.
+        """
+        if self._whole:
+            own = inputs[: len(inputs) - self._symbols]
+            results: Sequence[torch.Tensor] = self._gm.forward(*own)
+            return results
+        graph = self._graph(inputs)
+        made: dict[fx.Node, Any] = dict(
+            zip(graph.find_nodes(op="placeholder"), inputs, strict=True)
+        )
+        for node in graph.nodes:
+            if node.op != "call_function":
+                continue
+            target: Any = node.target
+            args, kwargs = fx.map_arg((node.args, node.kwargs), made.__getitem__)
+            with torch.set_grad_enabled(NO_GRAD not in node.meta):
+                made[node] = target(*args, **kwargs)
+        return [made[node] for node in _returned(graph)]
+
+    def read(self, inputs: Sequence[torch.Tensor]) -> frozenset[int]:
+        """The inputs of which results with a gradient are made: others may have been written to,
+        as batch norm writes to its statistics."""
+        if self._whole:
+            return frozenset(range(len(inputs)))
+        graph = self._graph(inputs)
+        below = {node for node in _returned(graph) if self._has_gradient(node, inputs)}
+        for node in reversed(graph.nodes):
+            if node in below:
+                below.update(node.all_input_nodes)
+        placeholders = graph.find_nodes(op="placeholder")
+        return frozenset(k for k, node in enumerate(placeholders) if node in below)
+
+    def _has_gradient(self, result: fx.Node, inputs: Sequence[torch.Tensor]) -> bool:
+        stack, seen = [result], {result}
+        trained = {
+            node
+            for node, x in zip(
+                self._graph(inputs).find_nodes(op="placeholder"), inputs, strict=True
+            )
+            if x.requires_grad
+        }
+        while stack:
+            node = stack.pop()
+            if node in trained:
+                return True
+            if NO_GRAD not in node.meta:
+                new = [each for each in node.all_input_nodes if each not in seen]
+                seen.update(new)
+                stack += new
+        return False
+
+    def _graph(self, inputs: Sequence[torch.Tensor]) -> fx.Graph:
+        if self._prepared is None:
+            prepared = prepare(self._gm, list(inputs), None, trains=True)
+            if isinstance(prepared, str):
+                raise refusal(prepared)
+            self._prepared = prepared
+        return self._prepared.graph
+
+
+def _returned(graph: fx.Graph) -> Sequence[fx.Node]:
+    (end,) = graph.find_nodes(op="output")
+    found: Any = end.args[0]
+    return tuple(found)
+
+
+def again_of(prepared: Prepared) -> Again | str:
+    """What computes a graph's results by eager code; or why nothing does."""
+    if any("random" in node.meta for node in prepared.graph.nodes):
+        return RANDOM
+    return Again(prepared.original, prepared)

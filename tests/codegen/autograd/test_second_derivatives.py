@@ -1,0 +1,280 @@
+"""Derivatives of gradients of compiled graphs: eager code computes both."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+import jitpkg
+from jitpkg import events
+from jitpkg.errors import BackendError
+from tests.codegen.kept.support import Process
+
+BACKWARD = pytest.mark.parametrize("backward", ["own", "aot"])
+Function = Callable[..., Any]
+
+
+def leaf(*size: int, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(size, dtype=torch.float64, generator=generator).requires_grad_()
+
+
+def arguments() -> tuple[Tensor, Tensor, Tensor]:
+    return leaf(5, 4), leaf(4, 3, seed=1), leaf(3, seed=2)
+
+
+def chain(x: Tensor, w: Tensor, b: Tensor) -> Any:
+    return torch.tanh(x @ w + b).pow(2).sum(-1)
+
+
+def several(x: Tensor, w: Tensor, b: Tensor) -> Any:
+    hidden = functional.softplus(x @ w) * b
+    return hidden, (x.sin() * b.sum()).mean(), x.argmax(-1)
+
+
+def without_some(x: Tensor, w: Tensor, b: Tensor) -> Any:
+    with torch.no_grad():
+        scale = x.abs().amax()
+    return (x @ w).softmax(-1) * scale + b.detach().exp()
+
+
+def views(x: Tensor, w: Tensor, b: Tensor) -> Any:
+    rows = x.t()
+    return rows.exp(), (x[1:] @ w).view(-1)[::2], b
+
+
+def written(x: Tensor, w: Tensor, b: Tensor) -> Any:
+    y = x.clone()
+    y[1:] = x[1:] * w.sum()
+    y.mul_(2)
+    return (y.sin() @ w + b).pow(3)
+
+
+def normed(x: Tensor, w: Tensor, b: Tensor) -> Any:
+    return functional.layer_norm(x @ w, (3,), b).logsumexp(-1)
+
+
+PROGRAMS = (chain, several, without_some, views, written, normed)
+
+
+def scalar(results: Any) -> Tensor:
+    every = results if isinstance(results, tuple) else (results,)
+    return sum((r * (k + 1)).sum() for k, r in enumerate(every) if r.requires_grad)  # type: ignore[return-value]
+
+
+def penalty(function: Function, *given: Tensor) -> Any:
+    """Of gradients of all."""
+    result = scalar(function(*given))
+    found = torch.autograd.grad(result, given, create_graph=True, allow_unused=True)
+    loss = sum((g.norm() - 1) ** 2 for g in found if g is not None) + result
+    return torch.autograd.grad(loss, given, allow_unused=True)  # type: ignore[arg-type]
+
+
+def of_one(function: Function, *given: Tensor) -> Any:
+    (found,) = torch.autograd.grad(scalar(function(*given)), given[:1], create_graph=True)
+    found.sin().sum().backward()
+    grads = [x.grad for x in given]
+    for x in given:
+        x.grad = None
+    return grads
+
+
+def third(function: Function, *given: Tensor) -> Any:
+    (g,) = torch.autograd.grad(scalar(function(*given)), given[:1], create_graph=True)
+    (h,) = torch.autograd.grad(g.sin().sum(), given[:1], create_graph=True)
+    return torch.autograd.grad(h.cos().sum(), given, allow_unused=True)
+
+
+def of_what_has_a_history(function: Function, *given: Tensor) -> Any:
+    """The inputs of the graph are no leaves, and one is made of another."""
+    x, w, b = given
+    y, v = x * 2, w.exp()
+    given_too = b * v.sum()
+    (g,) = torch.autograd.grad(scalar(function(y, v, given_too)), y, create_graph=True)
+    return torch.autograd.grad((g * y).sum(), given, allow_unused=True)
+
+
+def by_tangents(function: Function, *given: Tensor) -> Any:
+    """The gradient of a result has a derivative of its own."""
+    results = function(*given)
+    first = results[0] if isinstance(results, tuple) else results
+    tangent = torch.full_like(first, 0.5).requires_grad_()
+    (g,) = torch.autograd.grad(first, given[:1], tangent, create_graph=True)
+    return torch.autograd.grad(g.pow(2).sum(), (*given, tangent), allow_unused=True)
+
+
+def twice(function: Function, *given: Tensor) -> Any:
+    """Both derivatives are asked for again."""
+    result = scalar(function(*given))
+    found: list[Any] = []
+    for _ in range(2):
+        (g,) = torch.autograd.grad(result, given[:1], create_graph=True, retain_graph=True)
+        for _ in range(2):
+            found += torch.autograd.grad(g.exp().sum(), given, retain_graph=True, allow_unused=True)
+    return found
+
+
+USES: Mapping[str, Function] = MappingProxyType(
+    {f.__name__: f for f in (penalty, of_one, third, of_what_has_a_history, by_tangents, twice)}
+)
+
+
+@BACKWARD
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_as_eager_code(program: Function, use: str, backward: str) -> None:
+    compiled = jitpkg.compile(program, backend="jitpkg", options={"backward": backward})
+    expected = USES[use](program, *arguments())
+    if backward == "aot" and program is without_some:  # by its own runtime
+        with pytest.raises(BackendError, match="its gradients are AOTAutograd's"):
+            USES[use](compiled, *arguments())
+        return
+    for _ in range(2):
+        torch.testing.assert_close(USES[use](compiled, *arguments()), expected)
+
+
+def test_a_module_and_its_parameters() -> None:
+    torch.manual_seed(0)
+    critic = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1)).double()
+
+    def step(model: Function) -> list[Tensor | None]:
+        critic.zero_grad()
+        x = leaf(6, 4)
+        (g,) = torch.autograd.grad(model(x).sum(), x, create_graph=True)
+        (((g.norm(dim=1) - 1) ** 2).mean() + model(x.detach()).mean()).backward()
+        return [p.grad.clone() for p in critic.parameters() if p.grad is not None]
+
+    torch.testing.assert_close(step(jitpkg.compile(critic, backend="jitpkg")), step(critic))
+
+
+def test_batch_norm_in_training() -> None:
+    """What a graph writes to is not what its gradients are made of."""
+    made = [nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU()).double() for _ in range(2)]
+    made[1].load_state_dict(made[0].state_dict())
+    found = []
+    for model, function in zip(
+        made, (jitpkg.compile(made[0], backend="jitpkg"), made[1]), strict=True
+    ):
+        x = leaf(6, 4)
+        (g,) = torch.autograd.grad(function(x).pow(2).sum(), x, create_graph=True)
+        g.pow(2).sum().backward()
+        found.append([*(p.grad for p in model.parameters()), x.grad, *model.buffers()])
+    torch.testing.assert_close(*found)
+
+
+@BACKWARD
+def test_sizes_that_vary(backward: str) -> None:
+    def scaled(x: Tensor, w: Tensor) -> Tensor:
+        return ((x @ w).exp() * x.shape[0]).sum(0)
+
+    compiled = jitpkg.compile(scaled, backend="jitpkg", options={"backward": backward})
+    for n in (3, 5, 2, 7):
+        given = leaf(n, 4), leaf(4, 2, seed=1)
+        torch.testing.assert_close(penalty(compiled, *given), penalty(scaled, *given))
+        torch.testing.assert_close(third(compiled, *given), third(scaled, *given))
+
+
+def test_hessian_and_gradgradcheck() -> None:
+    compiled = jitpkg.compile(lambda x: (x.exp() * x).sum(), backend="jitpkg")
+    x = leaf(3)
+    hessian: Any = torch.autograd.functional.hessian
+    torch.testing.assert_close(hessian(compiled, x), torch.diag(x.exp() * (x + 2)).detach())
+    assert torch.autograd.gradgradcheck(compiled, x)
+
+
+def test_graphs_that_were_kept(process: Process) -> None:
+    for program in (chain, written, views):
+        for _ in range(2):
+            compiled = process.compiled(program)
+            torch.testing.assert_close(
+                penalty(compiled, *arguments()), penalty(program, *arguments())
+            )
+
+
+# What is refused
+
+
+def first(function: Function, *given: Tensor, dynamic: bool = False) -> Tensor:
+    """The gradient by the first input."""
+    compiled = jitpkg.compile(function, backend="jitpkg", dynamic=dynamic)
+    result = compiled(*given).sum()
+    (found,) = torch.autograd.grad(result, given[0], create_graph=True)
+    return found
+
+
+USED = pytest.mark.parametrize("by_backward", [True, False])
+
+
+def refuses(gradient: Tensor, x: Tensor, match: str, *, by_backward: bool) -> None:
+    """Also where only the derivative by the input is asked for, and that is used besides."""
+    if by_backward:
+        with pytest.raises(BackendError, match=match):
+            gradient.sum().backward()
+    else:
+        with pytest.raises(BackendError, match=match):
+            torch.autograd.grad((gradient * x).sum(), x)
+
+
+@USED
+def test_random_numbers(by_backward: bool) -> None:
+    x = leaf(3)
+    gradient = first(lambda x: functional.dropout(x.exp(), 0.5), x)
+    refuses(gradient, x, "draws random", by_backward=by_backward)
+
+
+@USED
+def test_views_of_sizes_that_vary(by_backward: bool) -> None:
+    x = leaf(3, 4)
+    gradient = first(lambda x: (x.exp() * x.shape[0]).t(), x, dynamic=True)
+    refuses(gradient, x, r'sizes in it vary.*backend="eager"', by_backward=by_backward)
+
+
+def test_inputs_that_were_written_to_before_the_first_derivative() -> None:
+    x, y = leaf(3), torch.ones(3, dtype=torch.float64)
+    result = jitpkg.compile(lambda x, y: x.exp() + y, backend="jitpkg")(x, y)
+    y.add_(1)
+    with pytest.raises(BackendError, match="written to since"):
+        torch.autograd.grad(result.sum(), x, create_graph=True)
+
+
+def test_inputs_that_were_written_to_before_the_second_derivative() -> None:
+    x = leaf(3)
+    gradient = first(torch.sin, x)
+    with torch.no_grad():
+        x.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        gradient.sum().backward()
+
+
+def test_inputs_that_are_gone() -> None:
+    compiled, x = jitpkg.compile(lambda x, y: x.exp() + y.sum(), backend="jitpkg"), leaf(3)
+    with pytest.raises(BackendError, match="is gone"):
+        torch.autograd.grad(compiled(x, x * 2).sum(), x, create_graph=True)
+
+
+def test_a_first_derivative_keeps_no_input() -> None:
+    compiled = jitpkg.compile(lambda x, y: x.exp() + y, backend="jitpkg")
+    x, y = leaf(3), leaf(3) * 2
+    gone = weakref.ref(y)
+    result = compiled(x, y)
+    del y
+    gc.collect()
+    assert gone() is None
+    result.sum().backward()
+
+
+def test_nothing_is_compiled_for_it() -> None:
+    compiled = jitpkg.compile(chain, backend="jitpkg")
+    penalty(compiled, *arguments())
+    heard: list[events.Event] = []
+    with events.STREAM.listening(heard.append):
+        penalty(compiled, *arguments())
+    assert not [e for e in heard if isinstance(e, events.Fused | events.Compiled)]
