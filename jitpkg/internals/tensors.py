@@ -107,17 +107,28 @@ IS_VIEW = Row[Callable[[Any], bool]](
 )
 FIX_REFERENCE = Row[Callable[[Any], None]](
     "torch.Tensor._fix_weakref",
-    use="second derivatives",
-    lost="second derivatives of compiled graphs are refused",
+    use="finding the inputs of a graph again for second derivatives",
+    lost="a graph's inputs live until its results do not",
 )
 
+Reference = Callable[[], torch.Tensor | None]
 
-def referred(reference: ref[torch.Tensor]) -> torch.Tensor | None:
-    """What a weak reference is to; None where it is gone. A tensor whose object Python had let go
-    of, while C++ held it, is held by Python again."""
-    found = reference()
-    if found is not None:
-        FIX_REFERENCE.get()(found)
+
+def references() -> Callable[[torch.Tensor], Reference]:
+    """What makes a weak reference to a tensor."""
+    return ref if FIX_REFERENCE.found() is not None else _held
+
+
+def _held(x: torch.Tensor) -> Reference:
+    return lambda: x
+
+
+def referred(reference: Reference) -> torch.Tensor | None:
+    """What a reference is to; None where it is gone. A tensor whose object Python had let go of,
+    while C++ held it, is held by Python again."""
+    found, fix = reference(), FIX_REFERENCE.found()
+    if found is not None and fix is not None:
+        fix(found)
     return found
 
 

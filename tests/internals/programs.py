@@ -210,6 +210,14 @@ def trained_simply(compile_: Compile) -> Any:
     return a.grad, b.grad
 
 
+def differentiated_twice(compile_: Compile) -> Any:
+    """Of inputs that somebody holds; otherwise it is refused, or not."""
+    a, b = x(grad=True), x(3, 2, grad=True)
+    f = compile_(lambda a, b: (a @ b).tanh().sum(), backend="jitpkg")
+    (g,) = torch.autograd.grad(f(a, b), a, create_graph=True)
+    return g, torch.autograd.grad(g.pow(2).sum(), (a, b))
+
+
 def trained_in_part(compile_: Compile) -> Any:
     """Of two results one has no gradient, as eager code sees it; something else is written to."""
     a, b, count = x(grad=True), x(grad=True), x()
@@ -444,6 +452,7 @@ NEEDS: Mapping[Row[Any], tuple[Program, ...]] = {
     tensors.BASE: (views_of_inputs, compared),
     tensors.STORAGE_ADDRESS: (plain, in_place, replayed, compared),
     tensors.IS_VIEW: (trained_simply,),
+    tensors.FIX_REFERENCE: (differentiated_twice,),
     tensors.CREATION: (views_without_gradients,),
     ops.UNSAFE_VIEW: (trained_simply,),
     ops.HIGHER_ORDER: (object_with_methods,),

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
-from weakref import ref
 
 import torch
 from torch import fx
@@ -27,18 +26,20 @@ Kernels = Callable[[list[torch.Tensor | None]], Sequence[torch.Tensor | None]]
 """The gradients of a graph's inputs, given those of its results."""
 
 
-Remembered = list[tuple["ref[torch.Tensor]", int]]
+Remembered = list[tuple[tensors.Reference, int]]
 """The inputs of one call of a graph, with their versions."""
 
 
 def remembered(given: Sequence[Any]) -> Remembered | None:
-    """The tensors among the inputs; None where one was made in inference mode."""
-    version = tensors.VERSION.get()
+    """The tensors among the inputs; None where one has no version, as in inference mode."""
+    version, reference = tensors.VERSION.found(), tensors.references()
+    if version is None:
+        return None
     try:
-        return [(ref(x), version(x)) for x in given]
-    except TypeError:
+        return [(reference(x), version(x)) for x in given]
+    except (TypeError, AttributeError):  # of a number
         return remembered([x for x in given if isinstance(x, torch.Tensor)])
-    except RuntimeError:  # it has no version
+    except RuntimeError:
         return None
 
 
@@ -57,7 +58,7 @@ def recalled(inputs: Remembered | None, again: Again | str) -> tuple[torch.Tenso
             be taken for constants by whoever asks for the derivative by one of these.
     """
     if inputs is None:
-        raise refusal("a tensor that it was given was made in inference mode")
+        raise refusal("a tensor that it was given has no version (one made in inference mode)")
     found = tuple(tensors.referred(reference) for reference, _ in inputs)
     alive = tuple(x for x in found if x is not None)
     if len(alive) < len(found):
