@@ -26,8 +26,8 @@ Kernels = Callable[[list[torch.Tensor | None]], Sequence[torch.Tensor | None]]
 """The gradients of a graph's inputs, given those of its results."""
 
 
-Remembered = list[tuple[tensors.Reference, int]]
-"""The inputs of one call of a graph, with their versions."""
+Remembered = tuple[list[tensors.Reference], list[int]]
+"""The inputs of one call of a graph, and their versions."""
 
 
 def remembered(given: Sequence[Any]) -> Remembered | None:
@@ -36,7 +36,7 @@ def remembered(given: Sequence[Any]) -> Remembered | None:
     if version is None:
         return None
     try:
-        return [(reference(x), version(x)) for x in given]
+        return list(map(reference, given)), list(map(version, given))
     except (TypeError, AttributeError):  # of a number
         return remembered([x for x in given if isinstance(x, torch.Tensor)])
     except RuntimeError:
@@ -45,7 +45,7 @@ def remembered(given: Sequence[Any]) -> Remembered | None:
 
 def numbers_among(given: Sequence[Any], inputs: Remembered | None) -> tuple[Any, ...]:
     """The inputs; None for each tensor."""
-    if inputs is not None and len(inputs) == len(given):
+    if inputs is not None and len(inputs[0]) == len(given):
         return (None,) * len(given)
     return tuple(None if isinstance(x, torch.Tensor) else x for x in given)
 
@@ -59,12 +59,13 @@ def recalled(inputs: Remembered | None, again: Again | str) -> tuple[torch.Tenso
     """
     if inputs is None:
         raise refusal("a tensor that it was given has no version (one made in inference mode)")
-    found = tuple(tensors.referred(reference) for reference, _ in inputs)
+    references, versions = inputs
+    found = tuple(map(tensors.referred, references))
     alive = tuple(x for x in found if x is not None)
     if len(alive) < len(found):
         raise refusal("a tensor that it was given is gone")
     version = tensors.VERSION.get()
-    changed = {k for k, x in enumerate(alive) if version(x) != inputs[k][1]}
+    changed = {k for k, x in enumerate(alive) if version(x) != versions[k]}
     if changed and (isinstance(again, str) or not changed.isdisjoint(again.read(alive))):
         raise refusal("a tensor that it was given has been written to since")
     return alive
