@@ -18,7 +18,7 @@ from jitpkg.codegen.aten.prepare import prepare
 from jitpkg.codegen.aten.prepared import Prepared
 from jitpkg.codegen.aten.recorder import NO_GRAD
 from jitpkg.errors import BackendError
-from jitpkg.internals import tensors
+from jitpkg.internals import modes, tensors
 
 Function = Callable[..., Any]
 Tangents = Sequence[torch.Tensor | None]
@@ -87,7 +87,8 @@ def recorded(
     every = list(given)
     for k, x in zip(places, inputs, strict=True):
         every[k] = x.view_as(x) if x.requires_grad else x  # one input may be made of another
-    values = again(*every)
+    with modes.NO_AUTOCAST.get()():  # as the graph was called, whatever the backward pass is under
+        values = again(*every)
     wanted = [k for k in places if every[k].requires_grad]
     gradients = torch.autograd.grad(
         [values[k] for k, _ in tangents],

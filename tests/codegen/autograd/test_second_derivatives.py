@@ -170,6 +170,22 @@ def test_batch_norm_in_training() -> None:
     torch.testing.assert_close(*found)
 
 
+def test_backward_under_autocast() -> None:
+    """What was called without it is computed without it."""
+    given = leaf(8, 8).detach().float().requires_grad_(), leaf(8, 8, seed=1).detach().float()
+
+    def squared(x: Tensor, w: Tensor) -> Tensor:
+        return (x @ w).pow(2)
+
+    found = []
+    for function in (jitpkg.compile(squared, backend="jitpkg"), squared):
+        result = function(*given).sum()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            (g,) = torch.autograd.grad(result, given[0], create_graph=True)
+        found.append([g, *torch.autograd.grad(g.sin().sum(), given[0])])
+    torch.testing.assert_close(*found)
+
+
 @BACKWARD
 def test_sizes_that_vary(backward: str) -> None:
     def scaled(x: Tensor, w: Tensor) -> Tensor:
