@@ -50,8 +50,13 @@ def numbers_among(given: Sequence[Any], inputs: Remembered | None) -> tuple[Any,
     return tuple(None if isinstance(x, torch.Tensor) else x for x in given)
 
 
-def recalled(inputs: Remembered | None, again: Again | str) -> tuple[torch.Tensor, ...]:
+def recalled(
+    inputs: Remembered | None, again: Again | str, edges: Sequence[tuple[Any, int]]
+) -> tuple[torch.Tensor, ...]:
     """The inputs.
+
+    Args:
+        edges: where autograd's node of the call leads to, for each.
 
     Raises:
         BackendError: they cannot be had. Gradients that do not hang together with the inputs would
@@ -68,7 +73,16 @@ def recalled(inputs: Remembered | None, again: Again | str) -> tuple[torch.Tenso
     changed = {k for k, x in enumerate(alive) if version(x) != versions[k]}
     if changed and (isinstance(again, str) or not changed.isdisjoint(again.read(alive))):
         raise refusal("a tensor that it was given has been written to since")
+    if not all(_leads_to(x, node) for x, (node, _) in zip(alive, edges, strict=True)):
+        raise refusal("a tensor that it was given has got another history since")
     return alive
+
+
+def _leads_to(x: torch.Tensor, node: Any) -> bool:
+    """Whether gradients of a tensor go where they went when the graph was called."""
+    if node is None:
+        return True
+    return node is x.grad_fn if x.grad_fn is not None else getattr(node, "variable", None) is x
 
 
 def recorded(

@@ -270,6 +270,29 @@ def test_inputs_that_were_written_to_before_the_second_derivative() -> None:
         gradient.sum().backward()
 
 
+@pytest.mark.parametrize(
+    "change", [Tensor.detach_, lambda x: x.set_(torch.ones(3, dtype=torch.float64))]
+)
+def test_inputs_that_have_got_another_history(change: Callable[[Tensor], object]) -> None:
+    x = leaf(3)
+    y = x * 2
+    result = jitpkg.compile(torch.exp, backend="jitpkg")(y)
+    with torch.no_grad():
+        change(y)
+    with pytest.raises(BackendError, match=r"another history|written to"):
+        torch.autograd.grad(result.sum(), x, create_graph=True)
+
+
+def test_inputs_that_require_no_gradient_any_more() -> None:
+    for function in (jitpkg.compile(torch.mul, backend="jitpkg"), torch.mul):
+        x, y = leaf(3), leaf(3, seed=1)
+        result = function(x, y)
+        x.requires_grad_(False)
+        result.sum().backward(create_graph=True)
+        torch.testing.assert_close(y.grad, x)
+        assert x.grad is None
+
+
 def test_inputs_that_are_gone() -> None:
     compiled, x = jitpkg.compile(lambda x, y: x.exp() + y.sum(), backend="jitpkg"), leaf(3)
     with pytest.raises(BackendError, match="is gone"):
