@@ -59,8 +59,12 @@ def words_at(address: int, count: int) -> list[int]:
 
 
 def _place(of: object, holder: object) -> int:
-    """Where an object has the address of another one: in bytes, or an error."""
-    return words_at(id(holder), type(holder).__sizeof__(holder) // 8).index(id(of)) * 8
+    """Where an object has the address of another one: in bytes, or an error. `__sizeof__` of a
+    class counts memory that lies elsewhere, too; what follows the object may not be there."""
+    size = type(holder).__basicsize__
+    if isinstance(holder, tuple):
+        size += type(holder).__itemsize__ * len(holder)
+    return words_at(id(holder), size // 8).index(id(of)) * 8
 
 
 def look() -> Layout:
