@@ -13,6 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy
 import torch
 from torch.utils.hooks import RemovableHandle
 
@@ -116,6 +117,7 @@ def _clean_state() -> Iterator[None]:
         warnings.simplefilter("ignore")
         torch.manual_seed(0)
         random.seed(0)
+        numpy.random.seed(0)
         yield
 
 
