@@ -192,7 +192,7 @@ def _autograd_function(
             if not torch.is_grad_enabled():
                 del given
                 return None, *gradients_of(tangents)
-            inputs = recalled(ctx.remembered, again, ctx.next_functions)
+            inputs = recalled(ctx.remembered, again, differentiable, ctx.next_functions)
             if isinstance(again, str):
                 return None, *refused(again, gradients_of, inputs, tangents)
             defined = [(k, x) for k in differentiable if (x := given[k]) is not None]

@@ -23,7 +23,7 @@ from jitpkg.attempts import Attempts, words
 from jitpkg.codegen import autocast, layouts, saved, scalars, writing
 from jitpkg.codegen.aten.grad_modes import is_switch
 from jitpkg.codegen.autocast import cast_once, casts, enter_and_leave, is_kept
-from jitpkg.codegen.autograd.twice import RANDOM, Again
+from jitpkg.codegen.autograd.twice import RANDOM, Original
 from jitpkg.codegen.copies import copied
 from jitpkg.codegen.declined import as_it_is
 from jitpkg.codegen.direct import direct, inference_of, plan_of
@@ -227,7 +227,7 @@ def _functional(
     function = compiled.halves.watched(function, metadata)
     plan = plan_of(gm, inputs, compiled.halves, metadata)
     if plan is not None:
-        again = RANDOM if compiled.streams else Again(gm, whole=True)
+        again = RANDOM if compiled.streams else Original(gm)
         function = direct(plan, compiled.halves, function, again)
         if keep is not None:
             keep(plan, compiled.streams, views.shown)

@@ -91,11 +91,8 @@ _DTYPES: Mapping[str, Callable[[Sequence[Any]], Dtypes]] = MappingProxyType(
 )
 """The dtypes of the results, for a narrow input on the CPU; compared with the ops by the tests."""
 
-_RETURNS_STATISTICS = (
-    "aten::_native_batch_norm_legit_functional",
-    "aten::_batch_norm_with_update_functional",
-)
-"""Ops whose last two results are the running statistics: on a GPU, too, they stay as narrow."""
+_WITH_STATISTICS = (_functional_batch_norm, _functional_updating_batch_norm)
+"""Where the last two results are the running statistics: on a GPU, too, they stay as narrow."""
 
 
 Strides = tuple[int, ...]
@@ -363,7 +360,7 @@ def _corrected(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], made: 
         return made
     dtypes = rule(args)
     if args[0].device.type != "cpu":
-        updated = 2 if func.name() in _RETURNS_STATISTICS else 0
+        updated = 2 if rule in _WITH_STATISTICS else 0
         kept = len(dtypes) - updated
         dtypes = (*(made[k].dtype for k in range(kept)), *dtypes[kept:])
     return tuple(

@@ -93,3 +93,9 @@ class Prepared:
         (output,) = self.graph.find_nodes(op="output")
         returned: tuple[fx.Node, ...] = output.args[0]
         return returned
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether its values are the graph's results, in order, and nothing is written to."""
+        values = tuple(map(Value, range(len(self.values))))
+        return self.results == values and not self.writes

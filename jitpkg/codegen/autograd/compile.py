@@ -10,14 +10,13 @@ from torch import fx
 
 from jitpkg import events
 from jitpkg.codegen.aten.prepare import prepare
-from jitpkg.codegen.aten.prepared import Prepared, Value
 from jitpkg.codegen.aten.purity import is_random
 from jitpkg.codegen.aten.recorder import Declined
 from jitpkg.codegen.aten.runtime import Later, runtime
 from jitpkg.codegen.aten.symbols import Symbols
 from jitpkg.codegen.autograd.partition import parted
 from jitpkg.codegen.autograd.record import Joint, joint
-from jitpkg.codegen.autograd.twice import RANDOM, SIZES, Again, again_of
+from jitpkg.codegen.autograd.twice import Again, again_of
 from jitpkg.codegen.compiler import Maker
 from jitpkg.codegen.differentiated import Layout, Plan, differentiated
 from jitpkg.codegen.kept.training import Compilation, guarded
@@ -61,14 +60,13 @@ def trained(
     both.runs(_module(name, halves.backward), of.backward, of.part)
     plan = _plan(recorded, inputs, results, symbols)
     devices = (torch.device("cpu"),) if any(map(is_random, halves.forward.nodes)) else ()
+    again = again_of(prepared, plan.ints)
     if symbols is not None:
-        again = Again(gm, whole=True, symbols=plan.ints) if _is_whole(prepared) else SIZES
-        again = RANDOM if devices else again
         function = _with_ints(plan, forward, both, gm.forward, again)
         maker.made.clear()
         return runtime(prepared, Later(function))
-    function = differentiated(plan, forward, both.part, gm.forward, again_of(prepared))
-    if _is_whole(prepared):
+    function = differentiated(plan, forward, both.part, gm.forward, again)
+    if prepared.is_whole:
         of.keep(plan, devices, {})
         function = guarded(name, function, gm.forward, devices)
     else:
@@ -81,12 +79,6 @@ def trained(
 
 def _module(name: str, graph: fx.Graph) -> fx.GraphModule:
     return fx.GraphModule(torch.nn.Module(), graph, class_name=name)
-
-
-def _is_whole(prepared: Prepared) -> bool:
-    """Whether its values are the graph's results, and nothing is written to."""
-    values = tuple(map(Value, range(len(prepared.values))))
-    return prepared.results == values and not prepared.writes
 
 
 def _with_ints(

@@ -22,7 +22,7 @@ from jitpkg.internals import modes, tensors
 
 Function = Callable[..., Any]
 Tangents = Sequence[torch.Tensor | None]
-Kernels = Callable[[list[torch.Tensor | None]], Sequence[torch.Tensor | None]]
+Gradients = Callable[[list[torch.Tensor | None]], Sequence[torch.Tensor | None]]
 """The gradients of a graph's inputs, given those of its results."""
 
 
@@ -51,11 +51,15 @@ def numbers_among(given: Sequence[Any], inputs: Remembered | None) -> tuple[Any,
 
 
 def recalled(
-    inputs: Remembered | None, again: Again | str, edges: Sequence[tuple[Any, int]]
+    inputs: Remembered | None,
+    again: Again | str,
+    results: Sequence[int],
+    edges: Sequence[tuple[Any, int]],
 ) -> tuple[torch.Tensor, ...]:
     """The inputs.
 
     Args:
+        results: those that have gradients.
         edges: where autograd's node of the call leads to, for each.
 
     Raises:
@@ -71,7 +75,7 @@ def recalled(
         raise refusal("a tensor that it was given is gone")
     version = tensors.VERSION.get()
     changed = {k for k, x in enumerate(alive) if version(x) != versions[k]}
-    if changed and (isinstance(again, str) or not changed.isdisjoint(again.read(alive))):
+    if changed and (isinstance(again, str) or not changed.isdisjoint(again.read(alive, results))):
         raise refusal("a tensor that it was given has been written to since")
     if not all(_leads_to(x, node) for x, (node, _) in zip(alive, edges, strict=True)):
         raise refusal("a tensor that it was given has got another history since")
@@ -118,7 +122,7 @@ def recorded(
 
 
 def refused(
-    why: str, kernels: Kernels, inputs: Sequence[torch.Tensor], tangents: Tangents
+    why: str, kernels: Gradients, inputs: Sequence[torch.Tensor], tangents: Tangents
 ) -> tuple[torch.Tensor | None, ...]:
     """The gradients, whose derivatives are refused in words that help."""
     apply: Function = _Refused.apply
@@ -129,7 +133,7 @@ def refused(
 class _Refused(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, why: str, kernels: Kernels, inputs: int, *given: torch.Tensor | None
+        ctx: Any, why: str, kernels: Gradients, inputs: int, *given: torch.Tensor | None
     ) -> Any:
         ctx.why = why
         return tuple(kernels(list(given[inputs:])))
@@ -152,100 +156,87 @@ def refusal(why: str) -> BackendError:
 RANDOM, SIZES = "it draws random numbers", "sizes in it vary"
 
 
-class Again:
-    """A graph's results by eager code.
+class Original:
+    """A graph whose results are those that have gradients, and that writes to nothing: it is called
+    as it is.
 
     Args:
-        prepared: the graph as it is prepared, where it is known; else it is when it is needed.
-        whole: whether the graph's results are those that have gradients, and nothing is written to:
-            then it is called as it is.
         symbols: how many values of sizes follow the graph's own inputs.
     """
 
-    def __init__(
-        self,
-        gm: fx.GraphModule,
-        prepared: Prepared | None = None,
-        *,
-        whole: bool = False,
-        symbols: int = 0,
-    ) -> None:
-        self._symbols = symbols
+    def __init__(self, gm: fx.GraphModule, symbols: int = 0) -> None:
         self._gm = gm
-        self._prepared = prepared
-        self._whole = whole
+        self._symbols = symbols
 
     def __call__(self, *inputs: Any) -> Sequence[torch.Tensor]:
-        """
+        """The results once more."""
+        results: Sequence[torch.Tensor] = self._gm.forward(*inputs[: len(inputs) - self._symbols])
+        return results
+
+    def read(self, inputs: Sequence[torch.Tensor], _: Sequence[int]) -> frozenset[int]:
+        """The inputs of which these results are made."""
+        return frozenset(range(len(inputs)))
+
+
+class Values:
+    """A graph of which more is made than its results: what it comes to before anything is written.
+
+    Args:
+        prepared: the graph as it is prepared, where it is known; else it is when it is needed.
+    """
+
+    def __init__(self, gm: fx.GraphModule, prepared: Prepared | None = None) -> None:
+        self._gm = gm
+        self._prepared = prepared
+
+    def __call__(self, *inputs: Any) -> Sequence[torch.Tensor]:
+        """The results once more.
+
         Raises:
             BackendError: nothing computes them.
         """
-        if self._whole:
-            own = inputs[: len(inputs) - self._symbols]
-            results: Sequence[torch.Tensor] = self._gm.forward(*own)
-            return results
-        graph = self._graph(inputs)
-        made: dict[fx.Node, Any] = dict(
-            zip(graph.find_nodes(op="placeholder"), inputs, strict=True)
-        )
-        for node in graph.nodes:
-            if node.op != "call_function":
-                continue
-            target: Any = node.target
-            args, kwargs = fx.map_arg((node.args, node.kwargs), made.__getitem__)
-            with torch.set_grad_enabled(NO_GRAD not in node.meta):
-                made[node] = target(*args, **kwargs)
-        return [made[node] for node in _returned(graph)]
+        prepared = self._of(inputs)
+        placeholders = prepared.graph.find_nodes(op="placeholder")
+        made: dict[fx.Node, Any] = dict(zip(placeholders, inputs, strict=True))
+        for node in prepared.graph.nodes:
+            if node.op == "call_function":
+                args, kwargs = fx.map_arg((node.args, node.kwargs), made.__getitem__)
+                with torch.set_grad_enabled(NO_GRAD not in node.meta):
+                    made[node] = node.target(*args, **kwargs)
+        return [made[node] for node in prepared.values]
 
-    def read(self, inputs: Sequence[torch.Tensor]) -> frozenset[int]:
-        """The inputs of which results with a gradient are made: others may have been written to,
-        as batch norm writes to its statistics."""
-        if self._whole:
-            return frozenset(range(len(inputs)))
-        graph = self._graph(inputs)
-        below = {node for node in _returned(graph) if self._has_gradient(node, inputs)}
-        for node in reversed(graph.nodes):
+    def read(self, inputs: Sequence[torch.Tensor], results: Sequence[int]) -> frozenset[int]:
+        """The inputs of which these results are made: others may have been written to, as batch
+        norm writes to its statistics."""
+        prepared = self._of(inputs)
+        below = {prepared.values[k] for k in results}
+        for node in reversed(prepared.graph.nodes):
             if node in below:
                 below.update(node.all_input_nodes)
-        placeholders = graph.find_nodes(op="placeholder")
+        placeholders = prepared.graph.find_nodes(op="placeholder")
         return frozenset(k for k, node in enumerate(placeholders) if node in below)
 
-    def _has_gradient(self, result: fx.Node, inputs: Sequence[torch.Tensor]) -> bool:
-        stack, seen = [result], {result}
-        trained = {
-            node
-            for node, x in zip(
-                self._graph(inputs).find_nodes(op="placeholder"), inputs, strict=True
-            )
-            if x.requires_grad
-        }
-        while stack:
-            node = stack.pop()
-            if node in trained:
-                return True
-            if NO_GRAD not in node.meta:
-                new = [each for each in node.all_input_nodes if each not in seen]
-                seen.update(new)
-                stack += new
-        return False
-
-    def _graph(self, inputs: Sequence[torch.Tensor]) -> fx.Graph:
+    def _of(self, inputs: Sequence[torch.Tensor]) -> Prepared:
         if self._prepared is None:
             prepared = prepare(self._gm, list(inputs), None, trains=True)
             if isinstance(prepared, str):
                 raise refusal(prepared)
             self._prepared = prepared
-        return self._prepared.graph
+        return self._prepared
 
 
-def _returned(graph: fx.Graph) -> Sequence[fx.Node]:
-    (end,) = graph.find_nodes(op="output")
-    found: Any = end.args[0]
-    return tuple(found)
+Again = Original | Values
+"""What computes a graph's results by eager code."""
 
 
-def again_of(prepared: Prepared) -> Again | str:
-    """What computes a graph's results by eager code; or why nothing does."""
+def again_of(prepared: Prepared, symbols: int) -> Again | str:
+    """What computes a graph's results by eager code; or why nothing does.
+
+    Args:
+        symbols: how many values of sizes follow the graph's own inputs.
+    """
     if any("random" in node.meta for node in prepared.graph.nodes):
         return RANDOM
-    return Again(prepared.original, prepared)
+    if not symbols:
+        return Values(prepared.original, prepared)
+    return Original(prepared.original, symbols) if prepared.is_whole else SIZES

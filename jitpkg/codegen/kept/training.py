@@ -11,7 +11,7 @@ from torch import fx
 
 from jitpkg import config
 from jitpkg.attempts import Attempts, words
-from jitpkg.codegen.autograd.twice import RANDOM, Again
+from jitpkg.codegen.autograd.twice import RANDOM, Original, Values
 from jitpkg.codegen.compiler import Maker, Report
 from jitpkg.codegen.differentiated import Layout, Plan, Run, boxed, differentiated
 from jitpkg.codegen.halves import Function, compiled_half, relied_on, with_facts
@@ -150,7 +150,7 @@ class Compilation:
         backward = boxed(self._called("backward", halves[1]))
         parts = Halves.again(backward, lambda: graph_of(text), self.part).part
         others_kept = found.functions[len(halves) :]
-        again = RANDOM if streams else Again(self._gm, whole=not others_kept)
+        again = RANDOM if streams else Values(self._gm) if others_kept else Original(self._gm)
         function = differentiated(Plan(**others), forward, parts, original, again)
         for results in others_kept:
             found.later.run = function

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import prod
 
 from jitpkg.codegen.fusion.kernel import Compute, Loop, Schedule, Statement, Write
@@ -86,6 +87,11 @@ class Plan:
     """The axes that the dim is for in the outermost one of these: of the tile's own extents."""
     configs: tuple[Config, ...]
     wide: bool
+
+    @property
+    def programs(self) -> frozenset[Axis]:
+        """The axes of the grid."""
+        return frozenset(self.rows).union(*(tile.axes for tile in self.grid))
 
     def is_whole(self, tile: Tile) -> bool:
         """Whether no block reaches beyond the end, whatever the config."""
@@ -170,16 +176,19 @@ class _Reach:
             (store.buffer, at) for store, at in self.stores
         ]
 
+    @cached_property
+    def _large(self) -> list[tuple[Buffer, Linear]]:
+        every = [(access, _positions(access[1])) for access in self.accesses()]
+        most = max((positions for _, positions in every), default=0)
+        return [access for access, positions in every if positions * _ROW_BESIDE > most]
+
     def along(self, axis: Axis, among: Sequence[Axis] = ()) -> int:
         """Bytes of an element of all that lies contiguously along an axis, of what depends on one
         of some other axes. A row beside a matrix does not count."""
-        every = [(buffer, at, _positions(at)) for buffer, at in self.accesses()]
-        most = max((positions for *_, positions in every), default=0)
         return sum(
             buffer.dtype.itemsize
-            for buffer, at, positions in every
+            for buffer, at in self._large
             if same(at.factor(axis), 1)
-            and positions * _ROW_BESIDE > most
             and (not among or any(not same(at.factor(each), 0) for each in among))
         )
 

@@ -161,10 +161,9 @@ class Walk:
     def policy(self, load: Load) -> str:
         """What the cache should do: rows that are read in blocks may be read again, and what all
         programs read is read by the next one."""
-        tile, plan = self.frame.active.get("r"), self.frame.plan
+        tile, programs = self.frame.active.get("r"), self.frame.plan.programs
         if tile is None or not tile.looped or "r" not in self.frame.dims_of(load.axes):
             return ""
-        programs = {*plan.rows, *(axis for each in plan.grid for axis in each.axes)}
         if programs and programs.isdisjoint(load.axes):
             return "evict_last"
         times = self.again[load]
@@ -310,8 +309,8 @@ class Walk:
         for name in carried.state[:2]:
             frame.line(f"{name} = tl.full({shape}, 0.0, {kind})")
         for name in carried.state[2:]:
-            counts_each = tile is not None and not frame.plan.is_whole(tile)
-            shape = frame.shape({tile.dim}, active) if tile is not None and counts_each else "[]"
+            masked = tile is not None and not frame.plan.is_whole(tile)
+            shape = frame.shape({tile.dim}, active) if tile is not None and masked else "[]"
             frame.line(f"{name} = tl.full({shape}, 0.0, {kind})")
 
     def is_at_once(self, chain: Sequence[Loop]) -> bool:
