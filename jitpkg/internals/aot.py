@@ -246,11 +246,6 @@ def _function_of(node: Any) -> Any:
         return None
 
 
-def is_of_function(node: Any) -> bool:
-    """Whether a node of autograd is that of a `torch.autograd.Function`."""
-    return _function_of(node) is not None
-
-
 def is_node_of(node: Any, metadata: Metadata) -> bool:
     """Whether a node of autograd is that of AOTAutograd's function for such a graph."""
     return getattr(_function_of(node), "metadata", None) is metadata.raw

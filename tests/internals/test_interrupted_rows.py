@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
-from types import FrameType
+from types import FrameType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -30,11 +30,12 @@ def handled() -> Iterator[None]:
 
 def test_the_function_of_a_node(handled: None, monkeypatch: pytest.MonkeyPatch) -> None:
     node = torch.ones(1, requires_grad=True).exp().grad_fn
-    assert not aot.is_of_function(node)
+    metadata: Any = SimpleNamespace(raw=object())
+    assert not aot.is_node_of(node, metadata)
 
     def interrupted(_: Any) -> None:
         signal.raise_signal(signal.SIGUSR1)
 
     monkeypatch.setattr(aot.FUNCTION_OF_NODE, "get", lambda: interrupted)
     with pytest.raises(Alarm):
-        aot.is_of_function(node)
+        aot.is_node_of(node, metadata)

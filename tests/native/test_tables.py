@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import sys
@@ -200,3 +201,23 @@ def test_without_dispatch_keys_torch_compares_tensors() -> None:
     with tensors.KEYS.removed():
         assert tables.look().keys_at is None
     assert tables.look().keys_at is not None
+
+
+def test_nothing_is_read_beyond_an_object(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `__sizeof__` says of a class lies elsewhere in part."""
+
+    class Example:
+        pass
+
+    counts = []
+
+    def counted(address: int, count: int) -> list[int]:
+        counts.append(count)
+        return [address] * count
+
+    monkeypatch.setattr(tables, "words_at", counted)
+    for holder in (Example, counted, (Example, Example)):
+        with contextlib.suppress(ValueError):
+            tables._place(object(), holder)
+    sizes = [type.__basicsize__, type(counted).__basicsize__, (1, 2).__sizeof__()]
+    assert [8 * count for count in counts] == sizes
