@@ -50,6 +50,25 @@ SCALAR = "jitpkg_scalar"
 """The key in the `meta` of a graph's node that computes the same with a tensor of float64 without
 dims in place of its float."""
 
+OUTCOME = "jitpkg_outcome"
+"""The key in the `meta` of a graph's node that calls an autograd function, whose code does nothing
+but compute with its arguments: what it returns, as a `facts.outcome.Outcome`."""
+
+LEAVES = "jitpkg_leaves"
+"""The key in the `meta` of such a node of which a view leaves the graph."""
+
+VIEW_LEAVES = (
+    "a view that an autograd function has made is returned: another view would have another"
+    " derivative, and a copy would show nothing"
+)
+
+RECOMPUTED = "jitpkg_recomputed"
+"""The key in the `meta` of a graph's node that calls a part of the graph of which nothing is to be
+saved for a backward pass: that part, as a graph."""
+
+RANDOM = "jitpkg_random"
+"""The key in the `meta` of a graph's node that draws random numbers."""
+
 WARNS = "_jitpkg_warns"
 """The attribute of a function in a graph that calls an op which warns."""
 

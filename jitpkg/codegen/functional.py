@@ -29,6 +29,7 @@ from jitpkg.codegen.declined import as_it_is
 from jitpkg.codegen.direct import direct, inference_of, plan_of
 from jitpkg.codegen.observed import Observed, is_check, observed, stand_ins, tensors_of, unnoticed
 from jitpkg.codegen.partial_backward import Halves
+from jitpkg.codegen.recomputed import inlined
 from jitpkg.codegen.taken_views import taken_again
 from jitpkg.codegen.unused import return_unused, without
 from jitpkg.codegen.varying import Varying
@@ -43,7 +44,7 @@ from jitpkg.facts.thread_state import setters
 from jitpkg.internals import Missing, aot, modes, tensors, trees
 from jitpkg.internals.ops import OpOverload, op_name
 from jitpkg.interrupts import from_outside, lost
-from jitpkg.marks import VARIES, WARNS
+from jitpkg.marks import LEAVES, VARIES, VIEW_LEAVES, WARNS
 
 Function = Callable[..., Any]
 
@@ -130,6 +131,7 @@ def through_aot(backend: str, gm: fx.GraphModule, inputs: list[Any], compile_: C
 def _through_aot(
     backend: str, gm: fx.GraphModule, inputs: list[Any], compile_: Compile
 ) -> Function:
+    gm = inlined(gm)
     if any(isinstance(x, torch.Tensor) and _has_left_its_base(x) for x in inputs):
         return as_it_is(backend, gm, "a view that was given other data than its base has")
     floats = scalars.places(gm, inputs)
@@ -282,6 +284,8 @@ def _obstacle(gm: fx.GraphModule, inputs: Sequence[Any]) -> str | None:
         return "an op that warns: it would warn while it is compiled, and not when it runs"
     if any(is_recurrent(node.target) for node in gm.graph.nodes):
         return "a recurrent layer: it would be unrolled into the ops of each step"
+    if any(LEAVES in node.meta for node in gm.graph.nodes):
+        return VIEW_LEAVES
     if any(map(_makes_leaf, gm.graph.nodes)):
         return "a leaf that is made to require grad: its gradient would get lost"
     trains = any(isinstance(x, torch.Tensor) and x.requires_grad for x in inputs)

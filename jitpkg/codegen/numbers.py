@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import torch
 from torch import fx
 
+from jitpkg.codegen.declined import AS_TRACED, as_traced
 from jitpkg.interrupts import from_outside, uninterrupted
 
 Function = Callable[..., Any]
@@ -77,4 +78,7 @@ def with_numbers(gm: fx.GraphModule, inputs: Sequence[Any], kept: Sequence[int])
             known[node] = node.target(*fx.map_arg(node.args, known.__getitem__))
             continue
         known[node] = graph.node_copy(node, lambda n: known[n])
-    return fx.GraphModule(torch.nn.Module(), graph, class_name=type(gm).__name__)
+    made = fx.GraphModule(torch.nn.Module(), graph, class_name=type(gm).__name__)
+    if as_traced(gm) is not gm:
+        made.meta[AS_TRACED] = with_numbers(as_traced(gm), inputs, kept)
+    return made

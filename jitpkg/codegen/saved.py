@@ -27,7 +27,8 @@ def memories(node: fx.Node) -> set[int]:
 
 
 def not_saved(joint: fx.Graph, results: int) -> set[int]:
-    """The memory of a graph's inputs and results that its gradients are not computed from.
+    """The memory of a graph's inputs and results that its gradients are not computed from, nor what
+    a checkpoint computes again.
 
     Args:
         joint: forward and backward, as they were traced.
@@ -42,7 +43,8 @@ def not_saved(joint: fx.Graph, results: int) -> set[int]:
         for place in memories(node)
     }
     for node in joint.nodes:
-        if node not in forward and memories(node):
+        is_again = node.meta.get("recompute") is CheckpointPolicy.PREFER_RECOMPUTE
+        if (node not in forward or is_again) and memories(node):
             found.difference_update(*map(memories, node.all_input_nodes))
     return found
 

@@ -14,6 +14,7 @@ import torch
 from torch import fx
 
 from jitpkg import forks
+from jitpkg.codegen.declined import as_traced
 from jitpkg.codegen.numbers import (
     MOST,
     is_operand,
@@ -57,7 +58,7 @@ class Varying:
         self._as_symbols = True
         self._made: tuple[_Compilation, ...] = ()
         self._failed = False
-        self._as_it_is = straight_line(type(gm).__name__, gm.graph)
+        self._as_it_is = straight_line(type(gm).__name__, as_traced(gm).graph)
 
     def compiled(self, examples: Sequence[Any]) -> Function:
         """A function of the graph's inputs, compiled for the example inputs already."""

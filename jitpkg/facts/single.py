@@ -102,12 +102,12 @@ class Singles:
             except Exception:  # whatever arguments it does not expect
                 pass
         outcome = self._outcome(call, args, kwargs)
-        return self._made(outcome.result), outcome.random
+        return self.made(outcome.result), outcome.random
 
     def by_fake_tensors(self, call: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        return self._made(self._outcome(call, args, kwargs).result)
+        return self.made(self._outcome(call, args, kwargs).result)
 
-    def _made(self, result: Any) -> Any:
+    def made(self, result: Any) -> Any:
         """Stand-ins in place of facts."""
         return trees.mapped(
             lambda leaf: stand_in(leaf, self._decisions) if isinstance(leaf, TensorFacts) else leaf,

@@ -36,9 +36,10 @@ from jitpkg.interrupts import from_outside, of_handler
 from jitpkg.living import Living
 from jitpkg.rewriter.gains import Meter
 from jitpkg.rewriter.rebuild import Rebuilder
-from jitpkg.rewriter.references import can_rebuild, needed, reachable
+from jitpkg.rewriter.references import can_rebuild, needed
 from jitpkg.tracer.effects import effect_operands
 from jitpkg.tracer.heap import Heap, values_of
+from jitpkg.tracer.reached import reachable
 from jitpkg.tracer.region import Left
 from jitpkg.tracer.trace import Trace
 from jitpkg.tracer.values import Lazy, Object, Tensor, Value

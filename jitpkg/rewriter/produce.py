@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
 from types import CodeType
 from typing import Any
 
@@ -41,7 +40,7 @@ from jitpkg.rewriter.failure import can_replay
 from jitpkg.rewriter.handover import Handover, called_depth
 from jitpkg.rewriter.originals import ORIGINALS
 from jitpkg.rewriter.points import Points
-from jitpkg.rewriter.references import can_rebuild, needed, reachable
+from jitpkg.rewriter.references import can_rebuild, needed
 from jitpkg.rewriter.telling import not_whole
 from jitpkg.tracer import reasons
 from jitpkg.tracer.history import History
@@ -151,7 +150,6 @@ def _traced(
             enter=lambda code, p: _can_enter(compiler, code, p),
             rebuild=can_rebuild,
             replay=can_replay,
-            reachable=partial(reachable, cells=True),
             passes=not is_generator(points.code),
             whole=compiler.fullgraph,
         ),

@@ -10,7 +10,7 @@ import types
 import weakref
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NoReturn
 
 from jitpkg.code.analysis import is_generator
 from jitpkg.code.dialect import translate
@@ -18,6 +18,7 @@ from jitpkg.guards.kinds import CodeIs, Is, KeysAre, LengthIs, TypeIs
 from jitpkg.guards.sources import Attr, Held, Item, OriginalOf, Referent, Source
 from jitpkg.internals.ops import OpOverload, OpOverloadPacket
 from jitpkg.tracer import (
+    autograd_functions,
     constants,
     construction,
     containers,
@@ -68,7 +69,9 @@ def call(
         marked.stop_at(vm, function.obj)
     match function:
         case Method():
-            applied = marked.applied(vm, function.function, function.receiver, args, kwargs)
+            applied = autograd_functions.applied(
+                vm, function.function, function.receiver, args, kwargs
+            )
             if applied is not None:
                 return applied
             return call(vm, function.function, (function.receiver, *args), kwargs, direct=direct)
@@ -135,7 +138,8 @@ def _call_known(vm: VM, function: Known, args: Args, kwargs: Kwargs, *, direct: 
         case OpOverloadPacket() | OpOverload():
             return vm.op(obj, args, kwargs)
         case types.BuiltinFunctionType():
-            _refuse_builtin(vm, obj)
+            applied = autograd_functions.applied_by_builtin(vm, function, args, kwargs)
+            return _refuse_builtin(vm, obj) if applied is None else applied
         case memoized.Memoized():
             return memoized.call(vm, function, args, kwargs)
     method = vm.method_of_class(function, "__call__")
@@ -157,7 +161,7 @@ def _number(vm: VM, function: Any, args: Args, kwargs: Kwargs) -> Value | None:
     return numbers.call(vm, function, args)
 
 
-def _refuse_builtin(vm: VM, obj: types.BuiltinFunctionType) -> None:
+def _refuse_builtin(vm: VM, obj: types.BuiltinFunctionType) -> NoReturn:
     if obj is print:
         vm.stop(reasons.PRINT)
     name = f"{obj.__module__ or ''}.{obj.__qualname__}".lstrip(".")

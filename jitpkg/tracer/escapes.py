@@ -8,6 +8,7 @@ are traced here, and what they do is replayed when the op has failed.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import NoReturn
 
@@ -17,7 +18,7 @@ from jitpkg.guards.metadata import TensorIs
 from jitpkg.tracer import exceptions, handlers, reasons
 from jitpkg.tracer.effects import effect_operands
 from jitpkg.tracer.frames import Frame
-from jitpkg.tracer.state import preserved
+from jitpkg.tracer.lookahead import lookahead
 from jitpkg.tracer.values import Kept, Object
 from jitpkg.tracer.vm import VM, Escape, Raised, Stopped
 
@@ -88,27 +89,15 @@ def _stop(vm: VM, name: str) -> NoReturn:
 
 def _traced(vm: VM, name: str, frames: Sequence[Frame]) -> Escape:
     """What the handlers of these frames do to an exception of which nothing is known."""
-    before, steps, own_steps = vm.mark(), vm.steps, vm.own_steps
-    seen, owners, numbers = vm.seen.copy(), vm.owners.copy(), vm.number_nodes.copy()
-    standing = vm.frames
     passes = False
     escape = Escape()
-    try:
-        with preserved():  # what leaves torch's own contexts does so only here
-            passes = _pass(vm, frames)
-            leave = snapshot(nested=False) if vm.sets_modes else None
+    with suppress(Stopped), lookahead(vm) as before:
+        passes = _pass(vm, frames)
+        leave = snapshot(nested=False) if vm.sets_modes else None
         effects = tuple(vm.effects[before.effects :])
         operands = [operand for effect in effects for operand in effect_operands(effect)]
         passes = passes and vm.around.replay(vm.heap, operands)
         escape = Escape(states=vm.heap.since(before.heap), effects=effects, leave=leave)
-    except Stopped:
-        pass
-    finally:  # what was read there is read again; that it was so is still assumed
-        guards = vm.guards[before.guards :]
-        vm.rollback(before)
-        vm.guards.extend(guards)
-        vm.seen, vm.owners, vm.number_nodes = seen, owners, numbers
-        vm.frames, vm.steps, vm.own_steps = standing, steps, own_steps
     if not passes:
         _stop(vm, name)
     return escape

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -83,6 +84,34 @@ class GraphWriter:
             self.graph.erase_node(node)
         while len(self.inputs) > inputs:
             self.graph.erase_node(self.inputs.pop().node)
+
+    def outlined(
+        self, mark: tuple[int, int], returned: Sequence[fx.Node]
+    ) -> tuple[fx.Graph, list[fx.Node]]:
+        """Take the ops since `mark` out: they are a graph of their own that returns these of them.
+
+        Returns: that graph, and the nodes that it is given.
+        """
+        ops = self._ops[mark[1] :]
+        own = set(ops)
+        used = (each for node in ops for each in node.all_input_nodes)
+        given = list(dict.fromkeys(each for each in used if each not in own))
+        graph = fx.Graph()
+        copies = {node: graph.placeholder(node.name) for node in given}
+        for node in ops:
+            copies[node] = graph.node_copy(node, copies.__getitem__)
+        graph.output(tuple(copies[node] for node in returned))
+        inputs, _ = self.mark()
+        self.rollback((inputs, mark[1]))
+        return graph, given
+
+    def nodes_since(self, mark: tuple[int, int]) -> list[fx.Node]:
+        """The ops added since `mark`."""
+        return self._ops[mark[1] :]
+
+    def item(self, node: fx.Node, k: int) -> fx.Node:
+        """One of several results."""
+        return self.call_function(operator.getitem, (node, k), {})
 
     def names_since(self, mark: tuple[int, int]) -> list[str]:
         """The nodes added since `mark`, inputs not counted."""

@@ -130,6 +130,10 @@ class Heap:
         self._journal.append((key, self._states.get(key)))
         self._states[key] = state
 
+    def known(self) -> set[Value]:
+        """The values of which there is a state."""
+        return {value for value, _ in self._states}
+
     def mark(self) -> int:
         return len(self._journal)
 

@@ -49,9 +49,6 @@ _MAX_STEPS = 400_000
 class Machine(VM):
     """Executes the dialect on traced values."""
 
-    checkpoint: Callable[[Frame, Op], None] | None = None
-    """Called before each operation of the outermost frame, and of those that are `direct`."""
-
     # Execution
 
     def resume_frame(self, frame: Frame, raising: Object | None = None) -> Finished:
@@ -88,11 +85,7 @@ class Machine(VM):
                 return finished
 
     def escape(self, name: str, *, is_last: bool) -> Escape:
-        watch, self.checkpoint = self.checkpoint, None  # nobody can stand in such a handler
-        try:
-            return escapes.of_op(self, name, is_last=is_last)
-        finally:
-            self.checkpoint = watch
+        return escapes.of_op(self, name, is_last=is_last)
 
     # What exists
 

@@ -7,8 +7,7 @@ looked at where the program has loaded it.
 
 from __future__ import annotations
 
-import inspect
-from types import FunctionType, MethodDescriptorType, MethodType, WrapperDescriptorType
+from types import FunctionType, MethodDescriptorType, WrapperDescriptorType
 from typing import Any
 
 import torch
@@ -20,7 +19,7 @@ from jitpkg.marks import Mark, mark_of
 from jitpkg.tracer import reasons, tensors
 from jitpkg.tracer.look import BY_IDENTITY, BY_VALUE
 from jitpkg.tracer.torch_calls import is_graph_function, tensor_methods
-from jitpkg.tracer.values import Constant, Known, Lazy, Object, Tensor, Tuple, Value, class_in
+from jitpkg.tracer.values import Constant, Known, Object, Tensor, Tuple, Value
 from jitpkg.tracer.vm import VM, Args, Kwargs
 
 
@@ -43,28 +42,9 @@ def stop_at(vm: VM, obj: object) -> None:
         vm.stop(reasons.DISABLED, type(obj).__qualname__)
 
 
-def applied(vm: VM, function: Value, receiver: Value, args: Args, kwargs: Kwargs) -> Value | None:
-    """What `receiver.apply(...)` means where it is a marked `torch.autograd.Function`."""
-    if not isinstance(function, Known | Lazy) or function.obj is not _APPLY:
-        return None
-    cls = class_in(vm.look(receiver))
-    if cls is None or not issubclass(cls, torch.autograd.Function) or _mark(cls) != "in graph":
-        return None
-    vm.identify(vm.look(function))
-    return _in_graph(vm, MethodType(apply, cls), args, kwargs)
-
-
-def _function_in(descriptor: Any) -> Any:
-    """The function that is called with the class: a descriptor written in C is its own."""
-    return getattr(descriptor, "__func__", descriptor)
-
-
-_APPLY = _function_in(inspect.getattr_static(torch.autograd.Function, "apply"))
-
-
-def apply(cls: Any, /, *args: Any, **kwargs: Any) -> Any:
-    """`cls.apply`; FX wants to know of a target what module it is from, of a builtin as well."""
-    return cls.apply(*args, **kwargs)
+def is_allowed(function: object) -> bool:
+    """Whether its calls are to be in the graph as they are."""
+    return _mark(function) == "in graph"
 
 
 def _mark(function: Any) -> Mark | None:

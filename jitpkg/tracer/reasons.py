@@ -192,6 +192,22 @@ MISSING_IN_TORCH = Reason(
     "Look for a newer jitpkg, or use a PyTorch that it was tested with; `python -m jitpkg doctor` "
     "says which these are, and what else is missing.",
 )
+AUTOGRAD_FUNCTION = Reason(
+    "B130",
+    "an autograd.Function that does more than compute",
+    "Its forward or its backward reads a tensor that it is not given, changes something that was "
+    "there before, or does what cannot be traced. Whoever runs the graph may call them at another "
+    "moment, so Python calls this one.",
+    "Give it what it reads as arguments, and let it return what it computes.",
+)
+CHECKPOINT = Reason(
+    "B131",
+    "a checkpoint of what is not the same when it is run twice",
+    "torch.utils.checkpoint runs its function once more in the backward pass. Where that writes to "
+    "something or changes a mode, where a policy says what is saved, or where torch would warn or "
+    "refuse, it is called for real.",
+    "Pass use_reentrant=False, and keep writes, modes and policies out of the function.",
+)
 
 NO_BREAKS = (RAISES, GENERATOR, FORCED)
 """Reasons that `fullgraph=True` does not mind: the program leaves, is suspended, or is tested."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import CodeType
 
@@ -51,8 +51,6 @@ class Limits:
     rebuild: CanRebuild
     replay: CanRebuild
     """The same for what handlers have done that let the exception of an op pass."""
-    reachable: Callable[[Heap, Sequence[Value]], Collection[Value]]
-    """These values, and all that they refer to, through existing cells, too."""
     passes: bool = True
     """Whether what the graph raises can pass by the handlers that cover the point where the region
     begins."""

@@ -33,7 +33,7 @@ from jitpkg.guards.metadata import SizesAre, TensorIs
 from jitpkg.guards.sources import Attr, Item, Source
 from jitpkg.internals import trees
 from jitpkg.internals.ops import is_of_another_library
-from jitpkg.marks import DYNAMIC_DIMS, SCALAR
+from jitpkg.marks import DYNAMIC_DIMS, OUTCOME, RANDOM, SCALAR
 from jitpkg.tracer import containers, numbers, operands, reasons, resizing, warnings
 from jitpkg.tracer.proxied import Proxied
 from jitpkg.tracer.torch_calls import is_graph_function
@@ -78,8 +78,10 @@ def op(
     kwargs: Kwargs | None = None,
     *,
     opaque: bool = False,
+    outcome: Outcome | None = None,
 ) -> Value:
-    """Add an op to the graph; `opaque` for a function that the program has put there."""
+    """Add an op to the graph; `opaque` for a function of the program's, of which perhaps the
+    outcome is known."""
     kwargs = kwargs or {}
     name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
     if not opaque:
@@ -96,7 +98,10 @@ def op(
     if isinstance(target, types.BuiltinFunctionType) and target.__module__ == "_operator":
         operands.check_operator(vm, target.__name__.strip("_"), args)
     call = _method_caller(target) if isinstance(target, str) else target
-    outcome = _outcome(vm, name, call, fact_args, fact_kwargs, proxied)
+    known = outcome
+    if outcome is None:
+        outcome = _outcome(vm, name, call, fact_args, fact_kwargs, proxied)
+    _check_written(vm, name, tensors, outcome)
     _check_grad_of_views(vm, tensors, outcome)
     if outcome.mutated and not torch.is_inference_mode_enabled():
         _check_frozen(vm, name, outcome)
@@ -113,13 +118,17 @@ def op(
         shown = fact_args[1] if call is getattr else name
         target = warnings.in_its_place(vm, target, shown)
     half = operands.may_leave_half(vm, name, fact_args, tensors, outcome)
-    failure = _failure(vm, name, half=half)
+    failure = failure_of(vm, name, half=half)
     if isinstance(target, str):
         node = vm.graph.call_method(target, node_args, node_kwargs)
     else:
         node = vm.graph.call_function(target, node_args, node_kwargs)
     if by_type and operands.may_be_scalars(vm, name, args, kwargs):
         node.meta[SCALAR] = True
+    if outcome.random:
+        node.meta[RANDOM] = True
+    if known is not None:
+        node.meta[OUTCOME] = known
     vm.failures.update(dict.fromkeys(vm.graph.names_since(began), failure))
     _note_mutations(vm, tensors, outcome)
     if outcome.warns:
@@ -128,8 +137,13 @@ def op(
     return _Results(vm, node, tensors, iter(outcome.shares), renames).value(outcome.result)
 
 
-def _failure(vm: VM, name: str, *, half: bool) -> Failure:
-    rewindable = all(changed is _RANDOM_STREAM for changed in vm.mutations)
+def failure_of(vm: VM, name: str, *, half: bool) -> Failure:
+    """What to do where an op fails that is added now.
+
+    Args:
+        half: whether it may have written a part of an input then.
+    """
+    rewindable = all(changed is RANDOM_STREAM for changed in vm.mutations)
     escape = Escape()
     if vm.mutations or half:
         may_rewind = rewindable and not half and all(map(can_be_set_back, vm.drawn))
@@ -218,6 +232,14 @@ def _check_grad_of_views(vm: VM, tensors: list[Tensor], outcome: Outcome) -> Non
             vm.stop(reasons.UNSUPPORTED, "an in-place op makes a shared tensor require grad")
 
 
+def _check_written(vm: VM, name: str, tensors: list[Tensor], outcome: Outcome) -> None:
+    """Torch refuses to write to what is seen through a view that an autograd function has made."""
+    if vm.frozen and any(
+        vm.roots.get(tensors[k], tensors[k]) in vm.frozen for k in outcome.mutated
+    ):
+        vm.stop(reasons.UNSUPPORTED, f"{name} writes to a view that an autograd function has made")
+
+
 def _check_recurrence(vm: VM, name: str, outcome: Outcome) -> None:
     """Where AOTAutograd would see it, it would be unrolled."""
     made = [each for each in trees.leaves_of(outcome.result) if isinstance(each, TensorFacts)]
@@ -253,13 +275,13 @@ def _note_mutations(vm: VM, tensors: list[Tensor], outcome: Outcome) -> None:
         if k in outcome.mutated and owner.source is not None:
             vm.mutations.append(owner)
     if outcome.random:
-        vm.mutations.append(_RANDOM_STREAM)
+        vm.mutations.append(RANDOM_STREAM)
         made = (leaf for leaf in trees.leaves_of(outcome.result))
         described = (*outcome.arguments, *(f for f in made if isinstance(f, TensorFacts)))
         vm.drawn.update(facts.device for facts in described)
 
 
-_RANDOM_STREAM = Tensor(cast(fx.Node, None))
+RANDOM_STREAM = Tensor(cast(fx.Node, None))
 """Stands for the random stream among what a graph has changed."""
 SHOWN = Tensor(cast(fx.Node, None))
 """Stands for what the user has seen of a warning."""
@@ -314,7 +336,7 @@ class _Results:
                 return _metadata(self.vm, result)
 
     def _item(self, node: fx.Node, k: int) -> fx.Node:
-        item = self.vm.graph.call_function(operator.getitem, (node, k), {})
+        item = self.vm.graph.item(node, k)
         self.vm.failures[item.name] = self.vm.failures[self.node.name]
         return item
 

@@ -16,7 +16,7 @@ from jitpkg.errors import Break, Location
 from jitpkg.facts.answers import Facts
 from jitpkg.guards.kinds import Guard, Same, sources_of
 from jitpkg.guards.sources import Globals, Source, base_of, dictionary_of
-from jitpkg.tracer import escapes, namespaces, reasons, state, tensors
+from jitpkg.tracer import autograd_functions, escapes, namespaces, reasons, state, tensors
 from jitpkg.tracer.effects import DeleteAttribute, Effect, SetAttribute, SetCell
 from jitpkg.tracer.frames import Frame
 from jitpkg.tracer.graph import GraphInput
@@ -25,8 +25,9 @@ from jitpkg.tracer.history import History
 from jitpkg.tracer.iterators import must_finish
 from jitpkg.tracer.look import source_of
 from jitpkg.tracer.machine import Machine
+from jitpkg.tracer.reached import reachable
 from jitpkg.tracer.region import Left, Limits, Region, alive
-from jitpkg.tracer.values import NONE, Cell, Kept, Known, Object, Tensor, Value
+from jitpkg.tracer.values import NONE, Cell, Kept, Known, Marker, Object, Tensor, Value
 from jitpkg.tracer.vm import VM, Around, Failure, Originals, Raised, Stopped
 
 
@@ -144,6 +145,9 @@ def trace(
         finally:
             vm.checkpoint = None  # it refers to the trace, which holds the call's arguments
     vm.guards.extend(_distinct(vm))
+    if vm.frozen:
+        left = alive(vm.effects, _values_of(exit_))
+        autograd_functions.note_views(vm, reachable(vm.heap, left, cells=True))
     return Trace(
         graph=vm.graph.graph,
         inputs=tuple(vm.graph.inputs),
@@ -163,6 +167,13 @@ def trace(
     )
 
 
+def _values_of(exit_: Exit) -> tuple[Value, ...]:
+    """What the region hands back."""
+    if isinstance(exit_, Returned):
+        return (exit_.value,)
+    return tuple(value for value in (*exit_.locals, *exit_.stack) if not isinstance(value, Marker))
+
+
 def _lasting(vm: VM, result: Value, private: frozenset[Cell], limits: Limits) -> list[Effect]:
     """The effects when the function has returned: nobody asks for the cells that only it had.
 
@@ -172,7 +183,7 @@ def _lasting(vm: VM, result: Value, private: frozenset[Cell], limits: Limits) ->
     if not any(own):
         return vm.effects
     others = [effect for effect, is_own in zip(vm.effects, own, strict=True) if not is_own]
-    reached = limits.reachable(vm.heap, alive(others, (result,)))
+    reached = reachable(vm.heap, alive(others, (result,)), cells=True)
     return [
         SetCell(effect.target, NONE)
         if isinstance(effect, SetCell) and is_own and effect.target not in reached

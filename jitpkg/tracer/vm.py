@@ -11,6 +11,7 @@ from typing import NoReturn, Protocol
 import torch
 from torch import fx
 
+from jitpkg.code.dialect import Op
 from jitpkg.config import Options
 from jitpkg.errors import Break, Location, Reason
 from jitpkg.facts.answers import Facts
@@ -153,6 +154,8 @@ class VM(ABC):
         """Tensors that share memory with another one, as far as the graph shows it."""
         self.roots: dict[Tensor, Tensor] = {}
         """For a tensor that an op returned as a view: the tensor that owns the memory."""
+        self.frozen: set[Tensor] = set()
+        """Those of which an autograd function has returned a view."""
         self.failures: dict[str, Failure] = {}
         """By name of a graph node."""
         self.seen: dict[int, Value] = {}
@@ -180,6 +183,8 @@ class VM(ABC):
         self.strides_by_value: dict[int, Symbol] = {}
         self.number_nodes: dict[Expression, fx.Node] = {}
         self.frames: list[Frame] = []
+        self.checkpoint: Callable[[Frame, Op], None] | None = None
+        """Called before each operation of the outermost frame, and of those that are `direct`."""
         self.steps = 0
         self.own_steps = 0
         """Those in no polyfill."""

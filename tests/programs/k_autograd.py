@@ -99,7 +99,7 @@ class Clamp(torch.autograd.Function):
         return grad * (x > ctx.low) * 10, None
 
 
-@program(call(leaf(1, 2)), call(leaf(3, 0)), graphs=None)
+@program(call(leaf(1, 2)), call(leaf(3, 0)))
 def own_autograd_function(x):
     return Clamp.apply(x * 1, 1.5) * 2
 
@@ -181,9 +181,7 @@ class Quantised(nn.Module):
         return Straight.apply(x * self.scale) / self.scale
 
 
-program(call(leaf(1.3, 2.6)), call(leaf(0.2, 0.4)), graphs=None, name="straight_through")(
-    Quantised()
-)
+program(call(leaf(1.3, 2.6)), call(leaf(0.2, 0.4)), name="straight_through")(Quantised())
 
 
 @program(call(leaf(1, 2)), graphs=None)

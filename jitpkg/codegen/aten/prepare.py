@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from operator import getitem, setitem
 from types import FunctionType, MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import fx
@@ -48,7 +48,7 @@ from jitpkg.facts.tensor import facts_of, why_not_plain
 from jitpkg.internals import Missing, modes, tensors
 from jitpkg.internals.ops import is_of_another_library
 from jitpkg.internals.tensors import memory
-from jitpkg.marks import WARNS, varies
+from jitpkg.marks import LEAVES, OUTCOME, RECOMPUTED, VIEW_LEAVES, WARNS, varies
 
 
 def prepare(
@@ -134,6 +134,8 @@ class _Preparation:
         self._values: list[fx.Node] = []
         self._slots: dict[int, int] = {}
         self._made: dict[fx.Node, Any] = {}
+        self._parts = 0
+        """How many parts of the graph are to be computed again going backward."""
 
     def prepared(self) -> Prepared:
         self._add_inputs()
@@ -191,6 +193,10 @@ class _Preparation:
         args, kwargs = fx.map_arg((node.args, node.kwargs), self._made.__getitem__)
         if target is getitem and not isinstance(args[0], torch.Tensor):
             return args[0][args[1]]
+        if RECOMPUTED in node.meta:
+            return self._of_part(node.meta[RECOMPUTED], args)
+        if OUTCOME in node.meta:
+            return self._of_autograd_function(node, args)
         if _makes_leaf(node):
             raise Declined("a leaf that is made to require grad")
         function, name = _function_of(node, args)
@@ -204,6 +210,27 @@ class _Preparation:
                 return made
         except Unanswered:
             return self._as_a_whole(name, function, args, kwargs)
+
+    def _of_part(self, part: fx.Graph, args: Sequence[Any]) -> tuple[Any, ...]:
+        """What a part of the graph returns, whose nodes have a number of its own."""
+        self._made.update(zip(part.find_nodes(op="placeholder"), args, strict=True))
+        self._parts += 1
+        with self._recorder.within(self._recorder.part or self._parts):  # of the outermost
+            for node in part.nodes:
+                if node.op not in ("placeholder", "output"):
+                    self._made[node] = self._call(node)
+        returned: Any = part.output_node().args[0]
+        return tuple(fx.map_arg(returned, self._made.__getitem__))
+
+    def _of_autograd_function(self, node: fx.Node, args: Any) -> Any:
+        """As a whole: its derivative is the program's. Nobody writes to what it shows as a view."""
+        if LEAVES in node.meta:
+            raise Declined(VIEW_LEAVES)
+        outcome, apply = node.meta[OUTCOME], cast(Callable[..., Any], node.target)
+        result = self._singles.made(outcome.result)
+        return self._recorder.as_a_whole(
+            apply, args, {}, result, random=outcome.random, meta={OUTCOME: outcome}
+        )
 
     def _by_ops(self, name: str, target: Any, function: Any, args: Any, kwargs: Any) -> Any:
         """Run a function on stand-ins, where the ops that it comes to are those on the CPU."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from operator import getitem
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -48,6 +49,9 @@ REPLACES = "replaces"
 
 ONE_OF_SEVERAL = "one of several"
 """Set for a node that stands for a write to a view that an op has returned with others."""
+
+PART = "part"
+"""The key in `meta` of the part of a graph that a node belongs to: see `Recorder.within`."""
 
 NUMBER = "number"
 """The key in `meta` of a number for a node: see `Recorder.numbered`."""
@@ -120,6 +124,7 @@ class Recorder:
         self._singles = singles
         self._traced: dict[int, Traced] = {}
         self._log = _Log()
+        self.part: int | None = None
         self.grad_mode = True
         """Where the program is now."""
         self._listens = True
@@ -220,10 +225,18 @@ class Recorder:
             raise
 
     def as_a_whole(
-        self, target: Callable[..., Any], args: Any, kwargs: Any, result: Any, *, random: bool
+        self,
+        target: Callable[..., Any],
+        args: Any,
+        kwargs: Any,
+        result: Any,
+        *,
+        random: bool,
+        meta: Mapping[str, Any] = MappingProxyType({}),
     ) -> Any:
         """Record one call of a function that returns `result`: stand-ins, or a tuple of them."""
         node = self._call(target, args, kwargs)
+        node.meta.update(meta)
         if random:
             node.meta["random"] = True
         return self._new(node, result)
@@ -257,6 +270,15 @@ class Recorder:
                 yield
         finally:
             self._chosen = False
+
+    @contextmanager
+    def within(self, part: int | None) -> Iterator[None]:
+        """Inside, each node belongs to a part of the graph of which nothing is saved, if any."""
+        before, self.part = self.part, part
+        try:
+            yield
+        finally:
+            self.part = before
 
     @contextmanager
     def numbered(self, number: Callable[[], int]) -> Iterator[None]:
@@ -516,6 +538,8 @@ class Recorder:
         node.meta["facts"] = facts
         if not (self.grad_mode if grad_mode is None else grad_mode):
             node.meta[NO_GRAD] = True
+        if self.part is not None:
+            node.meta[PART] = self.part
         if self._number is not None:
             node.meta[NUMBER] = self._number()
         self._log.nodes.append(node)

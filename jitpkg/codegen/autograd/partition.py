@@ -19,7 +19,7 @@ from torch import fx
 
 from jitpkg.codegen.aten.passes.common import share_common
 from jitpkg.codegen.aten.purity import is_random, is_view, may_be_dropped, name_of
-from jitpkg.codegen.aten.recorder import Declined
+from jitpkg.codegen.aten.recorder import PART, Declined
 from jitpkg.codegen.autograd.record import Joint
 from jitpkg.codegen.ir.extents import SYMBOL, example
 from jitpkg.codegen.lowering import activations, comparison, creation, pointwise
@@ -68,13 +68,15 @@ def parted(joint: Joint) -> Halves:
     values, gradients = ends
     placeholders = graph.find_nodes(op="placeholder")
     given, tangents = placeholders[: len(gradients)], placeholders[len(gradients) :]
+    inner = _inside_of_parts(graph, joint.backward)
+    read.update(root_of(used) for node in inner for used in node.all_input_nodes)
     # Of what the program can write to before it goes backward, what eager code saves, too.
     untold = (returned | set(given)) - read
     late = _following(tangents)
     wanted = {node for node in gradients if node is not None}
     needed = needed_for(wanted)
     early = [node for node in graph.nodes if node in needed and node not in late]
-    saved = _Cut(early, late, wanted, untold, {*given, *returned}).saved()
+    saved = _Cut(early, late, wanted, untold, {*given, *returned}, inner).saved()
     for node in graph.nodes:
         facts = node.meta.get("facts")
         if isinstance(facts, TensorFacts):
@@ -82,7 +84,9 @@ def parted(joint: Joint) -> Halves:
     kept = [node for node in graph.nodes if node not in late and node not in tangents]
     forward = _part(kept, given, (*values, *saved), all_that_may_raise=True)
     symbols = [node for node in given if SYMBOL in node.meta]
-    backward = _part([*kept, *graph.nodes], [*symbols, *saved, *tangents], gradients)
+    given_back = [*symbols, *saved, *tangents]
+    order = _when_needed(graph, given_back, late) if inner else [*kept, *graph.nodes]
+    backward = _part(order, given_back, gradients)
     return Halves(forward, backward)
 
 
@@ -90,6 +94,58 @@ def _makers_of(graph: fx.Graph, returned: Set[fx.Node]) -> set[fx.Node]:
     """What makes the memory of a result: two results may not become one."""
     made = {node for node in graph.nodes if root_of(node) in returned}
     return made | {node.all_input_nodes[0] for node in made if node.target is getitem}
+
+
+def _inside_of_parts(graph: fx.Graph, backward: Set[fx.Node]) -> set[fx.Node]:
+    """What the forward has in parts of which nothing is saved, and does not use outside of them.
+
+    Random numbers are saved: they are not drawn again.
+    """
+    return {
+        node
+        for node in graph.nodes
+        if PART in node.meta
+        and not is_random(node)
+        and all(
+            user in backward or user.meta.get(PART) == node.meta[PART]
+            for user in _users_of_value(node)
+        )
+    }
+
+
+def _users_of_value(node: fx.Node) -> Iterator[fx.Node]:
+    """The users of a value, or of a view of it."""
+    for user in node.users:
+        if is_view(user):
+            yield from _users_of_value(user)
+        else:
+            yield user
+
+
+def _when_needed(graph: fx.Graph, given: Iterable[fx.Node], late: Set[fx.Node]) -> list[fx.Node]:
+    """The nodes of a graph in an order in which what does not depend on tangents comes just before
+    what reads it: memory is used for one part at a time."""
+    placed = set(given)
+    order: list[fx.Node] = []
+
+    def place(node: fx.Node) -> None:
+        todo = [node]
+        while todo:
+            missing = [n for n in todo[-1].all_input_nodes if n not in placed]
+            if missing:
+                todo.extend(missing)
+                continue
+            last = todo.pop()
+            if last not in placed:
+                placed.add(last)
+                order.append(last)
+
+    for node in graph.nodes:
+        if node in late:
+            place(node)
+    for node in graph.nodes:
+        place(node)
+    return order
 
 
 def _following(of: Iterable[fx.Node]) -> set[fx.Node]:
@@ -113,6 +169,7 @@ class _Cut:
         gradients: what a backward returns.
         untold: what is not to be saved.
         had: what is held anyway.
+        inner: what is to be computed again.
     """
 
     def __init__(
@@ -122,12 +179,14 @@ class _Cut:
         gradients: Set[fx.Node],
         untold: Set[fx.Node],
         had: Set[fx.Node],
+        inner: Set[fx.Node],
     ) -> None:
         self._early = early
         self._late = late
         self._gradients = gradients
         self._untold = untold
         self._had = had
+        self._inner = inner
         self._depths: dict[fx.Node, int] = {}
 
     def saved(self) -> list[fx.Node]:
@@ -160,14 +219,18 @@ class _Cut:
         facts: Any = node.meta.get("facts")
         if not isinstance(facts, TensorFacts) or is_view(node) or node in self._untold:
             return inf
+        if node in self._inner:
+            return inf
         size = prod(map(example, facts.size)) * facts.dtype.itemsize
         return (size + 1) * (_HAD_ANYWAY if node in self._had else 1)
 
     def _is_computed_again(self, node: fx.Node) -> bool:
         if is_random(node) or node.op != "call_function":
             return False
-        if is_view(node):
+        if is_view(node) or node in self._inner:
             return True
+        if PART in node.meta:  # what it returns: another part begins with that
+            return False
         if name_of(node) not in _CHEAP or self._lies_for_calls(node):
             return False
         depth = 1 + max((self._depths.get(n, 0) for n in node.all_input_nodes), default=0)

@@ -21,6 +21,7 @@ from jitpkg.codegen.aten.recorder import (
     NO_GRAD,
     NUMBER,
     ONE_OF_SEVERAL,
+    PART,
     REPLACES,
     WRITES_OVER,
     WRITTEN_TO,
@@ -38,6 +39,7 @@ from jitpkg.internals import ops, trees
 from jitpkg.internals.ops import OpOverload
 from jitpkg.internals.tensors import gradients, next_number, number_of_formula
 from jitpkg.interrupts import from_outside
+from jitpkg.marks import OUTCOME
 
 TANGENT = "tangents_{}"
 """What a gradient of a result is called: parts of a backward pass are found by that."""
@@ -100,7 +102,8 @@ class _Joint:
                     self._write_over(node.meta[WRITES_OVER])
                 if ONE_OF_SEVERAL in node.meta:
                     raise Declined("a write to one of several views: eager code may refuse it")
-                with torch.set_grad_enabled(NO_GRAD not in node.meta):
+                grad = torch.set_grad_enabled(NO_GRAD not in node.meta)
+                with grad, self._recorder.within(node.meta.get(PART)):
                     self._made[node] = self._call(node)
                 if REPLACES in node.meta:
                     self._check_replaced(node)
@@ -170,6 +173,11 @@ class _Joint:
                 raise Declined("as_strided: its gradient depends on where inputs lie in memory")
             with self._recorder.of_everything():
                 return target(*elsewhere(args), **elsewhere(kwargs))
+        if OUTCOME in node.meta:
+            with self._recorder.of_everything():
+                made = target(*elsewhere(args), **elsewhere(kwargs))
+            self._check_layout(target, made, node.meta["facts"])
+            return made
         if target is torch.nn.functional.scaled_dot_product_attention:
             with self._recorder.of_everything():
                 return _attention(*args, **kwargs)

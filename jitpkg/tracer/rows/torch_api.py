@@ -5,15 +5,22 @@ from __future__ import annotations
 import sys
 
 import torch
+import torch.utils.checkpoint
 
 from jitpkg import marks
 from jitpkg.internals import modes, ops
-from jitpkg.tracer import reasons
+from jitpkg.tracer import checkpoints, reasons
+from jitpkg.tracer.polyfills import autograd_functions
 from jitpkg.tracer.rows.table import CallTable
 from jitpkg.tracer.values import FALSE, TRUE, Constant, Tensor, Value
 from jitpkg.tracer.vm import VM
 
 TABLE = CallTable()
+
+
+@TABLE.row(torch.utils.checkpoint.checkpoint)
+def checkpoint(vm: VM, *args: Value, **kwargs: Value) -> Value:
+    return checkpoints.call(vm, args, kwargs)
 
 
 @TABLE.row(torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling, marks.is_compiling)
@@ -55,6 +62,13 @@ def is_tensor_like(vm: VM, value: Value, /) -> Value:
 def has_torch_function(vm: VM, *values: Value) -> Value:
     """Plain tensors only come here, and modes are excluded by the guards."""
     return FALSE
+
+
+@TABLE.row(autograd_functions.of_the_real_context)
+def of_the_real_context(vm: VM, name: Value, /) -> Value:
+    said = vm.look(name)
+    asked = said.value if isinstance(said, Constant) else "an attribute"
+    vm.stop(reasons.UNSUPPORTED, f"{asked} of the context of an autograd function")
 
 
 @TABLE.row(sys._getframe)
