@@ -19,6 +19,7 @@ from jitpkg.codegen.aten.prepared import Prepared
 from jitpkg.codegen.aten.recorder import NO_GRAD
 from jitpkg.errors import BackendError
 from jitpkg.internals import modes, tensors
+from jitpkg.interrupts import from_outside
 
 Function = Callable[..., Any]
 Tangents = Sequence[torch.Tensor | None]
@@ -37,9 +38,13 @@ def remembered(given: Sequence[Any]) -> Remembered | None:
         return None
     try:
         return list(map(reference, given)), list(map(version, given))
-    except (TypeError, AttributeError):  # of a number
+    except (TypeError, AttributeError) as error:  # of a number
+        if from_outside(error):
+            raise
         return remembered([x for x in given if isinstance(x, torch.Tensor)])
-    except RuntimeError:
+    except RuntimeError as error:
+        if from_outside(error):
+            raise
         return None
 
 

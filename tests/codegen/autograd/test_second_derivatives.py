@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 import weakref
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -15,7 +16,9 @@ from torch.nn import functional
 
 import jitpkg
 from jitpkg import events
+from jitpkg.codegen.autograd import twice as twice_again
 from jitpkg.errors import BackendError
+from jitpkg.internals import tensors
 from tests.codegen.kept.support import Process
 
 BACKWARD = pytest.mark.parametrize("backward", ["own", "aot"])
@@ -317,3 +320,32 @@ def test_nothing_is_compiled_for_it() -> None:
     with events.STREAM.listening(heard.append):
         penalty(compiled, *arguments())
     assert not [e for e in heard if isinstance(e, events.Fused | events.Compiled)]
+
+
+class Missing(AttributeError):
+    """What a signal handler raises."""
+
+
+class Failed(RuntimeError):
+    """The same."""
+
+
+@pytest.mark.parametrize("kind", [Missing, Failed])
+def test_exceptions_of_handlers_while_inputs_are_remembered(
+    kind: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They look like what is to be expected there, and come out all the same."""
+
+    def raises(signum: int, frame: Any) -> None:
+        raise kind("of a handler")
+
+    def reference(x: Any) -> Any:
+        signal.raise_signal(signal.SIGUSR1)
+
+    before = signal.signal(signal.SIGUSR1, raises)
+    monkeypatch.setattr(tensors, "references", lambda: reference)
+    try:
+        with pytest.raises(kind, match="of a handler"):
+            twice_again.remembered(arguments())
+    finally:
+        signal.signal(signal.SIGUSR1, before)
