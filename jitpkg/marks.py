@@ -46,6 +46,9 @@ def varies(meta: Mapping[str, Any]) -> bool:
     return any(dims is None or dims for dims in meta.get(VARIES) or ())
 
 
+DIMS = "jitpkg_dims"
+"""The key in the `meta` of a graph's node whose sizes are other ones on each call: its `Dims`."""
+
 SCALAR = "jitpkg_scalar"
 """The key in the `meta` of a graph's node that computes the same with a tensor of float64 without
 dims in place of its float."""
@@ -53,6 +56,10 @@ dims in place of its float."""
 OUTCOME = "jitpkg_outcome"
 """The key in the `meta` of a graph's node that calls an autograd function, whose code does nothing
 but compute with its arguments: what it returns, as a `facts.outcome.Outcome`."""
+
+BODY = "jitpkg_body"
+"""The key in the `meta` of such a node: the ops of `forward` and `backward`, as a graph of the
+tensors that it is given, and of gradients, which returns the results and the gradients."""
 
 LEAVES = "jitpkg_leaves"
 """The key in the `meta` of such a node of which a view leaves the graph."""
@@ -68,6 +75,14 @@ saved for a backward pass: that part, as a graph."""
 
 RANDOM = "jitpkg_random"
 """The key in the `meta` of a graph's node that draws random numbers."""
+
+TRAINS = "jitpkg_trains"
+"""The key in the `meta` of a graph's node whose result requires grad: the name of the node that has
+made its memory."""
+
+WRITES = "jitpkg_writes"
+"""The key in the `meta` of a graph's node that writes to memory: the names of the nodes which that
+memory was made by."""
 
 WARNS = "_jitpkg_warns"
 """The attribute of a function in a graph that calls an op which warns."""

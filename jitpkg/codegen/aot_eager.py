@@ -13,12 +13,17 @@ from torch import fx
 
 from jitpkg.codegen.differentiated import boxed
 from jitpkg.codegen.functional import Compiled, through_aot
+from jitpkg.codegen.stages import staged
 from jitpkg.internals import aot
 
 
 def aot_eager(gm: fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
     """Make the graph functional, differentiate it, and run both graphs op by op."""
-    return through_aot("aot_eager", gm, example_inputs, _compile)
+
+    def whole(gm: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+        return through_aot("aot_eager", gm, inputs, _compile)
+
+    return staged(gm, example_inputs, whole) or whole(gm, example_inputs)
 
 
 def _compile(

@@ -11,6 +11,7 @@ import torch
 from torch import fx
 
 from jitpkg.codegen.functional import Compiled, through_aot
+from jitpkg.codegen.stages import staged
 from jitpkg.errors import BackendError, InvalidArgument
 from jitpkg.facts import fake
 from jitpkg.internals import aot
@@ -40,7 +41,10 @@ class Inductor:
         return Inductor(chosen)
 
     def __call__(self, gm: fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
-        return through_aot("inductor", gm, example_inputs, self._compile)
+        def whole(gm: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+            return through_aot("inductor", gm, inputs, self._compile)
+
+        return staged(gm, example_inputs, whole) or whole(gm, example_inputs)
 
     def _compile(
         self, gm: fx.GraphModule, fakes: list[torch.Tensor], compiled: Compiled

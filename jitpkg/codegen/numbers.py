@@ -57,7 +57,7 @@ def made_in_a_call(compile_: Callable[[], T]) -> T | None:
         return None
 
 
-_ARITHMETIC = frozenset(
+ARITHMETIC = frozenset(
     {operator.add, operator.mul, operator.floordiv, operator.mod, torch.sym_min, torch.sym_max}
 )
 
@@ -74,7 +74,7 @@ def with_numbers(gm: fx.GraphModule, inputs: Sequence[Any], kept: Sequence[int])
                 known[node] = inputs[position - 1]
                 continue
         is_number = not any(isinstance(known[n], fx.Node) for n in node.all_input_nodes)
-        if node.op == "call_function" and node.target in _ARITHMETIC and is_number:
+        if node.op == "call_function" and node.target in ARITHMETIC and is_number:
             known[node] = node.target(*fx.map_arg(node.args, known.__getitem__))
             continue
         known[node] = graph.node_copy(node, lambda n: known[n])

@@ -32,6 +32,7 @@ from jitpkg.codegen.kept.training import Compilation
 from jitpkg.codegen.launch import CpuKernels
 from jitpkg.codegen.lowering.table import NotLowered
 from jitpkg.codegen.options import Options, WithOptions
+from jitpkg.codegen.stages import staged
 from jitpkg.internals import Missing
 from jitpkg.interrupts import from_outside
 from jitpkg.marks import VARIES, varies
@@ -45,7 +46,8 @@ def compile_graph_module(
 ) -> Function:
     """Compile a graph of torch functions to kernels."""
     try:
-        return _compiled(gm, example_inputs, options)
+        in_stages = staged(gm, example_inputs, partial(_compiled, options=options))
+        return in_stages or _compiled(gm, example_inputs, options)
     except Missing as missing:
         return as_it_is("jitpkg", gm, str(missing))
 

@@ -6,7 +6,7 @@ two of different numbers is saved.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import count
 from operator import getitem
 from typing import Any
@@ -68,7 +68,7 @@ def _inside(
     numbers: Iterator[int],
 ) -> tuple[Any, ...]:
     inner: fx.Graph = node.meta[RECOMPUTED]
-    given: Sequence[Any] = [made[each] for each in node.args if isinstance(each, fx.Node)]
+    given: Any = fx.map_arg(node.args, made.__getitem__)  # numbers stand where sizes varied
     own: dict[fx.Node, Any] = dict(zip(inner.find_nodes(op="placeholder"), given, strict=True))
     for each in inner.nodes:
         if each.op not in ("placeholder", "output"):

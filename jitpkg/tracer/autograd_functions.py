@@ -17,6 +17,7 @@ from types import MethodType
 from typing import Any
 
 import torch
+from torch import fx
 
 from jitpkg.facts.outcome import Outcome
 from jitpkg.facts.tensor import TensorFacts
@@ -36,7 +37,7 @@ from jitpkg.guards.kinds import (
 )
 from jitpkg.guards.numbers import Holds
 from jitpkg.guards.sources import Attr, Globals, Held, Item, Source
-from jitpkg.marks import LEAVES, OUTCOME
+from jitpkg.marks import BODY, LEAVES, OUTCOME
 from jitpkg.tracer import lookahead, marked, reasons, tensors
 from jitpkg.tracer.heap import values_of
 from jitpkg.tracer.look import KNOWN
@@ -107,10 +108,18 @@ def _applied(vm: VM, cls: type, known: Value, args: Args, kwargs: Kwargs) -> Val
     outside = torch.is_grad_enabled()
     forward = polyfills.forward_without_grad if outside else polyfills.forward
     _, result = _forward(vm, cls, forward, given)
-    for each in _items(result):
-        if isinstance(each, Tensor) and vm.facts(each).requires_grad:
-            vm.stop(reasons.UNSUPPORTED, f"{_name(cls)} returns what requires grad")
-    return result
+    made = tuple(_without_gradient(vm, cls, each, looked) for each in _items(result))
+    return Tuple(made) if isinstance(result, Tuple) else made[0]
+
+
+def _without_gradient(vm: VM, cls: type, value: Value, args: Args) -> Value:
+    """What `apply` returns for one result of `forward`: another object for an argument."""
+    value = vm.look(value)
+    if not isinstance(value, Tensor):
+        return value
+    if vm.facts(value).requires_grad:
+        vm.stop(reasons.AUTOGRAD_FUNCTION, f"{_name(cls)}: what requires grad is returned")
+    return vm.op("view_as", (value, value)) if value in args else value
 
 
 def _has_defaults(cls: Any, given: int) -> bool:
@@ -149,12 +158,14 @@ def _as_op(vm: VM, cls: type, given: Args, args: Args) -> Value:
     try:
         with lookahead.lookahead(vm) as before, torch.no_grad():
             ctx, result = _forward(vm, cls, polyfills.forward, given)
-            described = _Described(vm, cls, ctx, order)
+            described = _Described(vm, ctx, order)
             returned, shares = described.result(result)
-            _backward(vm, known, ctx, _items(result))
+            gradients = _backward(vm, known, ctx, _items(result))
             if any(isinstance(new.example, torch.Tensor) for new in vm.graph.inputs[inputs:]):
                 vm.stop(reasons.UNSUPPORTED, "a tensor is read that is no argument")
             random = _check(vm, before)
+            ends = _nodes(vm, result), _nodes(vm, gradients)
+            body, _ = vm.graph.part(before.graph, ends)
     except Stopped as stopped:
         why = stopped.graph_break
         said = why.detail if why.reason is reasons.UNSUPPORTED else str(stopped)
@@ -163,7 +174,9 @@ def _as_op(vm: VM, cls: type, given: Args, args: Args) -> Value:
         vm.stop(reasons.AUTOGRAD_FUNCTION, f"{_name(cls)}: {raised} is raised")
     facts = tuple(vm.facts(tensor) for tensor in order)
     outcome = Outcome(returned, shares, facts, frozenset(), random)
+    began = vm.graph.mark()
     made = tensors.op(vm, MethodType(apply, cls), args, opaque=True, outcome=outcome)
+    vm.graph.nodes_since(began)[0].meta[BODY] = body
     for each, shared in zip(_tensors(made), shares, strict=True):
         if shared is not None:
             vm.frozen.add(vm.roots[each])
@@ -198,7 +211,13 @@ def _check(vm: VM, before: Mark) -> bool:
     return bool(written)
 
 
-def _backward(vm: VM, cls: Value, ctx: Value, results: Sequence[Value]) -> None:
+def _nodes(vm: VM, values: Value) -> tuple[fx.Node | None, ...]:
+    """The nodes of tensors, in a tuple or alone; None for what is none."""
+    looked = map(vm.look, _items(values))
+    return tuple(vm.node(each) if isinstance(each, Tensor) else None for each in looked)
+
+
+def _backward(vm: VM, cls: Value, ctx: Value, results: Sequence[Value]) -> Value:
     """Trace `backward` for gradients of which each may be missing where `ctx` says so."""
     gradients = [
         vm.op(torch.empty_like, (each,)) if isinstance(each, Tensor) else Constant(None)
@@ -210,9 +229,13 @@ def _backward(vm: VM, cls: Value, ctx: Value, results: Sequence[Value]) -> None:
     if not all(_is_own(vm, value) for value in kept.values()):
         vm.stop(reasons.UNSUPPORTED, "ctx leads to an object that may have changed until backward")
     read, vm.seen, vm.owners = len(vm.guards), {}, {}  # what it reads is read now
-    vm.call_object(polyfills.backward, cls, ctx, Tuple(tuple(gradients)))
+    drawn = len(vm.mutations)
+    found = vm.look(vm.call_object(polyfills.backward, cls, ctx, Tuple(tuple(gradients))))
+    if any(each is tensors.RANDOM_STREAM for each in vm.mutations[drawn:]):
+        vm.stop(reasons.UNSUPPORTED, "backward draws random numbers, which are not drawn forward")
     if any(map(_is_of_data, vm.guards[read:])):
         vm.stop(reasons.UNSUPPORTED, "backward reads what may have changed until it runs")
+    return found
 
 
 def _is_own(vm: VM, value: Value | Marker) -> bool:
@@ -264,9 +287,8 @@ _CODE = (types.FunctionType, *(cls for cls in KNOWN if cls is not enum.Enum))
 class _Described:
     """What `forward` has returned, as facts."""
 
-    def __init__(self, vm: VM, cls: type, ctx: Value, order: Sequence[Tensor]) -> None:
+    def __init__(self, vm: VM, ctx: Value, order: Sequence[Tensor]) -> None:
         self.vm = vm
-        self.cls = cls
         self.order = order
         constant = _items(vm.attribute(ctx, "non_differentiable"))
         self.constant = {each for each in constant if isinstance(each, Tensor)}

@@ -15,7 +15,7 @@ from torch import fx
 from torch.utils import checkpoint as library
 
 from jitpkg.facts.thread_state import setters
-from jitpkg.marks import RECOMPUTED
+from jitpkg.marks import DIMS, RECOMPUTED, TRAINS
 from jitpkg.tracer import lookahead, reasons, tensors
 from jitpkg.tracer.reached import reachable
 from jitpkg.tracer.values import Constant, Known, Tensor, Value
@@ -29,10 +29,12 @@ def call(vm: VM, args: Args, kwargs: Kwargs) -> Value:
     if not args:
         vm.stop(reasons.RAISES, "checkpoint() of no function")
     function, *given = args
-    if not torch.is_grad_enabled():
-        return vm.call(function, tuple(given), kwargs)
     if reentrant:
         _check_given(vm, given, kwargs)
+    if not torch.is_grad_enabled():
+        return vm.call(function, tuple(given), kwargs)
+    if any(_is_inference(vm, value) for value in (*given, *kwargs.values())):
+        vm.stop(reasons.CHECKPOINT, "a tensor of inference mode is given, which it refuses")
     failure = tensors.failure_of(vm, library.checkpoint.__name__, half=False)
     before, numbers = vm.mark(), vm.number_nodes.copy()
     result = vm.call(function, tuple(given), kwargs)
@@ -47,21 +49,33 @@ def call(vm: VM, args: Args, kwargs: Kwargs) -> Value:
         vm.stop(reasons.CHECKPOINT, "it returns what requires no grad, and is reentrant")
     part, inputs = vm.graph.outlined(before.graph, nodes)
     vm.number_nodes = numbers
-    target = MethodType(recomputed, fx.GraphModule(torch.nn.Module(), part, "Part"))
+    run = recomputed_by_reentrance if reentrant else recomputed
+    target = MethodType(run, fx.GraphModule(torch.nn.Module(), part, "Part"))
     began = vm.graph.mark()
     node = vm.graph.call_function(target, tuple(inputs), {})
     node.meta[RECOMPUTED] = part
     items = {old: vm.graph.item(node, k) for k, old in enumerate(nodes)}
     vm.failures.update(dict.fromkeys(vm.graph.names_since(began), failure))
     for each in made:
-        if vm.node(each) in items:
-            vm.heap.write(each, "node", items[vm.node(each)])
+        old = vm.node(each)
+        if old in items:
+            each.node = items[old]
+            vm.heap.write(each, "node", items[old])
+            if DIMS in old.meta:
+                items[old].meta[DIMS] = old.meta[DIMS]
+            if TRAINS in old.meta:
+                items[old].meta[TRAINS] = vm.roots.get(each, each).node.name
     return result
 
 
 def recomputed(part: fx.GraphModule, /, *inputs: Any) -> Any:
     """The results of a part of a graph, of which nothing is saved for a backward pass."""
     return library.checkpoint(part.forward, *inputs, use_reentrant=False)
+
+
+def recomputed_by_reentrance(part: fx.GraphModule, /, *inputs: Any) -> Any:
+    """The same, where the program has asked for torch's older way."""
+    return library.checkpoint(part.forward, *inputs, use_reentrant=True)
 
 
 def _options(vm: VM, kwargs: dict[str, Value]) -> bool:
@@ -104,6 +118,11 @@ def _check_given(vm: VM, given: list[Value], kwargs: Kwargs) -> None:
 
 def _requires_grad(vm: VM, value: Value) -> bool:
     return isinstance(value, Tensor) and vm.facts(value).requires_grad
+
+
+def _is_inference(vm: VM, value: Value) -> bool:
+    value = vm.peek(value)
+    return isinstance(value, Tensor) and vm.facts(value).is_inference
 
 
 def _check(vm: VM, before: Mark) -> None:

@@ -92,17 +92,23 @@ class GraphWriter:
 
         Returns: that graph, and the nodes that it is given.
         """
+        made = self.part(mark, tuple(returned))
+        inputs, _ = self.mark()
+        self.rollback((inputs, mark[1]))
+        return made
+
+    def part(self, mark: tuple[int, int], returned: Any) -> tuple[fx.Graph, list[fx.Node]]:
+        """The same as a copy; `returned` has nodes in tuples, with None."""
         ops = self._ops[mark[1] :]
         own = set(ops)
-        used = (each for node in ops for each in node.all_input_nodes)
+        used = [each for node in ops for each in node.all_input_nodes]
+        fx.map_arg(returned, used.append)
         given = list(dict.fromkeys(each for each in used if each not in own))
         graph = fx.Graph()
         copies = {node: graph.placeholder(node.name) for node in given}
         for node in ops:
             copies[node] = graph.node_copy(node, copies.__getitem__)
-        graph.output(tuple(copies[node] for node in returned))
-        inputs, _ = self.mark()
-        self.rollback((inputs, mark[1]))
+        graph.output(fx.map_arg(returned, copies.__getitem__))
         return graph, given
 
     def nodes_since(self, mark: tuple[int, int]) -> list[fx.Node]:

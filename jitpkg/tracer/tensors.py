@@ -33,7 +33,16 @@ from jitpkg.guards.metadata import SizesAre, TensorIs
 from jitpkg.guards.sources import Attr, Item, Source
 from jitpkg.internals import trees
 from jitpkg.internals.ops import is_of_another_library
-from jitpkg.marks import DYNAMIC_DIMS, OUTCOME, RANDOM, SCALAR
+from jitpkg.marks import (
+    DIMS,
+    DYNAMIC_DIMS,
+    OUTCOME,
+    RANDOM,
+    SCALAR,
+    TRAINS,
+    WRITES,
+    Dims,
+)
 from jitpkg.tracer import containers, numbers, operands, reasons, resizing, warnings
 from jitpkg.tracer.proxied import Proxied
 from jitpkg.tracer.torch_calls import is_graph_function
@@ -127,6 +136,9 @@ def op(
         node.meta[SCALAR] = True
     if outcome.random:
         node.meta[RANDOM] = True
+    if outcome.mutated:
+        written = (tensors[k] for k in outcome.mutated)
+        node.meta[WRITES] = tuple(vm.roots.get(each, each).node.name for each in written)
     if known is not None:
         node.meta[OUTCOME] = known
     vm.failures.update(dict.fromkeys(vm.graph.names_since(began), failure))
@@ -346,13 +358,22 @@ class _Results:
             tensor = self.arguments[result.index]
             if result.index in self.renames:
                 self.vm.heap.write(tensor, "node", node)
-            return tensor
+            return self._noted(tensor, node)
         tensor = Tensor(node)
         self.vm.heap.write(tensor, "facts", result)
         if shared is not None:
             base = self.arguments[shared]
             self.vm.sharing.update((tensor, base))
             self.vm.roots[tensor] = self.vm.roots.get(base, base)
+        return self._noted(tensor, node)
+
+    def _noted(self, tensor: Tensor, node: fx.Node) -> Tensor:
+        facts = self.vm.facts(tensor)
+        if facts.is_symbolic:
+            dims = (dim for dim, length in enumerate(facts.size) if isinstance(length, Size))
+            node.meta[DIMS] = Dims(frozenset(dims))
+        if facts.requires_grad:
+            node.meta[TRAINS] = self.vm.roots.get(tensor, tensor).node.name
         return tensor
 
 

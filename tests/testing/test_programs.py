@@ -18,6 +18,7 @@ from jitpkg.testing.programs.bulk import Answer, Chunk, Findings, ranges
 from jitpkg.testing.programs.checking import Statistics
 from jitpkg.testing.programs.modes import HOW_COMPUTED
 from jitpkg.testing.programs.record import Record
+from jitpkg.testing.programs.training import TRAINING
 from jitpkg.testing.programs.worker import named, of_seed
 from jitpkg.testing.strategies import programs
 
@@ -34,6 +35,33 @@ def test_programs_do_the_same_compiled(part: int) -> None:
             found.append(f"seed {seed}: {outcome.kind}\n{outcome.said}\n{program}")
     jitpkg.reset()
     assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_programs_that_are_trained(part: int) -> None:
+    """They do the same, too; and most of what they are written for comes to graphs."""
+    found = []
+    statistics = Statistics()
+    for seed in range(part, SEEDS, 2):
+        program, mode = of_seed(seed, TRAINING)
+        outcome = check(program, mode, statistics)
+        if outcome.is_fault:
+            found.append(f"seed {seed}: {outcome.kind}\n{outcome.said}\n{program}")
+    jitpkg.reset()
+    assert not found, "\n".join(found)
+    assert statistics.graphs > SEEDS / 4
+
+
+def test_the_grammar_of_training() -> None:
+    TRAINING.check()
+    sources = [generate(seed, TRAINING).source for seed in range(60)]
+    for what in (
+        "autograd.Function",
+        "checkpoint.checkpoint(",
+        "register_hook",
+        "requires_grad_()",
+    ):
+        assert sum(what in source for source in sources) > 10
 
 
 def test_most_programs_run_to_their_end() -> None:

@@ -251,7 +251,8 @@ def seen(program: Program, *given: Tensor) -> list[Any]:
     found: Any = ()
     if isinstance(loss, Tensor):
         found = torch.autograd.grad(loss, leaves, allow_unused=True)
-    return [*(r.detach() for r in results), *(r.requires_grad for r in results), *found]
+    plain = [*(r.detach() for r in results), *(r.requires_grad for r in results)]
+    return [*plain, *found, torch.rand(1)]
 
 
 def alike(found: list[Any], wanted: list[Any]) -> None:
@@ -420,7 +421,12 @@ def by_kept(ctx: Any, grad: Tensor) -> Tensor:
     return grad * ctx.settings["by"]
 
 
+def drawing(ctx: Any, grad: Tensor) -> Tensor:
+    return grad * torch.rand(4)
+
+
 REFUSED: dict[str, type[Function]] = {
+    "draws backward": made(double, drawing),
     "prints": made(printing, double),
     "prints backward": made(double, printing),
     "changes a list": made(logging, double),
@@ -589,6 +595,18 @@ def test_inference(backend: str) -> None:
     assert [op.__name__ if callable(op) else op for op in found.ops_per_graph[0]][1:] == [
         *("sigmoid", "mul", "add"),
     ]
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_what_returns_its_argument_returns_another_object(grad: bool) -> None:
+    compiled = jitpkg.compile(lambda x: Same.apply(x))
+    for _ in range(2):
+        x = leaf(3, grad=grad)
+        found = compiled(x)
+        assert found is not x
+        assert found.data_ptr() == x.data_ptr()
+        with torch.no_grad():
+            assert compiled(x) is not x
 
 
 def test_the_message() -> None:

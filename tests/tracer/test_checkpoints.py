@@ -292,6 +292,30 @@ def test_prints(capfd: pytest.CaptureFixture[str]) -> None:
         assert capfd.readouterr().out == "here\n" * 2
 
 
+def test_it_warns_of_what_has_no_gradient() -> None:
+    """With grad mode off, too."""
+
+    def program(x: Tensor) -> Any:
+        return checkpoint(lambda y: y.exp(), x, use_reentrant=True)
+
+    compiled = jitpkg.compile(program)
+    for each in (program, compiled):
+        with torch.no_grad(), pytest.warns(UserWarning, match="None of the inputs"):
+            each(leaf(3, grad=False))
+
+
+def test_tensors_of_inference_mode() -> None:
+    def program(x: Tensor) -> Any:
+        return again(lambda y: y.exp(), x)
+
+    with torch.inference_mode():
+        x = leaf(3, grad=False) * 2
+    compiled = jitpkg.compile(program)
+    for each in (program, compiled):
+        with pytest.raises(RuntimeError, match="Inference tensors cannot be saved"):
+            each(x)
+
+
 def test_it_warns_without_the_option() -> None:
     def program(x: Tensor) -> Any:
         return checkpoint(lambda y: y.exp(), x)

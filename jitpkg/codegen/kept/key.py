@@ -22,10 +22,11 @@ from torch import fx
 
 from jitpkg.codegen.kept.plain import NotPlain, Plain, written
 from jitpkg.codegen.options import Options
+from jitpkg.facts.outcome import Outcome
 from jitpkg.facts.tensor import TensorFacts, facts_of, why_not_plain
-from jitpkg.internals import Missing, modes, settings
+from jitpkg.internals import Missing, modes, settings, trees
 from jitpkg.internals.tensors import memory
-from jitpkg.marks import WARNS, varies
+from jitpkg.marks import BODY, OUTCOME, RECOMPUTED, WARNS, varies
 
 FORMAT = "1"
 """Of what is kept."""
@@ -72,6 +73,11 @@ def _nodes(gm: fx.GraphModule) -> Plain:
 def _node(node: fx.Node) -> Plain:
     if node.op == "get_attr" or hasattr(node.target, WARNS):
         raise NotPlain(f"{node.op} {node.target}")
+    inner = node.meta.get(RECOMPUTED, node.meta.get(BODY))
+    if inner is not None:
+        what = "recomputed" if RECOMPUTED in node.meta else _outcome_text(node.meta[OUTCOME])
+        target: Plain = [what, [_node(each) for each in inner.nodes]]
+        return [node.op, node.name, target, written(node.args), written(node.kwargs)]
     return [node.op, node.name, written(node.target), written(node.args), written(node.kwargs)]
 
 
@@ -98,6 +104,13 @@ def facts_text(facts: TensorFacts) -> Plain:
         list(facts.stride),
         [facts.requires_grad, facts.is_leaf, facts.is_inference],
     ]
+
+
+def _outcome_text(outcome: Outcome) -> Plain:
+    """What an autograd function returns: which of it has gradients, and what shows an argument."""
+    leaves = trees.leaves_of(outcome.result)
+    facts = [facts_text(each) if isinstance(each, TensorFacts) else None for each in leaves]
+    return [facts, list(outcome.shares), outcome.random]
 
 
 def _sharing(inputs: Sequence[torch.Tensor]) -> Plain:

@@ -29,10 +29,13 @@ def sizes(choices: Choices) -> Sizes:
     return Sizes(one_of(choices, (3, 2, 4, 1, 5, 0)), one_of(choices, (2, 3, 1)))
 
 
-def tensor(choices: Choices, kind: str, size: Sizes, known: list[str], *, vary: bool) -> str:
+def tensor(
+    choices: Choices, kind: str, size: Sizes, known: list[str], leaves: int, *, vary: bool
+) -> str:
     """An expression that makes one.
 
     Args:
+        leaves: how many of a hundred require grad, about.
         known: arguments of the same call that are tensors, by name.
         vary: whether it may have another dtype or layout than usual.
     """
@@ -47,7 +50,7 @@ def tensor(choices: Choices, kind: str, size: Sizes, known: list[str], *, vary: 
     if not vary or chance(choices, 70):
         values = ", ".join(str(one_of(choices, VALUES)) for _ in range(count))
         made = f"torch.tensor([{values}]){shape}"
-        return made + (".requires_grad_()" if chance(choices, 12) else "")
+        return made + (".requires_grad_()" if chance(choices, leaves) else "")
     match choices.below(5):
         case 0:
             return f"torch.arange({2 * count}.0)[::2]{shape}"
@@ -67,7 +70,7 @@ def argument(writer: Writer, kind: str, size: Sizes, known: list[str], *, vary: 
     while kind in writer.unions and kind not in writer.expressions:
         kind = one_of(choices, writer.unions[kind])
     if kind in ("vec", "mat", "ivec", "scalar"):
-        return tensor(choices, kind, size, known, vary=vary)
+        return tensor(choices, kind, size, known, writer.leaves, vary=vary)
     return writer.expression(kind, 1)
 
 

@@ -62,6 +62,7 @@ class Definitions:
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
         self.classes: list[Class] = []
+        self._forms = "\n\n".join([definitions.CLASSES, writer.classes])
 
     def function(self) -> list[str]:
         definition = self._one(definitions.FUNCTIONS)
@@ -74,7 +75,7 @@ class Definitions:
         choices, name = self._writer.choices, self._writer.name("class").capitalize()
         bases = [c for c in self.classes if c.can_be_base]
         base = one_of(choices, bases) if bases and chance(choices, 40) else None
-        form = self._one(definitions.CLASSES if base is None else definitions.SUBCLASSES)
+        form = self._one(self._forms if base is None else definitions.SUBCLASSES)
         fields = form.fields if base is None else base.fields
         self._writer.fields = dict(fields)
         text = form.row.text
@@ -92,6 +93,7 @@ class Definitions:
         if base is not None:
             offers += base.offers
         can_be_base = "enum" not in text and "NamedTuple" not in text and "Owner" not in text
+        can_be_base = can_be_base and "autograd" not in text
         self.classes.append(Class(name, fields, can_be_base, tuple(offers)))
         self._add(name, offers, fields, base)
         return found

@@ -165,12 +165,16 @@ class Grammar:
         statements: rows of statements.
         unions: kinds of which a value is of one of several others, likelier ones repeated.
         prelude: Python that stands above each program.
+        classes: definitions of classes, besides the usual ones.
+        leaves: how many of a hundred tensors among the arguments require grad, about.
     """
 
     expressions: Mapping[str, tuple[Row, ...]]
     statements: tuple[Row, ...]
     unions: Mapping[str, tuple[str, ...]]
     prelude: str = ""
+    classes: str = ""
+    leaves: int = 12
 
     def with_rows(
         self, *, expressions: str = "", statements: str = "", prelude: str = ""

@@ -35,6 +35,8 @@ class Writer:
         self.expressions = {kind: list(rows) for kind, rows in grammar.expressions.items()}
         self.statements = list(grammar.statements)
         self.unions = {kind: list(members) for kind, members in grammar.unions.items()}
+        self.classes = grammar.classes
+        self.leaves = grammar.leaves
         self.fields: dict[str, str] = {}
         """The fields of the class that is being written, and their kinds."""
         self.without = {"rounds" if exact else "data"}

@@ -59,7 +59,7 @@ with torch.no_grad():
 
 <vec:var>.retain_grad()
 
-<vec:var>.register_hook(lambda grad: grad * 2)
+<vec:var>.register_hook(lambda grad: grad if grad is None else grad * 2)
 
 <vec:var>.requires_grad_(<bool>)
 

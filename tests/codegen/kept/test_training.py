@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
 from jitpkg.errors import BackendError
 from tests.codegen.kept.support import Process, filled, same
@@ -54,7 +55,28 @@ def by_buffers(x: Tensor, w: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
     return functional.batch_norm(x @ w, mean, variance, training=True)
 
 
-PROGRAMS = (one, several, draws, of_one_input, viewed, turned)
+class Cubed(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, by: float) -> Tensor:
+        ctx.save_for_backward(x)
+        ctx.by = by
+        return x.sin() * by
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        (x,) = ctx.saved_tensors
+        return grad * x * ctx.by * 5, None
+
+
+def of_a_function(x: Tensor, w: Tensor) -> Tensor:
+    return Cubed.apply(x @ w, 2.0).exp()
+
+
+def checkpointed(x: Tensor, w: Tensor) -> Tensor:
+    return checkpoint(lambda y: (y @ w).sin().exp(), x, use_reentrant=False).cos()
+
+
+PROGRAMS = (of_a_function, checkpointed, one, several, draws, of_one_input, viewed, turned)
 Weights = Callable[[Sequence[Tensor]], Tensor]
 
 
@@ -251,3 +273,20 @@ def test_sizes_that_data_decide_are_right_and_not_kept(process: Process) -> None
     made = process.compiled(put)(x, mask, values)
     found = torch.autograd.grad(made, (x, values), torch.tensor([1.0, 2, 3]))
     torch.testing.assert_close(found, wanted)
+
+
+def test_another_derivative_is_another_graph(
+    each_process: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ops of an autograd function are part of the key, and so is what it returns of them."""
+
+    def other(ctx: Any, grad: Tensor) -> Any:
+        (x,) = ctx.saved_tensors
+        return grad * x * ctx.by * 6, None
+
+    check(of_a_function, each_process.compiled(of_a_function), of_all)
+    monkeypatch.setattr(Cubed, "backward", staticmethod(other))
+    check(of_a_function, each_process.compiled(of_a_function), of_all)
+    assert each_process.made
+    check(of_a_function, each_process.compiled(of_a_function), of_all)
+    assert not each_process.made
