@@ -32,6 +32,7 @@ from pages import (  # noqa: E402
     picture,
     quoted,
     readme,
+    training,
     triton,
     troubleshooting,
 )
@@ -43,6 +44,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "hooks.md": hooks.page,
     "one-call.md": one_call.page,
     "options.md": options.page,
+    "training.md": training.page,
     "triton.md": triton.page,
     "troubleshooting.md": troubleshooting.page,
     "../README.md": readme.page,

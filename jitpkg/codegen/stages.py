@@ -18,6 +18,7 @@ from torch import fx
 
 from jitpkg.codegen.aten.by_size import BySize
 from jitpkg.codegen.aten.by_symbols import OneMore
+from jitpkg.codegen.autocast import casts, is_kept
 from jitpkg.codegen.numbers import ARITHMETIC
 from jitpkg.facts.thread_state import changes_autocast
 from jitpkg.marks import DIMS, TRAINS, VARIES, WRITES, Dims, varies
@@ -42,6 +43,8 @@ def staged(gm: fx.GraphModule, inputs: Sequence[Any], compile_: Compile) -> Func
         return None
     stages = _stages(gm.graph)
     if not 1 < len(stages) <= MOST or not _can_be_cut(gm.graph, stages):
+        return None
+    if casts(gm.graph) and _shares_leaves(gm.graph, stages, inputs):
         return None
     return _Stages(gm, stages, compile_).compiled(inputs)
 
@@ -103,6 +106,14 @@ def _can_be_cut(graph: fx.Graph, stages: list[list[fx.Node]]) -> bool:
             if any(of.get(name) != k for name in written):
                 return False
     return True
+
+
+def _shares_leaves(graph: fx.Graph, stages: list[list[fx.Node]], inputs: Sequence[Any]) -> bool:
+    """Whether two stages use what autocast casts once: its gradients are summed in that dtype."""
+    placeholders = graph.find_nodes(op="placeholder")
+    kept = {node for node, given in zip(placeholders, inputs, strict=True) if is_kept(given)}
+    used = [{n for node in stage for n in node.all_input_nodes} & kept for stage in stages]
+    return sum(map(len, used)) > len(set().union(*used))
 
 
 @dataclass(frozen=True, eq=False, slots=True)

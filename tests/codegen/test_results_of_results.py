@@ -209,6 +209,28 @@ def test_of_varying_sizes(use: Use, backend: str) -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("tied", [False, True])
+def test_autocast(tied: bool, backend: str) -> None:
+    """A weight that is used on both sides is cast once, and its gradients are summed as that."""
+
+    def program(x: Tensor, w: Tensor) -> Any:
+        y = x @ w
+        return y, (y @ w if tied else y.exp()).sum()
+
+    compiled = jitpkg.compile(program, **settings(backend))
+    outcomes = []
+    for each in (compiled, program):
+        x, w = leaf(5, 4), leaf(4, 4)
+        with torch.autocast("cpu", torch.bfloat16):
+            y, loss = each(x, w)
+        y.retain_grad()
+        loss.backward()
+        outcomes.append([w.grad, x.grad, None if tied else y.grad])
+    for a, b in zip(*outcomes, strict=True):
+        torch.testing.assert_close(a, b, rtol=0.02, atol=0.02)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_what_fails_behind_it(backend: str) -> None:
     """What has happened before stays so, and what has not does not."""
     log: list[int] = []

@@ -1,0 +1,138 @@
+"""docs/training.md: one training step from Python to kernels. The prose is in training.in.md."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from math import prod
+from operator import getitem
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import fx
+
+import jitpkg
+from jitpkg.codegen.aten.prepare import prepare
+from jitpkg.codegen.aten.prepared import Prepared
+from jitpkg.codegen.autograd.partition import Halves, parted
+from jitpkg.codegen.autograd.record import Joint, joint
+from pages import trained
+
+TEMPLATE = Path(__file__).parent / "training.in.md"
+
+
+def page() -> str:
+    text = TEMPLATE.read_text(encoding="utf-8")
+    artefacts = _artefacts()
+    wanted = set(re.findall(r"\{\{(\w+)\}\}", text))
+    assert wanted == artefacts.keys(), wanted ^ artefacts.keys()
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: artefacts[found[1]], text)
+
+
+def _artefacts() -> dict[str, str]:
+    """Everything that the page shows, by name."""
+    torch.manual_seed(0)
+    x = torch.randn(64, 32, requires_grad=True)
+    weight, target = torch.randn(32, 32, requires_grad=True), torch.randn(64, 32)
+    loss, halves = _halves(trained.loss, x, weight, target)
+    _, clipped = _halves(trained.clipped_loss, x, weight, target)
+    return {
+        "loss": _source(trained.loss),
+        "graph": loss.code.strip(),
+        "forward": _text(halves.forward),
+        "backward": _text(halves.backward),
+        "kernels": _kernels(trained.loss, x, weight, target),
+        "function": _source(trained.Clipped, trained.clipped_loss),
+        "function_backward": _text(clipped.backward),
+        "deep": _source(trained.block, trained.deep),
+        "deep_graph": _graph(trained.deep, x, weight).code.strip(),
+        "saved": _saved_by(x, weight),
+        "classified": _source(trained.classified),
+        "looked_at": _looked_at(),
+    }
+
+
+def _source(*objects: Any) -> str:
+    return "\n\n\n".join(inspect.getsource(each).rstrip() for each in objects)
+
+
+def _graph(program: Callable[..., Any], *given: torch.Tensor) -> fx.GraphModule:
+    graphs: list[fx.GraphModule] = []
+
+    def backend(gm: fx.GraphModule, inputs: list[Any]) -> Any:
+        graphs.append(gm)
+        return gm.forward
+
+    jitpkg.compile(program, backend=backend, fullgraph=True)(*given)
+    (gm,) = graphs
+    return gm
+
+
+def _halves(program: Callable[..., Any], *given: torch.Tensor) -> tuple[fx.GraphModule, Halves]:
+    """The graph of a program, and what is made of it for training."""
+    gm = _graph(program, *given)
+    placeholders = [node.name for node in gm.graph.find_nodes(op="placeholder")]
+    by_name = dict(zip(inspect.signature(program).parameters, given, strict=True))
+    inputs = [by_name[name] for name in placeholders]
+    prepared = prepare(gm, inputs, trains=True)
+    assert isinstance(prepared, Prepared), prepared
+    recorded = joint(prepared, inputs)
+    assert isinstance(recorded, Joint), recorded
+    return gm, parted(recorded)
+
+
+def _text(graph: fx.Graph) -> str:
+    """A graph of ATen ops as a program."""
+    lines = []
+    for node in graph.nodes:
+        facts = node.meta.get("facts")
+        if node.op == "placeholder":
+            lines.append(f"{node.name}: {_described(facts)}")
+        elif node.op == "call_function":
+            target = "getitem" if node.target is getitem else node.target
+            args = ", ".join(map(str, [*node.args, *(f"{k}={v}" for k, v in node.kwargs.items())]))
+            shown = "" if isinstance(facts, tuple) else f"  # {_described(facts)}"
+            lines.append(f"{node.name} = {target}({args}){shown}")
+        elif node.op == "output":
+            lines.append(f"return {node.args[0]}")
+    return "\n".join(lines)
+
+
+def _described(facts: Any) -> str:
+    return f"{str(facts.dtype).removeprefix('torch.')}{list(facts.size)}"
+
+
+def _kernels(program: Callable[..., Any], *given: torch.Tensor) -> str:
+    shown = str(jitpkg.explain(program, backend="jitpkg")(*given))
+    (found,) = re.findall(r"^Kernels\n(?:  .*\n?)+", shown, re.MULTILINE)
+    return found.rstrip()
+
+
+def _saved_by(x: torch.Tensor, weight: torch.Tensor) -> str:
+    """What both programs save besides their inputs."""
+    programs: Mapping[str, Callable[..., Any]] = {
+        "with checkpoints": trained.deep,
+        "without": trained.deep_without,
+    }
+    lines = ["| | saved | ops computed again |", "|---|---|---|"]
+    for name, program in programs.items():
+        _, halves = _halves(program, x, weight)
+        ops = {node.name for node in halves.forward.nodes if node.op == "call_function"}
+        saved = [node for node in halves.backward.find_nodes(op="placeholder") if node.name in ops]
+        count = sum(prod(n.meta["facts"].size) * n.meta["facts"].dtype.itemsize for n in saved)
+        again = [n for n in halves.backward.nodes if n.op == "call_function" and n.name in ops]
+        lines.append(f"| {name} | {count >> 10} KiB in {len(saved)} tensors | {len(again)} |")
+    return "\n".join(lines)
+
+
+def _looked_at() -> str:
+    """What the program of the page prints."""
+    x, weight = torch.ones(2, 3), torch.ones(3, 4, requires_grad=True)
+    compiled = jitpkg.compile(trained.classified, backend="jitpkg")
+    loss, logits = compiled(x, weight, torch.tensor([0, 1]))
+    logits.retain_grad()
+    loss.backward()
+    assert logits.grad is not None
+    return str(logits.grad)
