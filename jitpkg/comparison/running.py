@@ -147,7 +147,7 @@ def _one_line(error: BaseException) -> Phrase:
 
 _OWN_FILES = ("<jitpkg", "<eval_with_key>")
 _OWN_FOLDERS = tuple(
-    f"{Path(__file__).parents[1] / folder}{os.sep}" for folder in ("rewriter", "codegen")
+    f"{Path(__file__).parents[1] / folder}{os.sep}" for folder in ("rewriter", "codegen", "tracer")
 )
 
 

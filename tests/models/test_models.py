@@ -52,6 +52,16 @@ def test_bit_for_bit_and_two_traces_for_a_size_that_varies(model: Any, training:
         assert third == batch
 
 
+def check_sums(found: Any, expected: Any) -> None:
+    """A result that others are made of ends a graph: gradients are summed in another order."""
+    assert found.keys() == expected.keys()
+    for name, wanted in expected.items():
+        is_sum = isinstance(wanted, torch.Tensor) and name.startswith("gradient") and wanted.numel()
+        largest = wanted.abs().max().item() if is_sum else 0.0
+        absolute = 1e-5 + 2e-6 * largest
+        torch.testing.assert_close(found[name], wanted, rtol=1.3e-6, atol=absolute)
+
+
 def test_through_aot_autograd(model: Any, training: bool) -> None:
     torch.manual_seed(0)
     module = model.module().train(training)
@@ -63,6 +73,6 @@ def test_through_aot_autograd(model: Any, training: bool) -> None:
         expected = trained(module, module, inputs, state)
         with jitpkg.events.STREAM.listening(heard):
             found = trained(compiled, module, inputs, state)
-        torch.testing.assert_close(found, expected)
+        check_sums(found, expected)
     assert not heard.breaks
     assert heard.graphs <= 2
