@@ -486,7 +486,8 @@ def test_rounds_of_compiling_and_dropping_do_not_grow(
             one(k)
         gc.collect()
         after = len(gc.get_objects()), len(generated()), len(ORIGINALS._of)
-        assert after[1:] == before[1:]
+        assert after[1] <= before[1]  # what an earlier test has left may go meanwhile
+        assert after[2] <= before[2]
         growth.append(after[0] - before[0])
         if growth[-1] < rounds / 5 + 20:
             break
