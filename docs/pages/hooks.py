@@ -18,7 +18,7 @@ from jitpkg.rewriter.door import Door
 from jitpkg.rewriter.emitter import Emitter, Hook
 from jitpkg.rewriter.points import Points
 from pages import counted as program
-from pages.text import ROOT, scrubbed
+from pages.text import ROOT, filled, scrubbed
 
 TEMPLATE = Path(__file__).parent / "hooks.in.md"
 
@@ -32,10 +32,7 @@ class Region:
 def page() -> str:
     text = TEMPLATE.read_text(encoding="utf-8")
     assert _refusals() == _listed(text), _refusals() ^ _listed(text)
-    artefacts = _artefacts()
-    wanted = set(re.findall(r"\{\{(\w+)\}\}", text))
-    assert wanted == artefacts.keys(), wanted ^ artefacts.keys()
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: artefacts[found[1]], text)
+    return filled(text, _artefacts())
 
 
 def _refusals() -> set[str]:

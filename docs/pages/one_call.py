@@ -25,17 +25,13 @@ from jitpkg.tracer import machine
 from jitpkg.tracer.values import Constant, Known, Lazy, Marker, Method, Tensor, Value
 from jitpkg.tracer.vm import VM
 from pages import clipped as program
-from pages.text import scrubbed
+from pages.text import filled, scrubbed
 
 TEMPLATE = Path(__file__).parent / "one_call.in.md"
 
 
 def page() -> str:
-    text = TEMPLATE.read_text(encoding="utf-8")
-    artefacts = _artefacts()
-    wanted = set(re.findall(r"\{\{(\w+)\}\}", text))
-    assert wanted == artefacts.keys(), wanted ^ artefacts.keys()
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: artefacts[found[1]], text)
+    return filled(TEMPLATE.read_text(encoding="utf-8"), _artefacts())
 
 
 def _artefacts() -> dict[str, str]:

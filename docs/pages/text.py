@@ -7,13 +7,20 @@ import inspect
 import logging
 import re
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import jitpkg
 
 ROOT = Path(__file__).parents[2]
+
+
+def filled(text: str, artefacts: Mapping[str, str]) -> str:
+    """A template, with what the code gives in place of each {{name}}."""
+    wanted = set(re.findall(r"\{\{(\w+)\}\}", text))
+    assert wanted == artefacts.keys(), wanted ^ artefacts.keys()
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: artefacts[found[1]], text)
 
 
 def paragraph(text: str) -> str:

@@ -19,16 +19,13 @@ from jitpkg.codegen.aten.prepared import Prepared
 from jitpkg.codegen.autograd.partition import Halves, parted
 from jitpkg.codegen.autograd.record import Joint, joint
 from pages import trained
+from pages.text import filled
 
 TEMPLATE = Path(__file__).parent / "training.in.md"
 
 
 def page() -> str:
-    text = TEMPLATE.read_text(encoding="utf-8")
-    artefacts = _artefacts()
-    wanted = set(re.findall(r"\{\{(\w+)\}\}", text))
-    assert wanted == artefacts.keys(), wanted ^ artefacts.keys()
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: artefacts[found[1]], text)
+    return filled(TEMPLATE.read_text(encoding="utf-8"), _artefacts())
 
 
 def _artefacts() -> dict[str, str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,17 +32,14 @@ from jitpkg.codegen.triton.jobs import Job
 from jitpkg.codegen.triton.printer import printed
 from jitpkg.codegen.triton.target import A100, H200
 from pages import softmax
+from pages.text import filled
 
 TEMPLATE = Path(__file__).parent / "triton.in.md"
 ROOT = Path(__file__).parents[2]
 
 
 def page() -> str:
-    text = TEMPLATE.read_text(encoding="utf-8")
-    artefacts = _artefacts()
-    wanted = set(re.findall(r"\{\{(\w+)\}\}", text))
-    assert wanted == artefacts.keys(), wanted ^ artefacts.keys()
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: artefacts[found[1]], text)
+    return filled(TEMPLATE.read_text(encoding="utf-8"), _artefacts())
 
 
 class _Noted:

@@ -6,6 +6,7 @@ For finding out which half of a compiler a difference comes from, and as an orac
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,17 +14,14 @@ from torch import fx
 
 from jitpkg.codegen.differentiated import boxed
 from jitpkg.codegen.functional import Compiled, through_aot
-from jitpkg.codegen.stages import staged
+from jitpkg.codegen.stages import in_stages
 from jitpkg.internals import aot
 
 
 def aot_eager(gm: fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
     """Make the graph functional, differentiate it, and run both graphs op by op."""
 
-    def whole(gm: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
-        return through_aot("aot_eager", gm, inputs, _compile)
-
-    return staged(gm, example_inputs, whole) or whole(gm, example_inputs)
+    return in_stages(gm, example_inputs, partial(through_aot, "aot_eager", compile_=_compile))
 
 
 def _compile(

@@ -5,13 +5,14 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import torch
 from torch import fx
 
 from jitpkg.codegen.functional import Compiled, through_aot
-from jitpkg.codegen.stages import staged
+from jitpkg.codegen.stages import in_stages
 from jitpkg.errors import BackendError, InvalidArgument
 from jitpkg.facts import fake
 from jitpkg.internals import aot
@@ -41,10 +42,8 @@ class Inductor:
         return Inductor(chosen)
 
     def __call__(self, gm: fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
-        def whole(gm: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
-            return through_aot("inductor", gm, inputs, self._compile)
-
-        return staged(gm, example_inputs, whole) or whole(gm, example_inputs)
+        compile_ = partial(through_aot, "inductor", compile_=self._compile)
+        return in_stages(gm, example_inputs, compile_)
 
     def _compile(
         self, gm: fx.GraphModule, fakes: list[torch.Tensor], compiled: Compiled

@@ -32,7 +32,7 @@ from jitpkg.codegen.kept.training import Compilation
 from jitpkg.codegen.launch import CpuKernels
 from jitpkg.codegen.lowering.table import NotLowered
 from jitpkg.codegen.options import Options, WithOptions
-from jitpkg.codegen.stages import staged
+from jitpkg.codegen.stages import in_stages
 from jitpkg.internals import Missing
 from jitpkg.interrupts import from_outside
 from jitpkg.marks import VARIES, varies
@@ -46,8 +46,7 @@ def compile_graph_module(
 ) -> Function:
     """Compile a graph of torch functions to kernels."""
     try:
-        in_stages = staged(gm, example_inputs, partial(_compiled, options=options))
-        return in_stages or _compiled(gm, example_inputs, options)
+        return in_stages(gm, example_inputs, partial(_compiled, options=options))
     except Missing as missing:
         return as_it_is("jitpkg", gm, str(missing))
 

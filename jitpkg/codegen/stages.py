@@ -30,8 +30,8 @@ MOST = 12
 """Stages of one graph; what has more is not cut."""
 
 
-def staged(gm: fx.GraphModule, inputs: Sequence[Any], compile_: Compile) -> Function | None:
-    """The graph, compiled in stages; None where it is one.
+def in_stages(gm: fx.GraphModule, inputs: list[Any], compile_: Compile) -> Function:
+    """The graph, compiled in stages, or as one.
 
     A graph is not cut that writes to what an earlier stage has made, or that enters autocast: there
     gradients by results of the same graph are not those of eager code.
@@ -39,21 +39,18 @@ def staged(gm: fx.GraphModule, inputs: Sequence[Any], compile_: Compile) -> Func
     Args:
         compile_: compiles a graph for such inputs, as the backend does.
     """
-    if not torch.is_grad_enabled():
-        return None
-    stages = _stages(gm.graph)
+    stages = _stages(gm.graph) if torch.is_grad_enabled() else []
     if not 1 < len(stages) <= MOST or not _can_be_cut(gm.graph, stages):
-        return None
+        return compile_(gm, inputs)
     if casts(gm.graph) and _shares_leaves(gm.graph, stages, inputs):
-        return None
+        return compile_(gm, inputs)
     return _Stages(gm, stages, compile_).compiled(inputs)
 
 
 def _stages(graph: fx.Graph) -> list[list[fx.Node]]:
     """The ops, cut behind each result that others are computed from."""
     results = {node for node in graph.output_node().all_input_nodes if TRAINS in node.meta}
-    cut_at = {node for node in results if node.op != "placeholder" and _leads_to(node, results)}
-    ends = {_last_write(graph, node) for node in cut_at}
+    ends = _ends(graph, results)
     stages: list[list[fx.Node]] = [[]]
     cut = False
     for node in graph.nodes:
@@ -67,32 +64,21 @@ def _stages(graph: fx.Graph) -> list[list[fx.Node]]:
     return stages
 
 
-def _last_write(graph: fx.Graph, result: fx.Node) -> fx.Node:
-    """The node with which a result has become what it is."""
-    last, is_behind = result, False
-    for node in graph.nodes:
-        is_behind = is_behind or node is result
-        if is_behind and result.meta[TRAINS] in node.meta.get(WRITES, ()):
-            last = node
-    return last
+def _ends(graph: fx.Graph, results: set[fx.Node]) -> set[fx.Node]:
+    """The nodes with which those results have become what they are that others are made of."""
+    leading: set[fx.Node] = set()
+    for node in reversed(graph.nodes):
+        if any(user in results or user in leading for user in node.users):
+            leading.add(node)
+    order = {node: k for k, node in enumerate(graph.nodes)}
+    last = {name: node for node in graph.nodes for name in node.meta.get(WRITES, ())}
+    made = (node for node in results & leading if node.op != "placeholder")
+    return {max(node, last.get(node.meta[TRAINS], node), key=order.__getitem__) for node in made}
 
 
 def _is_item(node: fx.Node) -> bool:
     """Whether it may be one of the results of the op before: these stay together."""
     return node.target is getitem and isinstance(node.args[1], int)
-
-
-def _leads_to(node: fx.Node, results: set[fx.Node]) -> bool:
-    """Whether another result is computed from one, as far as gradients go."""
-    seen, todo = {node}, [node]
-    while todo:
-        for user in todo.pop().users:
-            if user in results and user is not node:
-                return True
-            if user not in seen and user.op != "output":
-                seen.add(user)
-                todo.append(user)
-    return False
 
 
 def _can_be_cut(graph: fx.Graph, stages: list[list[fx.Node]]) -> bool:
@@ -133,12 +119,11 @@ class _Stages:
         dims = gm.meta.get(VARIES) or [Dims()] * len(given)
         self._dims: dict[fx.Node, Dims | None] = dict(zip(given, dims, strict=True))
         self._places = {node: k for k, node in enumerate(given)}
-        output = gm.graph.output_node()
-        self._stages = list(self._made(type(gm).__name__, stages, output))
-        returned: Any = output.args[0]
+        self._stages = list(self._made(type(gm).__name__, stages))
+        returned: Any = gm.graph.output_node().args[0]
         self._returned = [self._places[node] for node in returned]
 
-    def _made(self, name: str, stages: list[list[fx.Node]], output: fx.Node) -> Iterator[_Stage]:
+    def _made(self, name: str, stages: list[list[fx.Node]]) -> Iterator[_Stage]:
         for nodes in stages:
             own = set(nodes)
             used = (each for node in nodes for each in node.all_input_nodes)
@@ -161,7 +146,9 @@ class _Stages:
         """What varies of a value; None for a number."""
         if node in self._dims:
             return self._dims[node]
-        if node.target in ARITHMETIC:
+        if node.target in ARITHMETIC and all(
+            self._dims_of(n) is None for n in node.all_input_nodes
+        ):
             return None
         dims: Dims = node.meta.get(DIMS, Dims())
         return dims

@@ -41,11 +41,11 @@ def call(vm: VM, args: Args, kwargs: Kwargs) -> Value:
     if vm.graph.mark()[1] == before.graph[1]:
         return result
     _check(vm, before)
-    found = reachable(vm.heap, [result])
-    made = [each for each in found if isinstance(each, Tensor) and each.source is None]
     own = set(vm.graph.nodes_since(before.graph))
-    nodes = list(dict.fromkeys(node for each in made if (node := vm.node(each)) in own))
-    if reentrant and not all(_requires_grad(vm, each) for each in made if vm.node(each) in own):
+    found = (each for each in reachable(vm.heap, [result]) if isinstance(each, Tensor))
+    made = {each: node for each in found if (node := vm.node(each)) in own}
+    nodes = list(dict.fromkeys(made.values()))
+    if reentrant and not all(_requires_grad(vm, each) for each in made):
         vm.stop(reasons.CHECKPOINT, "it returns what requires no grad, and is reentrant")
     part, inputs = vm.graph.outlined(before.graph, nodes)
     vm.number_nodes = numbers
@@ -56,15 +56,13 @@ def call(vm: VM, args: Args, kwargs: Kwargs) -> Value:
     node.meta[RECOMPUTED] = part
     items = {old: vm.graph.item(node, k) for k, old in enumerate(nodes)}
     vm.failures.update(dict.fromkeys(vm.graph.names_since(began), failure))
-    for each in made:
-        old = vm.node(each)
-        if old in items:
-            each.node = items[old]
-            vm.heap.write(each, "node", items[old])
-            if DIMS in old.meta:
-                items[old].meta[DIMS] = old.meta[DIMS]
-            if TRAINS in old.meta:
-                items[old].meta[TRAINS] = vm.roots.get(each, each).node.name
+    for each, old in made.items():
+        each.node = item = items[old]
+        vm.heap.write(each, "node", item)
+        if DIMS in old.meta:
+            item.meta[DIMS] = old.meta[DIMS]
+        if TRAINS in old.meta:
+            item.meta[TRAINS] = vm.roots.get(each, each).node.name
     return result
 
 

@@ -134,11 +134,7 @@ def op(
         node = vm.graph.call_function(target, node_args, node_kwargs)
     if by_type and operands.may_be_scalars(vm, name, args, kwargs):
         node.meta[SCALAR] = True
-    if outcome.random:
-        node.meta[RANDOM] = True
-    if outcome.mutated:
-        written = (tensors[k] for k in outcome.mutated)
-        node.meta[WRITES] = tuple(vm.roots.get(each, each).node.name for each in written)
+    _describe(vm, node, tensors, outcome)
     if known is not None:
         node.meta[OUTCOME] = known
     vm.failures.update(dict.fromkeys(vm.graph.names_since(began), failure))
@@ -147,6 +143,15 @@ def op(
         vm.mutations.append(SHOWN)
     renames = outcome.mutated if not name.endswith("_") else range(len(tensors))
     return _Results(vm, node, tensors, iter(outcome.shares), renames).value(outcome.result)
+
+
+def _describe(vm: VM, node: fx.Node, tensors: list[Tensor], outcome: Outcome) -> None:
+    """Note on an op's node what it does besides returning something."""
+    if outcome.random:
+        node.meta[RANDOM] = True
+    if outcome.mutated:
+        written = (tensors[k] for k in outcome.mutated)
+        node.meta[WRITES] = tuple(vm.roots.get(each, each).node.name for each in written)
 
 
 def failure_of(vm: VM, name: str, *, half: bool) -> Failure:

@@ -188,13 +188,21 @@ def test_as_eager_code(program: Program, use: Use, backend: str) -> None:
                 torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-5)
 
 
+def turned(x: Tensor) -> Any:
+    y = torch.tanh(x * x.shape[0]).t()
+    return y, y.softmax(-1), (y.exp() @ x).sum()
+
+
+def multiplied(x: Tensor) -> Any:
+    """What is made of numbers that vary, and of tensors, by the same operator."""
+    y = x * (x.shape[0] * 2)
+    return y, (y * (x.shape[0] + 1)).sum()
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("use", USES)
-def test_of_varying_sizes(use: Use, backend: str) -> None:
-    def program(x: Tensor) -> Any:
-        y = torch.tanh(x * x.shape[0]).t()
-        return y, y.softmax(-1), (y.exp() @ x).sum()
-
+@pytest.mark.parametrize("program", [turned, multiplied])
+def test_of_varying_sizes(program: Program, use: Use, backend: str) -> None:
     compiled = jitpkg.compile(program, fullgraph=True, dynamic=True, **settings(backend))
     for n in (5, 3, 8):
         outcomes = []

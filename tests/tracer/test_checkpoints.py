@@ -18,6 +18,7 @@ from torch.utils.checkpoint import (
 
 import jitpkg
 from jitpkg.tracer import reasons
+from tests.tracer.derivatives import alike, leaf
 
 BACKENDS = ("eager", "aot_eager", "jitpkg", "aot")
 Program = Callable[..., Any]
@@ -28,11 +29,6 @@ def settings(backend: str) -> dict[str, Any]:
     if backend == "aot":
         return {"backend": "jitpkg", "options": {"backward": "aot"}}
     return {"backend": backend}
-
-
-def leaf(*size: int, seed: int = 0, grad: bool = True) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(size, generator=generator).requires_grad_(grad)
 
 
 def again(function: Program, *args: Any, **kwargs: Any) -> Any:
@@ -132,15 +128,6 @@ def seen(program: Program, *given: Tensor) -> list[Any]:
         found = [x.grad for x in leaves if x.grad is not None]
     plain = [*(r.detach() for r in results), *(r.requires_grad for r in results)]
     return [*plain, *found, torch.rand(1)]
-
-
-def alike(found: list[Any], wanted: list[Any]) -> None:
-    assert len(found) == len(wanted)
-    for a, b in zip(found, wanted, strict=True):
-        if isinstance(b, Tensor):
-            torch.testing.assert_close(a, b, rtol=1e-5, atol=3e-5)
-        else:
-            assert a is b
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -217,9 +217,9 @@ class _Cut:
 
     def _cost(self, node: fx.Node) -> float:
         facts: Any = node.meta.get("facts")
-        if not isinstance(facts, TensorFacts) or is_view(node) or node in self._untold:
+        if not isinstance(facts, TensorFacts) or is_view(node):
             return inf
-        if node in self._inner:
+        if node in self._untold or node in self._inner:
             return inf
         size = prod(map(example, facts.size)) * facts.dtype.itemsize
         return (size + 1) * (_HAD_ANYWAY if node in self._had else 1)

@@ -173,16 +173,12 @@ class _Joint:
                 raise Declined("as_strided: its gradient depends on where inputs lie in memory")
             with self._recorder.of_everything():
                 return target(*elsewhere(args), **elsewhere(kwargs))
-        if OUTCOME in node.meta:
-            with self._recorder.of_everything():
-                made = target(*elsewhere(args), **elsewhere(kwargs))
-            self._check_layout(target, made, node.meta["facts"])
-            return made
         if target is torch.nn.functional.scaled_dot_product_attention:
             with self._recorder.of_everything():
                 return _attention(*args, **kwargs)
-        if any(_requires_grad(self._made[used]) for used in node.all_input_nodes):
-            if known_name(target) not in RECORDED:
+        is_function = OUTCOME in node.meta
+        if is_function or any(_requires_grad(self._made[used]) for used in node.all_input_nodes):
+            if not is_function and known_name(target) not in RECORDED:
                 raise Declined(f"{getattr(target, '__name__', target)} as a whole")
             with self._recorder.of_everything():
                 made = target(*elsewhere(args), **elsewhere(kwargs))
