@@ -118,6 +118,31 @@ def test_gradients_of_what_was_written_to_are_left_out(how: dict[str, Any], verd
     assert outcome.verdict == verdict
 
 
+ADDED = """import torch
+def program(x):
+    t = x[0]
+    def maker():
+        try:
+            x[0] = 0
+        finally:
+            x.requires_grad_()
+        yield 0
+    for k in maker():
+        pass
+    w = x[0]
+    try:
+        t
+    except Exception:
+        pass
+    return t, w"""
+
+
+def test_the_order_in_which_gradients_are_added_is_left_out() -> None:
+    """A guard asks for the history of `t`; eager code makes it when `t` goes backward."""
+    outcome = check(Program(ADDED, ("call(torch.ones(1))",)), Mode("eager", {"backend": "eager"}))
+    assert (outcome.verdict, outcome.kind) == ("left out", "adds gradients in another order")
+
+
 def test_a_seed_is_a_program() -> None:
     for seed in range(60):
         program = generate(seed)

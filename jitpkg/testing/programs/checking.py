@@ -195,6 +195,8 @@ def _compared(
         return Outcome("failed", _place(error), said)
     if not found:
         return Outcome("same")
+    if all(one.what == "version" and one.where.endswith(".grad") for one in found):
+        return Outcome("left out", "adds gradients in another order")
     return Outcome("differs", _kind(found), "\n".join(map(str, found[:6])))
 
 
