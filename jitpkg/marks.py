@@ -51,7 +51,7 @@ DIMS = "jitpkg_dims"
 
 SCALAR = "jitpkg_scalar"
 """The key in the `meta` of a graph's node that computes the same with a tensor of float64 without
-dims in place of its float."""
+dims in place of its float; or with one of the dtype that is noted under it, if that is not None."""
 
 OUTCOME = "jitpkg_outcome"
 """The key in the `meta` of a graph's node that calls an autograd function, whose code does nothing

@@ -116,7 +116,7 @@ KINDS: tuple[tuple[str, str, str], ...] = (
         "leaves it as it is, and says so",
     ),
     (
-        "a function that is marked by `disable`, or of a library that is never traced (`opt.step`)",
+        "a function that is marked by `disable`, or of a library that is never traced (`re.sub`)",
         "the function itself; of a library's, a warning says so",
         "leaves it as it is, and says so",
     ),

@@ -27,6 +27,11 @@ def clipped_loss(x, weight, target):
     return loss(Clipped.apply(x, 0.1), weight, target)
 
 
+def update(weights, optimizer):
+    torch.nn.utils.clip_grad_norm_(weights, 1.0)
+    optimizer.step()
+
+
 def block(x, weight):
     return functional.gelu(x @ weight).softmax(-1)
 

@@ -48,6 +48,8 @@ def _artefacts() -> dict[str, str]:
         "saved": _saved_by(x, weight),
         "classified": _source(trained.classified),
         "looked_at": _looked_at(),
+        "update": _source(trained.update),
+        **_updated(),
     }
 
 
@@ -133,3 +135,32 @@ def _looked_at() -> str:
     loss.backward()
     assert logits.grad is not None
     return str(logits.grad)
+
+
+def _updated() -> dict[str, str]:
+    """Of the third step of an optimizer: its graph, how many numbers it takes, and its kernels."""
+    torch.manual_seed(0)
+    weight = torch.nn.Parameter(torch.randn(32, 32))
+    optimizer = torch.optim.AdamW([weight], lr=0.1)
+    graphs: list[fx.GraphModule] = []
+
+    def backend(gm: fx.GraphModule, inputs: list[Any]) -> Any:
+        graphs.append(gm)
+        return gm.forward
+
+    def step() -> None:
+        optimizer.step()
+
+    compiled = jitpkg.compile(step, backend=backend)
+    for k in range(3):
+        weight.grad = torch.randn(32, 32)
+        optimizer.param_groups[0]["lr"] = 0.1 / (k + 1)
+        compiled()
+    named = r"opt(imizer)?_(state_opt(imizer)?_)?param_groups_0_params_0"
+    code = re.sub(r";  .*", "", re.sub(named, "weight", graphs[-1].code))
+    numbers = [n for n in graphs[-1].graph.find_nodes(op="placeholder") if "number" in n.name]
+    return {
+        "update_graph": code.strip(),
+        "numbers": f"{len(numbers)} numbers",
+        "update_kernels": _kernels(step),
+    }

@@ -13,10 +13,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 from operator import getitem
-from typing import Any, Protocol
+from types import MappingProxyType
+from typing import Any
 
 import torch
 from torch import fx
+from torch.autograd.graph import increment_version
 
 from jitpkg import config, events
 from jitpkg.codegen.expected import as_expected, is_sure
@@ -24,18 +26,18 @@ from jitpkg.codegen.fusion.groups import Limits, fuse
 from jitpkg.codegen.fusion.items import Item, Opaque, Scattered
 from jitpkg.codegen.fusion.kernel import Kernel
 from jitpkg.codegen.fusion.normal import Normal, Normaliser
+from jitpkg.codegen.in_place import InPlace
 from jitpkg.codegen.ir import ops
 from jitpkg.codegen.ir.builder import Builder
 from jitpkg.codegen.ir.extents import SYMBOL, example, same, varies
 from jitpkg.codegen.ir.nodes import Buffer, Definition, Store
-from jitpkg.codegen.kept.entry import MadeKernel
-from jitpkg.codegen.kept.plain import Plain
 from jitpkg.codegen.lowering import table
 from jitpkg.codegen.lowering.calls import lower
 from jitpkg.codegen.lowering.philox import Stream
 from jitpkg.codegen.lowering.random import lower_random
 from jitpkg.codegen.lowering.table import Lowering, NotLowered, Tensor
 from jitpkg.codegen.made import Made, Refused
+from jitpkg.codegen.maker import Maker
 from jitpkg.codegen.options import Options
 from jitpkg.codegen.progress import Progress
 from jitpkg.codegen.straight_line import straight_line
@@ -45,69 +47,6 @@ from jitpkg.interrupts import from_outside
 from jitpkg.messages import warn
 
 Function = Callable[..., Any]
-
-
-class Maker(Protocol):
-    """What makes functions of kernels: a printer, or the interpreter."""
-
-    @property
-    def device(self) -> torch.device:
-        """Where the tensors of all kernels lie; what is done elsewhere is left to ATen."""
-        ...
-
-    @property
-    def limits(self) -> Limits:
-        """Where fusion ends."""
-        ...
-
-    @property
-    def keeps(self) -> bool:
-        """Whether its functions can be kept on disk."""
-        ...
-
-    @property
-    def made(self) -> dict[Function, MadeKernel]:
-        """Its functions that have no text, until somebody has kept them, or will not."""
-        ...
-
-    def depends(self) -> Plain:
-        """What its functions depend on, but for the graph and all that holds for any maker."""
-        ...
-
-    def choose_calls(self, graph: fx.Graph) -> None:
-        """Replace calls of ATen's by others that do the same, faster."""
-
-    def make(self, normal: Normal, builder: Builder, given: int) -> Made:
-        """A function of the kernel's inputs, and of the first `given` of its outputs, that returns
-        the other outputs.
-
-        Raises:
-            Refused: such a kernel is left to ATen.
-        """
-        ...
-
-    def obstacle(self, graph: fx.Graph) -> str | None:
-        """Why the function of a compiled graph cannot be launched as a whole, where that was asked
-        for; None where it can, or was not asked for."""
-        ...
-
-    def replayed(
-        self,
-        name: str,
-        obstacle: str | None,
-        function: Function,
-        *,
-        shown: int | None = None,
-        handed: set[int] | None = None,
-    ) -> Function:
-        """The function of a compiled graph, launched as a whole where that was asked for.
-
-        Args:
-            obstacle: of that graph.
-            shown: how many of its results others may keep, the first ones; None for all.
-            handed: addresses of what graphs keep in its place, which the halves of one share.
-        """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +79,9 @@ class Compiled:
     function: Function
     """Of the graph's placeholders; returns a tuple of what the graph returns."""
     report: Report
+    in_place: tuple[fx.Node, ...] = ()
+    """The values that it has written to inputs. The version of the first of these inputs has grown
+    by one, just before."""
 
 
 def compile_graph(
@@ -148,17 +90,22 @@ def compile_graph(
     maker: Maker,
     options: Options | None = None,
     limits: Limits | None = None,
+    into: Mapping[fx.Node, fx.Node] = MappingProxyType({}),
 ) -> Compiled:
     """Compile a functional graph of ATen ops, whose nodes have `meta["facts"]`.
 
     What a kernel that cannot be made computes is left to ATen, with a warning.
+
+    Args:
+        into: for values that the graph returns, inputs that are to be changed to them. What can be
+            written there at once is; from then on the function raises nothing.
     """
     maker.choose_calls(graph)
     left: set[fx.Node] = set()
     refused: dict[str, str] = {}
     while True:
         try:
-            return _compiled(name, graph, maker, options or Options(), limits, left, refused)
+            return _compiled(name, graph, maker, options or Options(), limits, into, left, refused)
         except _Failed as failed:
             error = failed.why
             if isinstance(error, Refused):
@@ -182,6 +129,7 @@ def _compiled(
     maker: Maker,
     options: Options,
     limits: Limits | None,
+    into: Mapping[fx.Node, fx.Node],
     left: Collection[fx.Node],
     refused: Mapping[str, str],
 ) -> Compiled:
@@ -190,10 +138,10 @@ def _compiled(
         lowered = _Lowered(graph, builder, maker.device, left, draws=options.fused_random)
     with events.timed(name, "fusion"):
         steps = fuse(lowered.items, lowered.kept, builder, limits or maker.limits)
-    wrapper = _Wrapper(lowered, maker, steps)
+    wrapper = _Wrapper(lowered, maker, steps, into if maker.device.type == "cpu" else {})
     with events.timed(name, "kernels"), Progress(name, len(steps)) as progress:
-        for step in steps:
-            wrapper.add(step)
+        for k, step in enumerate(steps):
+            wrapper.add(k, step)
             progress.step()
         wrapper.wait()
     function = straight_line(f"{name}.kernels", wrapper.finished())
@@ -201,7 +149,8 @@ def _compiled(
     calls = tuple(_title(step.call) for step in steps if isinstance(step, Opaque))
     event = events.Fused(name, tuple(map(_fused, kernels)), calls)
     events.STREAM.emit(event)
-    return Compiled(function, Report(kernels, calls, event, len(left), tuple(refused.items())))
+    report = Report(kernels, calls, event, len(left), tuple(refused.items()))
+    return Compiled(function, report, tuple(wrapper.in_place))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -413,12 +362,27 @@ class _Lowered:
 class _Wrapper:
     """Writes the graph of what is called."""
 
-    def __init__(self, lowered: _Lowered, maker: Maker, steps: Sequence[Kernel | Opaque]) -> None:
+    def __init__(
+        self,
+        lowered: _Lowered,
+        maker: Maker,
+        steps: Sequence[Kernel | Opaque],
+        into: Mapping[fx.Node, fx.Node],
+    ) -> None:
         self._lowered = lowered
         self._maker = maker
         self._relied_on = {b for step in steps if isinstance(step, Kernel) for b in step.inputs}
         """What kernels read here, or in the graph that gets it: the backward one."""
         self._relied_on.update(lowered.kept)
+        values = {lowered.in_memory(value): value for value in into}
+        self._targets = InPlace(
+            {buffer: lowered.in_memory(into[value]) for buffer, value in values.items()},
+            lowered.kept,
+            steps,
+        )
+        self._values = values
+        self.in_place: list[fx.Node] = []
+        """Values that are written where inputs lie."""
         self._normaliser = Normaliser(lowered.builder)
         self._made: dict[object, Made] = {}
         self._waiting: list[tuple[Kernel, Collection[fx.Node], Callable[[], None]]] = []
@@ -437,10 +401,11 @@ class _Wrapper:
             if (node, None) in lowered.memory and node in self._others:
                 self._nodes[lowered.memory[node, None]] = self._others[node]
 
-    def add(self, step: Kernel | Opaque) -> None:
+    def add(self, k: int, step: Kernel | Opaque) -> None:
+        """The k-th step."""
         match step:
             case Kernel():
-                self._kernel(step)
+                self._kernel(k, step)
             case Opaque(call=_Call() as call):
                 self._call(call)
 
@@ -468,7 +433,13 @@ class _Wrapper:
         buffer = self._lowered.memory.get(place)
         return self._others[node] if buffer is None else self._nodes[buffer]
 
-    def _kernel(self, kernel: Kernel) -> None:
+    def _kernel(self, k: int, kernel: Kernel) -> None:
+        targets = self._targets.targets(k, kernel, self._normaliser, self._lowered.builder)
+        for value, target in targets.items():
+            if not self.in_place:
+                self._graph.call_function(increment_version, (self._nodes[target],))
+            self.in_place.append(self._values[value])
+            self._nodes[value] = self._nodes[target]
         outputs = sorted(kernel.outputs, key=lambda buffer: buffer not in self._nodes)
         given = sum(buffer in self._nodes for buffer in outputs)
         nodes = self._lowered.computed_by(kernel)

@@ -15,10 +15,11 @@ from torch import fx
 
 from jitpkg import events
 from jitpkg.codegen.aten.passes.idle_views import drop_idle_views
-from jitpkg.codegen.compiler import Maker, Report, compile_graph
+from jitpkg.codegen.compiler import Report, compile_graph
 from jitpkg.codegen.copies import copied
 from jitpkg.codegen.ir.extents import Symbolic
 from jitpkg.codegen.lowering.table import NotLowered
+from jitpkg.codegen.maker import Maker
 from jitpkg.codegen.options import Options
 from jitpkg.facts.outcome import draws
 from jitpkg.facts.tensor import TensorFacts, facts_of

@@ -23,14 +23,16 @@ from jitpkg.codegen.aten.prepare import prepare
 from jitpkg.codegen.aten.runtime import op_by_op, runtime
 from jitpkg.codegen.aten.simplify import simplify
 from jitpkg.codegen.aten.symbols import Symbols
-from jitpkg.codegen.compiler import Maker, compile_graph
+from jitpkg.codegen.compiler import compile_graph
 from jitpkg.codegen.declined import as_it_is
 from jitpkg.codegen.interpreted import Interpreted
 from jitpkg.codegen.kept.entry import keep, kept_or_claimed
 from jitpkg.codegen.kept.key import graph_key
 from jitpkg.codegen.kept.training import Compilation
 from jitpkg.codegen.launch import CpuKernels
+from jitpkg.codegen.lists import is_fused_step, singly
 from jitpkg.codegen.lowering.table import NotLowered
+from jitpkg.codegen.maker import Maker
 from jitpkg.codegen.options import Options, WithOptions
 from jitpkg.codegen.stages import in_stages
 from jitpkg.internals import Missing
@@ -52,6 +54,9 @@ def compile_graph_module(
 
 
 def _compiled(gm: fx.GraphModule, example_inputs: list[Any], options: Options) -> Function:
+    if is_fused_step(gm):
+        return as_it_is("jitpkg", gm, "an optimizer's step is one kernel already")
+    gm = singly(gm)
     floats = scalars.places(gm, example_inputs)
     if floats:
         again = partial(compile_graph_module, options=options)
@@ -98,7 +103,8 @@ def _new(
     if isinstance(prepared, str):
         return _trained(gm, inputs, maker, options, key)
     try:
-        compiled = compile_graph(prepared.name, prepared.graph, maker, options)
+        into = prepared.into()
+        compiled = compile_graph(prepared.name, prepared.graph, maker, options, into=into)
     except Missing:
         raise
     except NotLowered as error:
@@ -112,7 +118,8 @@ def _new(
         )
         return op_by_op(prepared)
     obstacle = maker.obstacle(prepared.graph)
-    function = runtime(prepared, maker.replayed(prepared.name, obstacle, compiled.function))
+    run = maker.replayed(prepared.name, obstacle, compiled.function)
+    function = runtime(prepared, run, compiled.in_place)
     if key is not None and not compiled.report.left:
         keep(key, name, gm, [function], maker.made, [compiled.report.event])
     maker.made.clear()

@@ -11,11 +11,11 @@ from torch import fx
 
 from jitpkg.codegen import saved
 from jitpkg.codegen.aten.passes.common import share_common
-from jitpkg.codegen.compiler import Maker
 from jitpkg.codegen.differentiated import Run, boxed
 from jitpkg.codegen.functional import Compiled, through_aot
 from jitpkg.codegen.halves import with_facts
 from jitpkg.codegen.kept.training import Compilation
+from jitpkg.codegen.maker import Maker
 from jitpkg.codegen.options import Options
 from jitpkg.internals import aot
 from jitpkg.marks import VARIES

@@ -18,11 +18,12 @@ from jitpkg.guards.kinds import (
     Same,
     SetIs,
     StateIs,
-    brief,
     sources_of,
 )
 from jitpkg.guards.metadata import SizesAre, TensorIs
+from jitpkg.guards.names import InWords
 from jitpkg.guards.numbers import Holds
+from jitpkg.guards.shown import brief
 from jitpkg.guards.sources import (
     Attr,
     CellInput,
@@ -71,16 +72,6 @@ def first_failure(
     return FirstFailure("global state has changed", None)
 
 
-class _Words:
-    """Names as a person would write them; satisfies `jitpkg.guards.names.Names`."""
-
-    def of(self, source: Source) -> str:
-        return described(source)
-
-    def hold(self, obj: object, hint: str) -> str:
-        return hint or object_name(obj)
-
-
 def shown(guard: Guard) -> str:
     """What a guard tests, as text for a person."""
     match guard:
@@ -106,7 +97,7 @@ def shown(guard: Guard) -> str:
         case StateIs(what) | Answers(what=what):
             return f"unchanged: {what}"
         case _:
-            return guard.test(_Words())
+            return guard.test(InWords())
 
 
 def assumptions(guards: Iterable[Guard]) -> tuple[str, ...]:

@@ -12,9 +12,10 @@ import torch
 
 from jitpkg.guards import leaves
 from jitpkg.guards.abstract import SubclassesAre
-from jitpkg.guards.metadata import SizesAre, TensorIs
+from jitpkg.guards.metadata import OwnMemory, SizesAre, TensorIs
 from jitpkg.guards.names import Names
 from jitpkg.guards.numbers import Holds
+from jitpkg.guards.shown import PLAIN, brief, literal
 from jitpkg.guards.sources import Held, Source, described, object_name
 from jitpkg.guards.special import special
 
@@ -194,32 +195,16 @@ def same_constant(a: object, b: object) -> bool:
         return False
     if type(a) is tuple and type(b) is tuple:
         return len(a) == len(b) and all(map(same_constant, a, b))
-    return type(a) in _PLAIN and constant_key(a) == constant_key(b)
+    return type(a) in PLAIN and constant_key(a) == constant_key(b)
+
+
+_EQUAL_IF_SAME = frozenset({int, str, bytes, bool, type(None)})
 
 
 def constant_key(value: object) -> tuple[type, object]:
     """Equal for constants of one class with one value, bit for bit."""
     kind = type(value)
     return kind, value if kind in _EQUAL_IF_SAME else repr(value)
-
-
-def literal(value: object) -> str | None:
-    """A constant as Python text, or None where that would be long, or not the same constant."""
-    match value:
-        case None | bool():
-            return repr(value)
-        case int() if type(value) is int and value.bit_length() <= _BITS_SHOWN:
-            return repr(value)
-        case str() | bytes() if type(value) in (str, bytes) and len(value) <= _LENGTH_SHOWN:
-            return repr(value)
-        case _:
-            return None
-
-
-_BITS_SHOWN = 128
-_LENGTH_SHOWN = 200
-_EQUAL_IF_SAME = frozenset({int, str, bytes, bool, type(None)})
-_PLAIN = frozenset({int, float, str, bytes, bool, complex, type(None)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +223,23 @@ class Has:
     def why(self, now: object) -> str:
         key = object_name(self.key.obj) if isinstance(self.key, Held) else repr(self.key)
         return f"{described(self.at)} {'lacks' if self.present else 'has'} {key} now"
+
+
+@dataclass(frozen=True, slots=True)
+class HasAt:
+    """A dict has, or lacks, the object that another path leads to as a key."""
+
+    at: Source
+    key: Source
+    present: bool
+
+    def test(self, names: Names) -> str:
+        said = "in" if self.present else "not in"
+        return f"{names.of(self.key)} {said} {names.of(self.at)}"
+
+    def why(self, now: object) -> str:
+        said = "lacks" if self.present else "has"
+        return f"{described(self.at)} {said} {described(self.key)} now"
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +289,7 @@ def same_elements(now: frozenset[object], elements: frozenset[object]) -> bool:
     """Whether two sets of constants are equal, and each element has the same class in both."""
     return (
         len(now) == len(elements)
-        and all(type(element) in _PLAIN for element in now)
+        and all(type(element) in PLAIN for element in now)
         and set(map(constant_key, now)) == set(map(constant_key, elements))
     )
 
@@ -541,6 +543,8 @@ Guard = (
     | LengthIs
     | KeysAre
     | Has
+    | HasAt
+    | OwnMemory
     | Exists
     | Empty
     | SetIs
@@ -558,34 +562,22 @@ Guard = (
 )
 
 
+AFTER_TENSORS = (SizesAre, Holds, OwnMemory)
+"""Guards that ask tensors for more than those on their metadata."""
+
+
 def sources_of(guard: Guard) -> tuple[Source, ...]:
     """The paths that a guard reads."""
     match guard:
         case Same(at, other, _):
             return at, other
+        case HasAt(at, key, _):
+            return at, key
+        case OwnMemory(tensors):
+            return tensors
         case BasesAre() | LineageIs() | StateIs() | SubclassesAre():
             return ()
         case TensorIs() | SizesAre() | Holds():
             return guard.sources()
         case _:
             return (guard.at,)
-
-
-def brief(value: object) -> str:
-    """A value in a sentence: its own text where that is short, else what it is.
-
-    An object of the program's own class is not asked for its text: that would run the program.
-    """
-    text = _text(value)
-    return text if len(text) <= 60 else text[:57] + "..."
-
-
-def _text(value: object) -> str:
-    cls = type(value)
-    if isinstance(value, int) and cls is int and value.bit_length() > _BITS_SHOWN:
-        return f"a number of {value.bit_length()} bits"
-    if isinstance(value, tuple) and cls is tuple:
-        return f"({', '.join(map(_text, value))}{',' * (len(value) == 1)})"
-    if isinstance(value, set) and cls is set and value:
-        return f"{{{', '.join(map(_text, value))}}}"
-    return repr(value) if cls in _PLAIN or cls is torch.Size else object_name(value)

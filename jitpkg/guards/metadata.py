@@ -171,3 +171,29 @@ class SizesAre:
             f"{described(self.at)} has sizes {tuple(now.shape)} and strides {now.stride()};"
             f" built for {self.facts}"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class OwnMemory:
+    """Each of these tensors, which are dense, fills a storage of its own."""
+
+    tensors: tuple[Source, ...]
+
+    @property
+    def at(self) -> Source:
+        return self.tensors[0]
+
+    def test(self, names: Names) -> str:
+        each = ", ".join(map(names.of, self.tensors))
+        return f"{names.hold(fill_their_storages, 'fill_their_storages')}({each})"
+
+    def why(self, now: object) -> str:
+        return f"{described(self.at)} or another tensor shares memory now"
+
+
+def fill_their_storages(*tensors: torch.Tensor) -> bool:
+    """Whether no two dense tensors share a storage, and none is a part of one."""
+    storages = [(tensor.untyped_storage(), tensor.nbytes) for tensor in tensors]
+    if any(storage.nbytes() != size for storage, size in storages):
+        return False
+    return len({storage.data_ptr() for storage, _ in storages}) == len(tensors)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jitpkg.facts.sizes import Comparison, Relation, Size, Symbol
-from jitpkg.guards.names import Names
+from jitpkg.guards.names import InWords, Names
 from jitpkg.guards.sources import (
     Attr,
     BaseItem,
@@ -21,6 +21,8 @@ from jitpkg.guards.sources import (
     Held,
     Input,
     Item,
+    ItemAt,
+    NumberIn,
     OriginalOf,
     OwnDict,
     Proxied,
@@ -81,7 +83,7 @@ def number_text(number: Expression | int | float | str, names: Names) -> str:
         case Size():
             return number.text({s.name: symbol_text(s, names) for s in number.symbols()})
         case Formula():
-            return number.text(names)
+            return names.computed(number)
         case float() if not math.isfinite(number):
             return names.hold(number, "number")
         case _:
@@ -91,7 +93,7 @@ def number_text(number: Expression | int | float | str, names: Names) -> str:
 def symbol_text(symbol: Symbol, names: Names) -> str:
     origin = symbol.origin
     if isinstance(origin, Formula):
-        return f"({origin.text(names)})"
+        return f"({names.computed(origin)})"
     assert isinstance(origin, _SOURCES)
     return names.of(origin)
 
@@ -105,29 +107,36 @@ _SOURCES = (
     OwnDict,
     Item,
     BaseItem,
+    ItemAt,
     SlotOf,
     TypeOf,
     Referent,
     Proxied,
     OriginalOf,
     Strides,
+    NumberIn,
 )
 
 
 def computed_with(number: Expression) -> Iterator[Formula]:
-    """The formulas that are computed where a number is."""
+    """The formulas that are computed where a number is, each as often as its text is written."""
+    yield from _formulas(number, set())
+
+
+def _formulas(number: object, seen: set[Formula]) -> Iterator[Formula]:
     operands: Iterable[object] = ()
     match number:
         case Formula():
             yield number
-            operands = number.operands
+            operands = () if number in seen else number.operands
+            seen.add(number)
         case Symbol():
             operands = (number.origin,)
         case Size():
             operands = (symbol.origin for symbol in number.symbols())
     for operand in operands:
         if isinstance(operand, Formula | Symbol | Size):
-            yield from computed_with(operand)
+            yield from _formulas(operand, seen)
 
 
 def read_by(number: Expression) -> Iterator[Source]:
@@ -182,6 +191,19 @@ class Holds:
         found = (s for symbol in self.relation.symbols() for s in read_by(symbol))
         return tuple(dict.fromkeys(found))
 
+    def formulas(self) -> Iterator[Formula]:
+        """The formulas in it."""
+        match self.relation:
+            case Relation() as relation:
+                for symbol in relation.symbols():
+                    yield from computed_with(symbol)
+            case Compared(_, left, right):
+                for side in (left, right):
+                    if isinstance(side, Formula | Symbol | Size):
+                        yield from computed_with(side)
+            case Computable(formula):
+                yield from computed_with(formula)
+
     def test(self, names: Names) -> str:
         match self.relation:
             case Relation() as relation:
@@ -190,21 +212,10 @@ class Holds:
                 text = f"({number_text(left, names)}) {comparison} ({number_text(right, names)})"
                 return text if result else f"not {text}"
             case Computable(formula):
-                return f"{formula.text(names)} is not None"
+                return f"{names.computed(formula)} is not None"
 
     def why(self, now: object) -> str:
-        test = self.test(_WORDS)
+        test = self.test(InWords())
         if len(self.sources()) == 1 and isinstance(now, int | float):
             return f"{described(self.at)} is {now}; built for {test}"
         return f"{test} does not hold"
-
-
-class _Words:
-    def of(self, source: Source) -> str:
-        return described(source)
-
-    def hold(self, obj: object, hint: str) -> str:
-        return hint
-
-
-_WORDS = _Words()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 import keyword
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from types import (
@@ -120,6 +120,15 @@ class BaseItem:
 
 @_hashed_once
 @dataclass(frozen=True)
+class ItemAt:
+    """`base[key]` of a dict that has the key, which is the object that another path leads to."""
+
+    base: Source
+    key: Source
+
+
+@_hashed_once
+@dataclass(frozen=True)
 class SlotOf:
     """What a member descriptor of a slot gives for `base`."""
 
@@ -168,6 +177,14 @@ class Strides:
     base: Source
 
 
+@_hashed_once
+@dataclass(frozen=True)
+class NumberIn:
+    """`base.item()` of a tensor without dimensions, on a CPU."""
+
+    base: Source
+
+
 Source = (
     Input
     | CellInput
@@ -177,12 +194,14 @@ Source = (
     | OwnDict
     | Item
     | BaseItem
+    | ItemAt
     | SlotOf
     | TypeOf
     | Referent
     | Proxied
     | OriginalOf
     | Strides
+    | NumberIn
 )
 
 
@@ -208,12 +227,24 @@ def base_of(source: Source) -> Source | None:
     return base
 
 
+def steps_of(source: Source) -> Iterator[Source]:
+    """All that is read on the way to it, the nearest first, and itself before that."""
+    at: Source | None = source
+    while at is not None:
+        yield at
+        if type(at) is ItemAt:
+            yield from steps_of(at.key)
+        at = base_of(at)
+
+
 def depth(source: Source) -> int:
-    """How many reads it takes."""
+    """How many reads it takes, one after the other."""
     steps = 0
     at = base_of(source)
     while at is not None:
-        steps, at = steps + 1, base_of(at)
+        if type(source) is ItemAt:
+            return steps + 1 + max(depth(at), depth(source.key))
+        steps, source, at = steps + 1, at, base_of(at)
     return steps
 
 
@@ -250,6 +281,8 @@ def described(source: Source) -> str:
             return f"{described(base)}[{object_name(obj)}]"
         case Item(base, key) | BaseItem(base, key, _):
             return f"{described(base)}[{key!r}]"
+        case ItemAt(base, key):
+            return f"{described(base)}[{described(key)}]"
         case SlotOf(base, descriptor):
             return f"{described(base)}.{getattr(descriptor.obj, '__name__', '?')}"
         case TypeOf(base):
@@ -260,6 +293,8 @@ def described(source: Source) -> str:
             return described(base)
         case Strides(base):
             return f"{described(base)}.stride()"
+        case NumberIn(base):
+            return f"{described(base)}.item()"
 
 
 def object_name(obj: object) -> str:

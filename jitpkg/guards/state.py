@@ -64,6 +64,11 @@ def state_guards(*, has_tensors: bool) -> Iterator[StateIs]:
         yield from _dispatch_state()
 
 
+def no_profiler() -> StateIs:
+    """That no profiler runs, as now: a named range does nothing then."""
+    return _asked("whether a profiler runs", "profiling", modes.PROFILING.get(), False)
+
+
 def _asked(
     what: str,
     name: str,

@@ -19,6 +19,7 @@ import torch
 from jitpkg import native
 from jitpkg.facts.sizes import Length, Size
 from jitpkg.guards.kinds import (
+    AFTER_TENSORS,
     BasesAre,
     CodeIs,
     ConstantIs,
@@ -41,8 +42,8 @@ from jitpkg.guards.kinds import (
     sources_of,
     static_lookup,
 )
-from jitpkg.guards.metadata import SizesAre, TensorIs
-from jitpkg.guards.numbers import Holds
+from jitpkg.guards.metadata import TensorIs
+from jitpkg.guards.names import Computed
 from jitpkg.guards.sources import (
     Attr,
     BaseItem,
@@ -51,6 +52,8 @@ from jitpkg.guards.sources import (
     Held,
     Input,
     Item,
+    ItemAt,
+    NumberIn,
     OriginalOf,
     OwnDict,
     Proxied,
@@ -132,7 +135,7 @@ class _Builder:
         for guard in self._guards:
             if isinstance(guard, TensorIs) and described is not None:
                 self._tensor(guard, described[guard.at])
-            elif not isinstance(guard, TensorIs | SizesAre | Holds):
+            elif not isinstance(guard, (TensorIs, *AFTER_TENSORS)):
                 self._guard(guard)
         if described is not None:
             self._distinct([self._read(guard.at) for guard in tensors])
@@ -188,6 +191,8 @@ class _Builder:
             case BaseItem(base, key, cls):
                 held = key.obj if isinstance(key, Held) else key
                 self._call(special(cls, "__getitem__"), base, held)
+            case ItemAt(base, read):
+                self._record("KEYED", self._read(base), 0, self._read(read))
             case SlotOf(base, descriptor):
                 self._call(special(type(descriptor.obj), "__get__").__get__(descriptor.obj), base)
             case TypeOf(base):
@@ -200,6 +205,8 @@ class _Builder:
                 self._call(find, base)
             case Strides(base):
                 self._call(torch.Tensor.stride, base)
+            case NumberIn(base):
+                self._call(torch.Tensor.item, base)
 
     def _call(self, function: Callable[..., Any], base: Source, *argument: object) -> None:
         second = self._hold(argument[0]) if argument else 0
@@ -373,6 +380,9 @@ class _Arguments:
         name = f"held_{len(self.held)}"
         self.held[name] = obj
         return name
+
+    def computed(self, number: Computed) -> str:
+        return number.text(self)
 
 
 def _check(guard: Guard, sources: Sequence[Source]) -> Callable[..., bool]:

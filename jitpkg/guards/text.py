@@ -12,9 +12,9 @@ from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, Modul
 import torch
 
 from jitpkg.guards import leaves
-from jitpkg.guards.kinds import Exists, Guard, StateIs, sources_of
-from jitpkg.guards.metadata import SizesAre, TensorIs
-from jitpkg.guards.numbers import Holds
+from jitpkg.guards.kinds import AFTER_TENSORS, Exists, Guard, StateIs, sources_of
+from jitpkg.guards.metadata import TensorIs
+from jitpkg.guards.names import Computed
 from jitpkg.guards.sources import (
     Attr,
     BaseItem,
@@ -23,6 +23,8 @@ from jitpkg.guards.sources import (
     Held,
     Input,
     Item,
+    ItemAt,
+    NumberIn,
     OriginalOf,
     OwnDict,
     Proxied,
@@ -54,6 +56,8 @@ class Text:
         """The last number behind a stem; a model has a thousand weights."""
         self._held_names: dict[int, str] = {}
         self._uses: Counter[Source] = Counter()
+        self._computed: dict[Computed, str] = {}
+        self._computed_uses: Counter[Computed] = Counter()
 
     def line(self, text: str) -> None:
         self.lines.append(text)
@@ -66,6 +70,7 @@ class Text:
         part.held = self.held
         part._held_names = self._held_names
         part._uses = self._uses
+        part._computed, part._computed_uses = self._computed, self._computed_uses
         return part
 
     def beside(self) -> Text:
@@ -111,6 +116,8 @@ class Text:
         for source in sources:
             self._uses[source] += 1
             while self._uses[source] == 1 and (base := base_of(source)) is not None:
+                if type(source) is ItemAt:
+                    self.count((source.key,))
                 source = base
                 self._uses[source] += 1
 
@@ -125,6 +132,22 @@ class Text:
         name = self.variable(_hint(source))
         self.line(f"{name} = {expression}")
         self._variables[source] = name
+        return name
+
+    def count_formulas(self, formulas: Iterable[Computed]) -> None:
+        """Announce what will be computed: what is used twice becomes a variable."""
+        self._computed_uses.update(formulas)
+
+    def computed(self, number: Computed) -> str:
+        """The expression for a number; one that is used twice is computed into a variable."""
+        known = self._computed.get(number)
+        if known is not None:
+            return known
+        expression = number.text(self)
+        if self._computed_uses[number] < 2:
+            return expression
+        name = self._computed[number] = self.variable("number")
+        self.line(f"{name} = {expression}")
         return name
 
     def read(self, source: Source) -> str:
@@ -167,6 +190,9 @@ class Text:
                 get = self.hold(special(cls, "__getitem__"), f"{cls.__name__}_getitem")
                 shown = self.hold(key.obj, "") if isinstance(key, Held) else self._key(key)
                 return f"{get}({self.of(base)}, {shown})"
+            case ItemAt(base, read):
+                get = self.hold(special(dict, "__getitem__"), "dict_getitem")
+                return f"{get}({self.of(base)}, {self.of(read)})"
             case SlotOf(base, descriptor):
                 return f"{self.hold(descriptor.obj, 'slot')}.__get__({self.of(base)})"
             case TypeOf(base):
@@ -179,6 +205,8 @@ class Text:
                 return f"{self.hold(find, 'original')}({self.of(base)})"
             case Strides(base):
                 return f"{self.of(base)}.stride()"
+            case NumberIn(base):
+                return f"{self.of(base)}.item()"
 
     def _key(self, key: object) -> str:
         if isinstance(key, str | int | bytes) or key is None:
@@ -213,6 +241,8 @@ def _hint(source: Source) -> str:
             return name
         case Strides(base):
             return f"{_hint(base)}_stride"
+        case NumberIn(base):
+            return f"number_in_{_hint(base)}"
         case _:
             return "v"
 
@@ -229,7 +259,7 @@ def order(guards: Iterable[Guard]) -> list[Guard]:
 def _rank(guard: Guard) -> tuple[int, int]:
     if isinstance(guard, TensorIs):
         return 1000, 0
-    if isinstance(guard, SizesAre | Holds):
+    if isinstance(guard, AFTER_TENSORS):
         return 1001, 0
     if isinstance(guard, StateIs):
         return 0, 1
@@ -250,7 +280,7 @@ def write_tests(
     in place of its text, which is a comment then.
     """
     tensors = [guard for guard in guards if isinstance(guard, TensorIs)]
-    numbers = [guard for guard in guards if isinstance(guard, SizesAre | Holds)]
+    numbers = [guard for guard in guards if isinstance(guard, AFTER_TENSORS)]
     if by is None:
         _write_plain_tests(text, guards, otherwise)
     else:
@@ -266,7 +296,7 @@ def _write_plain_tests(text: Text, guards: Iterable[Guard], otherwise: str) -> N
     for guard in guards:
         if isinstance(guard, Exists):
             text.read(guard.at)
-        elif not isinstance(guard, TensorIs | SizesAre | Holds):
+        elif not isinstance(guard, (TensorIs, *AFTER_TENSORS)):
             text.line(f"if not ({guard.test(text)}): {otherwise}")
 
 

@@ -34,6 +34,15 @@ COMPILER = "torch._dynamo"
 PATCHED_INIT = "torch._dynamo.mutation_guard.install_generation_tagging_init.<locals>.patched_init"
 """What it makes of `nn.Module.__init__`, to note which modules are new."""
 
+DECIDING_OPTIMIZERS = ("torch.optim.lbfgs", "torch.optim._adafactor")
+"""Those of which a step asks each tensor for numbers, to decide or to compute with."""
+
+GRAD_OF_STEPS = "torch.optim.optimizer._use_grad_for_differentiable.<locals>._use_grad"
+"""What optimizers wrap their `step` in."""
+
+DISABLED = "torch._compile._disable_dynamo.<locals>.inner"
+"""What torch wraps functions in that its own compiler shall not see."""
+
 # What FX keeps
 
 TEXTS = Row[dict[str, str]](

@@ -74,6 +74,11 @@ IN_VISIBLE_DISPATCH_MODE = Setting[bool](
 LEFT_DISPATCH_MODE = (IN_DISPATCH_MODE, IN_USERS_DISPATCH_MODE, IN_VISIBLE_DISPATCH_MODE)
 """What torch notes of modes besides: each is False where none is active."""
 
+PROFILING = Row[Callable[[], bool]](
+    "torch.autograd._profiler_enabled",
+    use="seeing whether a profiler runs, where code has named a range for it",
+    lost=_BREAKS,
+)
 LOG_USAGE = Row[Callable[[str], object]](
     "torch._C._log_api_usage_once",
     use="tracing torch's own code, which calls it",

@@ -32,6 +32,21 @@ FUNCTIONS = Row[Any](
     use="knowing which functions of torch are ops",
     lost="some that torch.overrides does not list break the graph",
 )
+FOREACH_ADD = Row[Callable[..., Any]](
+    "torch._foreach_add_",
+    use="knowing what a list of counters holds that is counted up",
+    lost="a counter's .item() breaks the graph then",
+)
+FOREACH_MUL = Row[Callable[..., Any]](
+    "torch._foreach_mul_",
+    use="knowing what a list of products holds that is multiplied",
+    lost="a product's .item() breaks the graph then",
+)
+GROUP_TENSORS = Row[Callable[..., Any]](
+    "torch._C._group_tensors_by_device_and_dtype",
+    use="tracing optimizers that go through lists of tensors",
+    lost="they break the graph",
+)
 ASSERT_SCALAR = Row[Callable[..., Any]](
     "torch.ops.aten._assert_scalar.default",
     use="tracing graphs of torch.compile that check sizes",

@@ -81,6 +81,23 @@ READS = (
         """,
     ),
     Row(
+        "KEYED",
+        "`A[C]` of a dict, as `dict` itself has it",
+        """
+        %found = call ptr @PyDict_GetItemWithError(ptr A, ptr C)
+        %none = icmp eq ptr %found, null
+        br i1 %none, label %lacking, label %there
+      there:
+        borrow %found
+      lacking:
+        %error = call ptr @PyErr_Occurred()
+        %clear = icmp eq ptr %error, null
+        br i1 %clear, label %missing, label %broken
+      missing:
+        fail
+        """,
+    ),
+    Row(
         "CALL",
         "`b(A)`, or `b(A, c)` where there is a `c`",
         """

@@ -103,6 +103,8 @@ def _examples(layout: Layout) -> Iterator[Example]:
     yield "KEY", (dictionary,), [0, id(name), 0], (one,)
     yield "KEY", (dictionary,), [0, id(other), 0], False
     yield "KEY", ([text, one],), [0, id(1), 0], (one,)
+    yield "KEYED", (dictionary, name), [0, 0, 1], (one,)
+    yield "KEYED", (dictionary, other), [0, 0, 1], False
     yield "CALL", (instance,), [0, id(type), 0], (_Instance,)
     yield "CALL", (instance,), [0, id(getattr), id(name)], (one,)
     for cls in (_Instance, int):

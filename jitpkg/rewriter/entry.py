@@ -31,7 +31,7 @@ from jitpkg.guards.kinds import (
     TypeIs,
     sources_of,
 )
-from jitpkg.guards.metadata import TensorIs
+from jitpkg.guards.metadata import OwnMemory, TensorIs
 from jitpkg.guards.numbers import (
     Computable,
     Expression,
@@ -41,7 +41,7 @@ from jitpkg.guards.numbers import (
     number_text,
     read_by,
 )
-from jitpkg.guards.sources import Held, Item, Source, base_of
+from jitpkg.guards.sources import Held, Item, Source, steps_of
 from jitpkg.guards.state import state_guards
 from jitpkg.guards.table import table
 from jitpkg.guards.text import Text, order, write_tests
@@ -305,6 +305,7 @@ def complete_guards(trace: Trace, interface: Interface) -> list[Guard]:
     """A trace's guards, with the interface's and those on global state, merged and in order."""
     lineages: dict[type, dict[str, object]] = {}
     subclasses: list[SubclassesAre] = []
+    apart: dict[Source, None] = {}
     others: list[Guard] = []
     for guard in (*interface.guards, *trace.guards):
         if isinstance(guard, Is) and guard.at == Held(guard.obj):
@@ -313,8 +314,12 @@ def complete_guards(trace: Trace, interface: Interface) -> list[Guard]:
             lineages.setdefault(guard.cls, {}).update(guard.found)
         elif isinstance(guard, SubclassesAre):
             subclasses.append(guard)
+        elif isinstance(guard, OwnMemory):
+            apart.update(dict.fromkeys(guard.tensors))
         else:
             others.append(guard)
+    if apart:
+        others.append(OwnMemory(tuple(apart)))
     read: set[Source] = set()
     for guard in others:
         if not isinstance(guard, Exists):
@@ -340,10 +345,8 @@ def _is_tested_by_reading(guard: Guard, read: Set[Source], dicts: Set[Source]) -
 def _add_steps(guard: Guard, read: set[Source]) -> None:
     """Add every path that a guard reads, and those that lead to it."""
     for source in sources_of(guard):
-        at: Source | None = source
-        while at is not None and at not in read:
-            read.add(at)
-            at = base_of(at)
+        if source not in read:
+            read.update(steps_of(source))
 
 
 def _begin(interface: Interface) -> Text:
@@ -385,7 +388,11 @@ def _write_guards(
     guards = [guard for guard in guards if not _is_computed(guard, anyway)]
     for guard in guards:
         inner.count(_paths(guard))
+        if isinstance(guard, Holds):
+            inner.count_formulas(guard.formulas())
     inner.count(sources)
+    inner.count_formulas(anyway)
+    inner.count_formulas(formula for number in numbers for formula in computed_with(number))
     examples = {
         i.source: i.example
         for i in trace.inputs
@@ -398,6 +405,9 @@ def _write_guards(
         inner.read(source)
     names: dict[Expression, str] = {}
     for number in dict.fromkeys(numbers):
+        if isinstance(number, Formula):
+            names[number] = inner.computed(number)
+            continue
         names[number] = inner.variable("number")
         inner.line(f"{names[number]} = {number_text(number, inner)}")
     text.line("try:")

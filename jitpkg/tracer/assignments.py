@@ -6,7 +6,7 @@ import types
 
 from jitpkg.guards.kinds import ABSENT
 from jitpkg.guards.sources import Attr
-from jitpkg.tracer import classes, exceptions, reasons
+from jitpkg.tracer import classes, exceptions, reasons, tensors
 from jitpkg.tracer.attributes import (
     existing,
     has_dict,
@@ -36,7 +36,9 @@ def set_attribute(vm: VM, value: Value, name: str, new: Value) -> None:
     if isinstance(value, Opaque):
         vm.refuse(value)
     if isinstance(value, Tensor):
-        vm.stop(reasons.TENSOR_USE, f"assignment to .{name} of a tensor")
+        if name != "grad" or not tensors.forget_grad(vm, value, new):
+            vm.stop(reasons.TENSOR_USE, f"assignment to .{name} of a tensor")
+        return
     cls = classes.class_of(vm, value)
     if classes.lookup(vm, cls, "__setattr__") is not object.__setattr__:
         method = method_of_class(vm, value, "__setattr__")

@@ -22,6 +22,7 @@ from jitpkg.tracer import (
     constants,
     construction,
     containers,
+    counters,
     libraries,
     marked,
     memoized,
@@ -181,7 +182,11 @@ def _call_descriptor(
     if name is not None and args and isinstance(vm.look(args[0]), Tensor):
         return tensors.metadata_method(vm, name, args, kwargs) or vm.op(name, args, kwargs)
     if obj in torch_calls.real_methods():
-        kind = torch_calls.REAL_METHODS[obj.__name__]
+        name = torch_calls.real_methods()[obj]
+        known = counters.number(vm, args[0]) if (name, len(args)) == ("item", 1) else None
+        if known is not None:
+            return known
+        kind = torch_calls.REAL_METHODS[name]
         reason = reasons.DATA_VALUE if kind == "value" else reasons.TENSOR_USE
         vm.stop(reason, f"Tensor.{obj.__name__}")
     vm.stop(reasons.FOREIGN_CALL, f"{obj.__objclass__.__qualname__}.{obj.__name__}")
@@ -241,12 +246,16 @@ def _call_existing(
         return vm.op(name, args, kwargs)
     if function in torch_calls.real_methods():
         vm.stop(reasons.TENSOR_USE, f"Tensor.{function.__name__}")
-    wrapped = libraries.WRAPPERS.get(f"{function.__module__}.{function.__qualname__}")
-    if wrapped is not None and wrapped in function.__code__.co_freevars:
+    wrapper = libraries.wrapper(function)
+    if wrapper is not None and wrapper.cell in function.__code__.co_freevars:
         vm.guard(CodeIs(known.source, function.__code__, vm.originals.of))
         cells = _existing_closure(vm, known.source, function)
-        at = function.__code__.co_freevars.index(wrapped)
-        return call(vm, namespaces.cell_content(vm, cells[at]), args, kwargs)
+        wrapped = namespaces.cell_content(
+            vm, cells[function.__code__.co_freevars.index(wrapper.cell)]
+        )
+        if wrapper.polyfill is None:
+            return call(vm, wrapped, args, kwargs)
+        return call(vm, vm.trusted(wrapper.polyfill), (wrapped, *args), kwargs)
     refusal = libraries.refusal(function)
     if refusal is not None:
         vm.stop(*refusal)

@@ -13,8 +13,8 @@ from dataclasses import replace
 from types import FunctionType, MappingProxyType, MethodDescriptorType, WrapperDescriptorType
 from typing import Any
 
-from jitpkg.guards.kinds import Has, Is, KeysAre, LengthIs
-from jitpkg.guards.sources import Attr, BaseItem, Held, Item, Source, dictionary_of
+from jitpkg.guards.kinds import Has, HasAt, Is, KeysAre, LengthIs
+from jitpkg.guards.sources import Attr, BaseItem, Held, Item, ItemAt, Source, dictionary_of
 from jitpkg.guards.special import special
 from jitpkg.tracer import classes, reasons
 from jitpkg.tracer.effects import CallMethod, DeleteItem, SetItem
@@ -222,8 +222,12 @@ def hashes_by_identity(vm: VM, cls: type) -> bool:
     return classes.inherits(vm, cls, base, "__hash__", "__eq__")
 
 
+_UNNAMED = object()
+"""In place of a key that no source can name."""
+
+
 def _source_key(vm: VM, key: Value) -> object:
-    """The key as a source names it, or None where a source cannot."""
+    """The key as a source names it; for a tensor, the path to it."""
     match vm.look(key):
         case Constant(value):
             return value
@@ -231,13 +235,13 @@ def _source_key(vm: VM, key: Value) -> object:
             return Held(obj)
         case Object(_, source, obj) if source is not None:
             return Held(obj)
+        case Tensor(source=source) if source is not None:
+            return source
         case Tuple(items):
-            parts = [_source_key(vm, item) for item in items]
-            if any(isinstance(part, Held) for part in parts):
-                return None
-            return tuple(parts)
-        case _:
-            return None
+            if all(isinstance(vm.look(item), Constant | Tuple) for item in items):
+                parts = tuple(_source_key(vm, item) for item in items)
+                return _UNNAMED if any(part is _UNNAMED for part in parts) else parts
+    return _UNNAMED
 
 
 # Dicts and sets
@@ -280,7 +284,7 @@ def all_entries(vm: VM, value: Object, *, ordered: bool = True) -> Entries:
     for name, entry in state.entries.items():
         if name not in found and entry.value is not UNBOUND:
             found[name] = entry
-    if any(name is None and real[k] is not None for k, name in enumerate(names)):
+    if any(name is _UNNAMED for name in names):
         vm.stop(reasons.UNSUPPORTED, "a dict with keys that cannot be found again")
     vm.guard(KeysAre(value.source, tuple(names), base))
     state = replace(state, entries=MappingProxyType(found), unread=False)
@@ -310,6 +314,16 @@ def _existing_item(vm: VM, value: Object, key: object, base: type) -> Value:
     return vm.wrap(special(base, "__getitem__")(value.obj, key), source)
 
 
+def _item_of_tensor(vm: VM, value: Object, key: Tensor, real: object) -> Value:
+    """What an existing dict has under a tensor, which is found by its path: no guard says that it
+    is this very one, so an entry fits other models, too."""
+    if value.cls not in (dict, collections.OrderedDict, collections.defaultdict):
+        vm.stop(reasons.UNSUPPORTED, f"a {value.cls.__qualname__} with tensors as keys")
+    assert value.source is not None and key.source is not None
+    item = special(dict, "__getitem__")(value.obj, real)
+    return vm.wrap(item, ItemAt(value.source, key.source))
+
+
 def find(vm: VM, value: Object, key: Value) -> Value | None:
     """The value under a key, or None; reads no more of an existing dict than this key."""
     name = key_of(vm, key)
@@ -320,18 +334,26 @@ def find(vm: VM, value: Object, key: Value) -> Value | None:
     if not state.unread:
         return None
     source_key = _source_key(vm, key)
-    if value.source is None or (source_key is None and name is not None):
+    if value.source is None or source_key is _UNNAMED:
         entry = all_entries(vm, value).entries.get(name)
         return entry.value if entry else None
-    real_key = source_key.obj if isinstance(source_key, Held) else source_key
     base = base_class(value.cls)
     assert base is not None
+    key = vm.look(key)
+    real_key = source_key.obj if isinstance(source_key, Held) else source_key
+    if isinstance(key, Tensor):
+        real_key = vm.graph.example(key.node)
     present = special(base, "__contains__")(value.obj, real_key)
-    if not present or base in (set, frozenset):
-        vm.guard(Has(value.source, source_key, present=present))
-        found: Value = key if present else UNBOUND
+    if isinstance(key, Tensor):
+        assert key.source is not None
+        vm.guard(HasAt(value.source, key.source, present=present))
     else:
-        vm.guard(Has(value.source, source_key, present=True))
+        vm.guard(Has(value.source, source_key, present=present))
+    if not present or base in (set, frozenset):
+        found: Value = key if present else UNBOUND
+    elif isinstance(key, Tensor):
+        found = _item_of_tensor(vm, value, key, real_key)
+    else:
         found = _existing_item(vm, value, real_key, base)
     vm.heap.write(value, "entries", state.with_entry(name, Entry(key, found)))
     return None if found is UNBOUND else found

@@ -9,17 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NoReturn
+
+import torch
 
 from jitpkg.code.dialect import Op, Program
 from jitpkg.facts.thread_state import setters, snapshot
 from jitpkg.guards.metadata import TensorIs
+from jitpkg.internals import modes
 from jitpkg.tracer import exceptions, handlers, reasons
 from jitpkg.tracer.effects import effect_operands
 from jitpkg.tracer.frames import Frame
 from jitpkg.tracer.lookahead import lookahead
-from jitpkg.tracer.values import Kept, Object
+from jitpkg.tracer.values import Kept, Object, Tensor
 from jitpkg.tracer.vm import VM, Escape, Raised, Stopped
 
 
@@ -60,7 +63,50 @@ def _of_op(vm: VM, name: str, *, is_last: bool) -> Escape:
     by_python = bool(vm.around.covering) and not past
     if is_caught or (by_python and handled[0]):
         _stop(vm, name)
-    return replace(_traced(vm, name, vm.frames[by_python:]), past=past)
+    frames = vm.frames[by_python:]
+    standing = _standing(vm, frames)
+    known = vm.escaped
+    known_again = known is not None and _is_as_then(vm, known, standing)
+    escape = known.escape if known_again else _traced(vm, name, frames)
+    vm.escaped = Escaped(standing, _modes(vm), vm.heap.mark(), escape)
+    return replace(escape, past=past)
+
+
+@dataclass(frozen=True, slots=True)
+class Escaped:
+    """How an op's exception has left the program, and where that was: ops in a row leave alike."""
+
+    standing: tuple[object, ...]
+    """What of the frames handlers can see, and the frames."""
+    modes: tuple[object, ...]
+    mark: int
+    """The heap's."""
+    escape: Escape
+
+
+def _standing(vm: VM, frames: Sequence[Frame]) -> tuple[object, ...]:
+    """The frames in which something covers the op, with what is in them."""
+    found: list[object] = []
+    for frame in frames:
+        if frame.program.handler(frame.program.ops[frame.at - 1]) is not None:
+            found += (frame, frame.at, *frame.locals, *frame.stack, *frame.handled)
+    return tuple(found)
+
+
+def _modes(vm: VM) -> tuple[object, ...]:
+    return len(vm.effects), vm.sets_modes, torch.is_grad_enabled()
+
+
+def _is_as_then(vm: VM, known: Escaped, standing: tuple[object, ...]) -> bool:
+    """Whether handlers find what they found then: nothing but tensors has changed."""
+    if modes.ANY_AUTOCAST.get()() or known.modes != _modes(vm):
+        return False
+    if len(standing) != len(known.standing) or vm.heap.mark() < known.mark:
+        return False
+    alike = all(
+        a is b or (type(a) is int and a == b) for a, b in zip(standing, known.standing, strict=True)
+    )
+    return alike and all(isinstance(v, Tensor) for v, _ in vm.heap.since(known.mark))
 
 
 def covering(program: Program, op: Op) -> tuple[int, ...]:

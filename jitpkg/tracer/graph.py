@@ -31,6 +31,7 @@ class GraphWriter:
     def __init__(self) -> None:
         self.graph = fx.Graph()
         self.inputs: list[GraphInput] = []
+        self._by_node: dict[fx.Node, GraphInput] = {}
         self._ops: list[fx.Node] = []
         self._arithmetic: set[fx.Node] = set()
         """Nodes that compute with numbers, and are no ops by themselves."""
@@ -56,7 +57,18 @@ class GraphWriter:
             node = self.graph.placeholder(name)
         node.target = node.name  # what the printed function calls its argument: once each
         self.inputs.append(GraphInput(node, source, example))
+        self._by_node[node] = self.inputs[-1]
         return node
+
+    def input(self, node: fx.Node) -> GraphInput | None:
+        """What a node stands for, if that is an input."""
+        return self._by_node.get(node)
+
+    def example(self, node: fx.Node) -> torch.Tensor:
+        """The tensor of the call at hand that an input stands for."""
+        example = self._by_node[node].example
+        assert isinstance(example, torch.Tensor)
+        return example
 
     def arithmetic(self, target: Callable[..., Any], args: tuple[Any, ...]) -> fx.Node:
         """A node that computes with numbers."""
@@ -83,7 +95,9 @@ class GraphWriter:
             self._arithmetic.discard(node)
             self.graph.erase_node(node)
         while len(self.inputs) > inputs:
-            self.graph.erase_node(self.inputs.pop().node)
+            node = self.inputs.pop().node
+            del self._by_node[node]
+            self.graph.erase_node(node)
 
     def outlined(
         self, mark: tuple[int, int], returned: Sequence[fx.Node]

@@ -71,7 +71,9 @@ class Entries:
 Attributes = Mapping[str, Value]
 """Attributes that were read or written; UNBOUND for one that was deleted."""
 
-Slot = Literal["items", "entries", "attributes", "facts", "node", "content", "position", "frame"]
+Slot = Literal[
+    "items", "entries", "attributes", "facts", "node", "content", "grad", "position", "frame"
+]
 State = object
 States = Mapping[tuple[Value, Slot], State]
 
@@ -114,7 +116,7 @@ class Heap:
     @overload
     def read(self, value: Value, slot: Literal["facts"]) -> TensorFacts | None: ...
     @overload
-    def read(self, value: Value, slot: Literal["content"]) -> Value | None: ...
+    def read(self, value: Value, slot: Literal["content", "grad"]) -> Value | None: ...
     @overload
     def read(self, value: Value, slot: Literal["node"]) -> fx.Node | None: ...
     @overload

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import CodeType, FunctionType, MappingProxyType
+from typing import Any
 
 from jitpkg.errors import Reason
 from jitpkg.internals import library, modules
 from jitpkg.marks import DISABLED, mark_of
 from jitpkg.tracer import reasons
+from jitpkg.tracer.polyfills import optimizers
 
 SKIPPED = frozenset(
     """
@@ -30,7 +33,9 @@ SKIPPED_PARTS = (
     "torch.distributed",
     "torch.export",
     "torch.onnx",
-    "torch.optim",
+    *library.DECIDING_OPTIMIZERS,
+    "torch.optim.lr_scheduler",
+    "torch.optim.swa_utils",
     "torch.profiler",
     "torch.serialization",
     "torch.testing",
@@ -43,11 +48,16 @@ SKIPPED_PARTS = (
 """Parts of torch that are called for real."""
 
 TRACED = frozenset(
-    f"logging.{prefix}{name}"
-    for prefix in ("", "Logger.", "LoggerAdapter.")
-    for name in """
-        debug info warning warn error exception critical fatal log isEnabledFor process
-        """.split()
+    {
+        *(
+            f"logging.{prefix}{name}"
+            for prefix in ("", "Logger.", "LoggerAdapter.")
+            for name in """
+                debug info warning warn error exception critical fatal log isEnabledFor process
+                """.split()
+        ),
+        "torch.jit.annotate",
+    }
 )
 """Functions that are traced though their module is not."""
 
@@ -57,11 +67,25 @@ REAL = frozenset({"torch.autograd.grad", "torch.autograd.backward"})
 COMPILING = frozenset({"torch.compile", "torch.nn.modules.module.Module.compile"})
 """Functions that hand others to torch's own compiler."""
 
-WRAPPERS: Mapping[str, str] = MappingProxyType({library.PATCHED_INIT: "init"})
-"""Functions that only note a call for a library of their own, and the cell with what they call.
 
-Once torch's compiler has been used, `nn.Module.__init__` is one: it notes which modules are new.
-"""
+@dataclass(frozen=True, slots=True)
+class Wrapper:
+    """A function of a library that calls another one, and does something for that library."""
+
+    cell: str
+    """Its free variable with what it calls."""
+    polyfill: Callable[..., Any] | None = None
+    """What is traced in its place, given what it calls and the arguments; if none, the call."""
+
+
+WRAPPERS: Mapping[str, Wrapper] = MappingProxyType(
+    {
+        # Once torch's compiler has been used, `nn.Module.__init__` notes which modules are new.
+        library.PATCHED_INIT: Wrapper("init"),
+        library.GRAD_OF_STEPS: Wrapper("func", optimizers.with_grad),
+    }
+)
+"""Those of torch's own, by the names of their code: they may be called like what they wrap."""
 
 OWN = "jitpkg.tracer.polyfills"
 
@@ -71,6 +95,17 @@ _FRAMES = frozenset({"currentframe", "stack", "trace"})
 def is_own(function: FunctionType) -> bool:
     """Whether a function is a polyfill, whose globals never change."""
     return function.__module__.startswith(OWN) if function.__module__ else False
+
+
+def wrapper(function: FunctionType) -> Wrapper | None:
+    """What is known of a function that wraps another one."""
+    if function.__module__ == "torch.optim.optimizer" and _code_name(function) == library.DISABLED:
+        return Wrapper("fn")  # `zero_grad`
+    return WRAPPERS.get(_code_name(function))
+
+
+def _code_name(function: FunctionType) -> str:
+    return f"{function.__globals__.get('__name__')}.{function.__code__.co_qualname}"
 
 
 def refusal(function: FunctionType) -> tuple[Reason, str] | None:

@@ -7,6 +7,7 @@ import enum
 import functools
 import operator
 import types
+import typing
 import weakref
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -50,6 +51,14 @@ BY_IDENTITY: tuple[type, ...] = (
 )
 """Classes of which each value is one object."""
 
+TYPE_FORMS: tuple[type, ...] = (
+    types.GenericAlias,
+    types.UnionType,
+    type(typing.Optional).__mro__[1],
+)
+"""Classes of what stands for a type, `list[int]` or `Optional[int]`: the last is that of all that
+`typing` makes."""
+
 KNOWN: tuple[type, ...] = (
     type,
     enum.Enum,
@@ -66,8 +75,7 @@ KNOWN: tuple[type, ...] = (
     property,
     staticmethod,
     classmethod,
-    types.GenericAlias,
-    types.UnionType,
+    *TYPE_FORMS,
     OpOverloadPacket,
     OpOverload,
     torch.finfo,

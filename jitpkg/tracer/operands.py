@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+
 from jitpkg.facts.outcome import Outcome
 from jitpkg.facts.shared import may_be_left_half_done
 from jitpkg.guards.kinds import ABSENT
-from jitpkg.tracer import classes, reasons
+from jitpkg.tracer import classes, containers, reasons
 from jitpkg.tracer.torch_calls import tensor_methods
-from jitpkg.tracer.values import Number, Tensor
+from jitpkg.tracer.values import Constant, Number, Object, Tensor, Tuple, Value
 from jitpkg.tracer.vm import VM, Args, Kwargs
 
 
 def of_any_number(name: str) -> bool:
     """Whether an op returns the same for all numbers of a class."""
-    return name.strip("_") in _BY_TYPE or name in _BY_TYPE
+    return name.strip("_") in _BY_TYPE or name in _BY_TYPE or in_lists(name)
 
 
 _BY_TYPE = frozenset(
@@ -29,23 +31,79 @@ _BY_TYPE = frozenset(
 """Ops of which a number is an operand: no shape or choice depends on more than its class."""
 
 
-def may_be_scalars(vm: VM, name: str, args: Args, kwargs: Kwargs) -> bool:
-    """See `SCALAR`: of the operands one is a float, and the other a tensor of floats."""
-    a, *others = map(vm.peek, args)
-    if kwargs or len(others) != 1 or name.strip("_") not in _SCALAR:
-        return False
-    (b,) = others
-    if isinstance(b, Tensor) and name.strip("_") in _MIRRORED_SCALAR:
-        a, b = b, a
-    if not isinstance(a, Tensor) or not isinstance(b, Number) or type(b.value) is not float:
-        return False
-    facts = vm.facts(a)
-    return facts.dtype.is_floating_point and bool(facts.size)
+def in_lists(name: str) -> bool:
+    """Whether numbers in lists are operands, too, and no sizes."""
+    return name.startswith(_LISTWISE)
 
 
-_SCALAR = frozenset("add iadd sub isub mul imul truediv itruediv div true_divide".split())
-_MIRRORED_SCALAR = frozenset("add sub mul".split())
-"""Those that take the float first, too; a quotient is computed otherwise then."""
+_LISTWISE = ("_foreach_", "_fused_")
+
+
+NOT_A_SCALAR = object()
+"""In place of what `SCALAR` notes, where a float may be no tensor."""
+
+
+def scalar(vm: VM, name: str, args: Args, kwargs: Kwargs) -> object:
+    """What `SCALAR` notes of an op on tensors of floats that takes a float that varies, or a list
+    of such floats; `NOT_A_SCALAR` where it is another op."""
+    stem = name.removeprefix(_FOREACH).strip("_")
+    given = [_members(vm, value) for value in (*args, *kwargs.values())]
+    form = "".join(map(_kind, given))
+    facts = [vm.facts(each) for members in given for each in members if isinstance(each, Tensor)]
+    dtypes = {each.dtype for each in facts}
+    if not all(dtype.is_floating_point for dtype in dtypes):
+        return NOT_A_SCALAR
+    is_operand = not kwargs and (form, stem) in _OPERANDS
+    if is_operand and all(each.size for each in facts):
+        return None
+    if is_operand and len(dtypes) == 1 and dtypes <= _SINGLE:
+        return dtypes.pop()
+    is_factor = (form, tuple(kwargs) or None, stem) in _FACTORS
+    of_each = {each.dtype for each in facts[: len(given[0])]}
+    if is_factor and len(of_each) == 1 and of_each <= _SINGLE:
+        (dtype,) = of_each
+        if all(torch.promote_types(dtype, other) is dtype for other in dtypes):
+            return dtype
+    return NOT_A_SCALAR
+
+
+def _members(vm: VM, value: Value) -> list[Value]:
+    value = vm.peek(value)
+    if isinstance(value, Tuple):
+        return [vm.peek(item) for item in value.items]
+    if isinstance(value, Object) and value.cls is list:
+        return [vm.peek(item) for item in containers.list_items(vm, value)]
+    return [value]
+
+
+def _kind(members: Sequence[Value]) -> str:
+    """Tensors, or floats of which one varies at least, or anything."""
+    if members and all(isinstance(each, Tensor) for each in members):
+        return "t"
+    numbers = [each for each in members if isinstance(each, Number)]
+    floats = all(isinstance(each, Number | Constant) for each in members)
+    return "n" if numbers and floats and all(type(n.value) is float for n in numbers) else "?"
+
+
+_FOREACH = "_foreach_"
+_OPERANDS = frozenset(
+    {
+        *(("tn", stem) for stem in "add iadd sub isub mul imul truediv itruediv div".split()),
+        ("tn", "true_divide"),
+        ("tn", "fill"),
+        *(("nt", stem) for stem in ("add", "sub", "mul", "truediv")),
+    }
+)
+"""Ops that take a float as an operand."""
+_FACTORS = frozenset(
+    {
+        *(("ttn", ("alpha",), stem) for stem in ("add", "sub")),
+        *(("tttn", key, stem) for key in (("value",), None) for stem in ("addcdiv", "addcmul")),
+    }
+)
+"""Ops that multiply an operand with a float, and what that is called."""
+_SINGLE = {torch.float32, torch.float64}
+"""Classes of numbers that are rounded in the middle of an op as they are behind it."""
 
 
 def may_leave_half(

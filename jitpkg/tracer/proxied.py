@@ -41,11 +41,13 @@ class Proxied:
     """Whether the op's facts depend on the class of a number only, if that is an argument itself;
     numbers in a tuple or list are sizes."""
     stores: bool = False
-    """Whether a floating number is stored, of which no facts depend."""
+    """Whether no facts depend on a floating number, also in a tuple or list."""
     opaque: bool = False
     """Whether it is the program's own function, which no row knows by its name."""
     varies: bool = False
     """Whether a size or a number among the arguments does."""
+    has_floats: bool = False
+    """Whether a float among the arguments varies."""
     _within: set[Value] = field(default_factory=set)
     """The lists and dicts that what is looked at lies in."""
 
@@ -67,6 +69,7 @@ class Proxied:
 
     def _own_node(self, value: Tensor | Number) -> fx.Node:
         if isinstance(value, Number):
+            self.has_floats = self.has_floats or type(value.value) is float
             return numbers.node(self.vm, value)
         return self.vm.node(value)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import operator
 import sys
+import types
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ from jitpkg.tracer import (
     protocols,
     reasons,
 )
+from jitpkg.tracer.look import TYPE_FORMS
 from jitpkg.tracer.values import (
     Constant,
     InstanceDict,
@@ -50,6 +52,8 @@ def get(vm: VM, container: Value, key: Value) -> Value:
         case InstanceDict():
             name = _name(vm, key)
             return vm.instance_attribute(container.of, name) or vm.raise_new(KeyError, name)
+        case Known(form) if isinstance(form, TYPE_FORMS):
+            return _of_types(vm, container, key)
         case Known(type() as cls):
             return _class_item(vm, container, cls, key)
     method = vm.method_of_class(container, "__getitem__")
@@ -80,7 +84,32 @@ def _class_item(vm: VM, container: Value, cls: type, key: Value) -> Value:
     method = vm.method_of_class(container, "__getitem__")
     if method is not None:
         return vm.call(method, (key,))
+    made = classes.lookup(vm, cls, "__class_getitem__")
+    if isinstance(made, types.ClassMethodDescriptorType) or cls is type:
+        return _of_types(vm, container, key)
     vm.stop(reasons.UNSUPPORTED, f"{cls.__qualname__}[…]")
+
+
+def _of_types(vm: VM, container: Value, key: Value) -> Value:
+    """`Optional[int]`: what stands for a type, made of others, constants and lists of them."""
+    form: Any = constants.python_value(vm, container)
+    argument: Any = _type_argument(vm, key)
+    try:
+        return vm.trusted(form[argument])
+    except TypeError as error:
+        vm.raise_new(TypeError, *error.args)
+
+
+def _type_argument(vm: VM, value: Value) -> object:
+    value = vm.look(value)
+    match value:
+        case Constant(obj) | Known(obj):
+            return obj
+        case Tuple(items, cls) if cls is tuple:
+            return tuple(_type_argument(vm, item) for item in items)
+        case Object(cls) if cls is list:
+            return [_type_argument(vm, item) for item in containers.list_items(vm, value)]
+    vm.stop(reasons.UNSUPPORTED, f"a type of a {vm.class_of(value).__qualname__}")
 
 
 def container_item(vm: VM, container: Object, key: Value) -> Value:

@@ -25,6 +25,7 @@ from jitpkg.facts.outcome import (
     WouldRaise,
     with_numbers,
 )
+from jitpkg.facts.questions import same_question
 from jitpkg.facts.random_streams import can_be_set_back
 from jitpkg.facts.sizes import Length, Size
 from jitpkg.facts.tensor import TensorFacts, facts_of, why_not_plain
@@ -44,6 +45,8 @@ from jitpkg.marks import (
     Dims,
 )
 from jitpkg.tracer import containers, numbers, operands, reasons, resizing, warnings
+from jitpkg.tracer.counters import may_be_small
+from jitpkg.tracer.effects import SetAttribute
 from jitpkg.tracer.proxied import Proxied
 from jitpkg.tracer.torch_calls import is_graph_function
 from jitpkg.tracer.values import (
@@ -96,7 +99,8 @@ def op(
     if not opaque:
         resizing.check_factors(vm, name, args, kwargs)
     by_type = not opaque and operands.of_any_number(name)
-    proxied = Proxied(vm, {}, by_type=by_type, stores=target is operator.setitem, opaque=opaque)
+    stores = target is operator.setitem or (not opaque and operands.in_lists(name))
+    proxied = Proxied(vm, {}, by_type=by_type, stores=stores, opaque=opaque)
     began = vm.graph.mark()
     node_args = tuple(proxied.node(value) for value in args)
     node_kwargs = {name: proxied.node(value) for name, value in kwargs.items()}
@@ -109,7 +113,7 @@ def op(
     call = _method_caller(target) if isinstance(target, str) else target
     known = outcome
     if outcome is None:
-        outcome = _outcome(vm, name, call, fact_args, fact_kwargs, proxied)
+        outcome = _known_outcome(vm, target, call, fact_args, fact_kwargs, proxied)
     _check_written(vm, name, tensors, outcome)
     _check_grad_of_views(vm, tensors, outcome)
     if outcome.mutated and not torch.is_inference_mode_enabled():
@@ -132,8 +136,10 @@ def op(
         node = vm.graph.call_method(target, node_args, node_kwargs)
     else:
         node = vm.graph.call_function(target, node_args, node_kwargs)
-    if by_type and operands.may_be_scalars(vm, name, args, kwargs):
-        node.meta[SCALAR] = True
+    if by_type and proxied.has_floats:
+        scalar = operands.scalar(vm, name, args, kwargs)
+        if scalar is not operands.NOT_A_SCALAR:
+            node.meta[SCALAR] = scalar
     _describe(vm, node, tensors, outcome)
     if known is not None:
         node.meta[OUTCOME] = known
@@ -175,6 +181,27 @@ def _method_caller(name: str) -> Callable[..., Any]:
 
     call.__name__ = name  # which rules for single functions ask for
     return call
+
+
+def _known_outcome(
+    vm: VM,
+    target: Callable[..., Any] | str,
+    call: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    proxied: Proxied,
+) -> Outcome:
+    """The outcome of an op: what it was where the trace has asked before."""
+    name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
+    if proxied.opaque or proxied.varies:
+        return _outcome(vm, name, call, args, kwargs, proxied)
+    question = same_question(target, args, kwargs)
+    found = vm.outcomes.get(question)
+    if found is None:
+        found = _outcome(vm, name, call, args, kwargs, proxied)
+        if question is not None:
+            vm.outcomes[question] = found
+    return found
 
 
 def _outcome(
@@ -291,6 +318,8 @@ def _note_mutations(vm: VM, tensors: list[Tensor], outcome: Outcome) -> None:
         owner = vm.roots.get(tensor, tensor)
         if k in outcome.mutated and owner.source is not None:
             vm.mutations.append(owner)
+            if may_be_small(vm.facts(owner)):
+                vm.small.add(owner)
     if outcome.random:
         vm.mutations.append(RANDOM_STREAM)
         made = (leaf for leaf in trees.leaves_of(outcome.result))
@@ -430,12 +459,25 @@ def _is_leaf(vm: VM, tensor: Tensor) -> Value:
 
 def _existing(vm: VM, tensor: Tensor) -> torch.Tensor:
     """The tensor of the call at hand that an input stands for."""
-    real = next(i.example for i in vm.graph.inputs if i.node is tensor.node)
-    assert isinstance(real, torch.Tensor)
-    return real
+    return vm.graph.example(tensor.node)
+
+
+def forget_grad(vm: VM, tensor: Tensor, new: Value) -> bool:
+    """`tensor.grad = None` of an existing leaf; says whether it is that."""
+    value = vm.look(new)
+    if not isinstance(value, Constant) or value.value is not None:
+        return False
+    if tensor.source is None or not vm.facts(tensor).is_leaf:
+        return False
+    vm.heap.write(tensor, "grad", value)
+    vm.effect(SetAttribute(tensor, "grad", value))
+    return True
 
 
 def _grad(vm: VM, tensor: Tensor) -> Value:
+    known = vm.heap.read(tensor, "grad")
+    if known is not None:
+        return known
     if tensor.source is None:
         vm.stop(reasons.TENSOR_USE, "the .grad of a tensor that the function computed")
     source = Attr(tensor.source, "grad")

@@ -200,7 +200,11 @@ _GETTERS: frozenset[Callable[..., Any]] = frozenset(
         torch.cuda.device_count,
         torch.cuda.is_initialized,
         torch.cuda.is_bf16_supported,
+        torch.xpu.is_available,
         torch.distributed.is_available,
+        torch.accelerator.current_accelerator,
+        torch.accelerator.is_available,
+        torch.accelerator.device_count,
     }
 )
 _ASKED: tuple[Row[Callable[..., Any]], ...] = (

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import CodeType
-from typing import NoReturn, Protocol
+from typing import Any, NoReturn, Protocol
 
 import torch
 from torch import fx
@@ -15,6 +15,7 @@ from jitpkg.code.dialect import Op
 from jitpkg.config import Options
 from jitpkg.errors import Break, Location, Reason
 from jitpkg.facts.answers import Facts
+from jitpkg.facts.outcome import Outcome
 from jitpkg.facts.sizes import Symbol
 from jitpkg.facts.tensor import TensorFacts
 from jitpkg.guards.kinds import Exists, Guard
@@ -134,6 +135,10 @@ class VM(ABC):
         self.whole = whole
         """Whether the function is to be one graph."""
         self.answers = facts
+        self.escaped: Any = None
+        """How an op's exception has left the program: see `escapes.Escaped`."""
+        self.outcomes: dict[Hashable, Outcome] = {}
+        """What is known already of ops, by the question."""
         self.originals = originals
         self.graph = GraphWriter()
         self.heap = Heap()
@@ -152,6 +157,8 @@ class VM(ABC):
         """Whether grad mode or autocast is set, not by `with` blocks that begin in the trace."""
         self.sharing: set[Tensor] = set()
         """Tensors that share memory with another one, as far as the graph shows it."""
+        self.small: set[Tensor] = set()
+        """Existing tensors that have been changed, and are no larger than a number."""
         self.roots: dict[Tensor, Tensor] = {}
         """For a tensor that an op returned as a view: the tensor that owns the memory."""
         self.frozen: set[Tensor] = set()
@@ -213,6 +220,7 @@ class VM(ABC):
         del self.effects[mark.effects :]
         del self.mutations[mark.mutations :]
         self.number_nodes.clear()
+        self.escaped = None  # it may rely on guards that are gone
 
     def int_values(self) -> Mapping[str, int]:
         """The values of all symbols that are integers."""

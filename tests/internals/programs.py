@@ -56,6 +56,18 @@ def plain(compile_: Compile) -> Any:
     return [f(x(), x()), f(x(), x()), f(x(4, 3), x(4, 3))]
 
 
+def optimized(compile_: Compile) -> Any:
+    """Steps of an optimizer that goes through lists of tensors, and counts."""
+    weights = [x().requires_grad_(), x(4).requires_grad_()]
+    optimizer = torch.optim.NAdam(weights, lr=0.1, foreach=True)
+    step = compile_(lambda: optimizer.step())
+    for k in range(3):
+        for weight in weights:
+            weight.grad = torch.full_like(weight, k + 0.5)
+        step()
+    return [weight.detach() for weight in weights]
+
+
 def many_tensors(compile_: Compile) -> Any:
     """More of them than Python compares one by one."""
     f = compile_(lambda tensors: sum(tensors[1:], tensors[0]))
@@ -446,6 +458,9 @@ NEEDS: Mapping[Row[Any], tuple[Program, ...]] = {
     modes.IS_TRACING: (asks_torch,),
     modes.FUNCTION_MODES_ENABLED: (asks_torch,),
     modes.LOG_USAGE: (new_module,),
+    **dict.fromkeys(
+        (modes.PROFILING, ops.GROUP_TENSORS, ops.FOREACH_ADD, ops.FOREACH_MUL), (optimized,)
+    ),
     modules.CALL: (module_in_place, disabled_module),
     modules.REPLACED: (module_in_place, disabled_module),
     tensors.VERSION: (in_place, compared),

@@ -62,6 +62,13 @@ def check_sums(found: Any, expected: Any) -> None:
         torch.testing.assert_close(found[name], wanted, rtol=1.3e-6, atol=absolute)
 
 
+@pytest.mark.parametrize(
+    "training",
+    [
+        pytest.param(False, marks=pytest.mark.slow, id="evaluation"),
+        pytest.param(True, id="training"),
+    ],
+)
 def test_through_aot_autograd(model: Any, training: bool) -> None:
     torch.manual_seed(0)
     module = model.module().train(training)

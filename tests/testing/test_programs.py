@@ -82,9 +82,16 @@ def program(x):
 
 
 @pytest.mark.parametrize("more", ["pass", "w = w if torch.compiler.is_compiling() else w * 2"])
-def test_two_backward_passes_of_one_graph_are_left_out(more: str) -> None:
+@pytest.mark.parametrize("listed", [False, True])
+def test_two_backward_passes_of_one_graph_are_left_out(more: str, listed: bool) -> None:
     """Where that is the only difference."""
-    program = Program(TWICE.format(more=more), ("call(torch.ones(2))",))
+    source = TWICE.format(more=more)
+    if listed:
+        alone = "(x * 3).exp().sum()"
+        source = source.replace(
+            f"{alone}.backward()", f"torch.autograd.backward([{alone}, x.sum()])"
+        )
+    program = Program(source, ("call(torch.ones(2))",))
     how = {"backend": "jitpkg", "ignore": HOW_COMPUTED, "settings": {"never_worse": False}}
     outcome = check(program, Mode("jitpkg", how))
     if more == "pass":

@@ -326,8 +326,6 @@ class _Preparation:
                 raise Declined("a write to inputs that share memory")
             if overlaps(traced[k].facts.size, traced[k].facts.stride):
                 raise Declined("a write to what may overlap with itself")
-            if self._modes.off and self._inputs[k].requires_grad:
-                raise Declined("a write to an input that requires grad")
         return tuple(write for k in written for write in self._writes_to(k))
 
     def _writes_to(self, k: int) -> list[Write]:

@@ -94,6 +94,28 @@ class Prepared:
         returned: tuple[fx.Node, ...] = output.args[0]
         return returned
 
+    def into(self) -> dict[fx.Node, fx.Node]:
+        """For values that are nothing but what an input is changed to, its placeholder.
+
+        What two inputs are changed to, or is returned besides, needs memory of its own.
+        """
+        placeholders = self.graph.find_nodes(op="placeholder")
+        values = self.values
+        whole = [write for write in self.writes if not write.views and write.bumps]
+        return {
+            values[write.value]: placeholders[write.input]
+            for write in whole
+            if values.count(values[write.value]) == 1 and not self._is_shown(write.value)
+        }
+
+    def _is_shown(self, value: int) -> bool:
+        """Whether a result is a value, or a view of it."""
+        return any(
+            shown == Value(value)
+            for result in self.results
+            for shown in (result, result.base if isinstance(result, ViewOf) else None)
+        )
+
     @property
     def is_whole(self) -> bool:
         """Whether its values are the graph's results, in order, and nothing is written to."""

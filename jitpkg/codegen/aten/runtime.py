@@ -8,6 +8,7 @@ from types import FunctionType
 from typing import Any
 
 import torch
+from torch import fx
 from torch.autograd.graph import increment_version
 
 from jitpkg import listing
@@ -46,18 +47,21 @@ def op_by_op(prepared: Prepared) -> Function:
     return runtime(prepared, straight_line(f"{prepared.name}.aten", prepared.graph))
 
 
-def runtime(prepared: Prepared, run: Function | Later) -> Function:
+def runtime(
+    prepared: Prepared, run: Function | Later, in_place: Sequence[fx.Node] = ()
+) -> Function:
     """A function of the original graph's inputs that does what it does, also if an op fails.
 
     Args:
         run: given the inputs, returns the values that the prepared graph returns.
+        in_place: the values that it has written to inputs already, as `compile_graph` has it.
     """
     returned = tuple(Value(k) for k in range(len(prepared.values)))
     plain = not prepared.writes and prepared.results == returned
     switches = prepared.without_grad or prepared.grad_mode is not None
     if plain and not switches and not _is_random(prepared) and not isinstance(run, Later):
         return run
-    return _Source(prepared, run).function()
+    return _Source(prepared, run, in_place).function()
 
 
 def _is_random(prepared: Prepared) -> bool:
@@ -65,9 +69,16 @@ def _is_random(prepared: Prepared) -> bool:
 
 
 class _Source:
-    def __init__(self, prepared: Prepared, run: Function | Later) -> None:
+    def __init__(
+        self, prepared: Prepared, run: Function | Later, in_place: Sequence[fx.Node] = ()
+    ) -> None:
         self._prepared = prepared
         self._run = run
+        values = {value: slot for slot, value in enumerate(prepared.values)}
+        done = [values[value] for value in in_place]
+        slots = {write.value: write for write in prepared.writes}
+        self._done = [slots[slot] for slot in done]
+        """The writes that are done by what runs the graph, the first one first."""
         self._held: dict[str, Any] = {}
         self._lines: list[str] = []
         self._views: dict[Chain, str] = {}
@@ -109,6 +120,11 @@ class _Source:
             f"if {name}.attempts.given_up: return {name}.original({', '.join(given)})"
         )
         handlers = ["except Exception as error:"]
+        if self._done:
+            version = self._hold("version_of", version_of)
+            first = self._inputs[self._done[0].input]
+            self._lines.append(f"version = {version}({first})")
+            handlers.append(f"    if {version}({first}) != version: raise")
         if _is_random(self._prepared):
             self._lines.append(f"state = {self._hold('get_rng_state', torch.get_rng_state)}()")
             handlers.append(f"    {self._hold('set_rng_state', torch.set_rng_state)}(state)")
@@ -195,8 +211,17 @@ class _Source:
     def _write_all(self) -> None:
         before, self._lines = self._lines, []
         for write in self._prepared.writes:
-            self._write(write)
+            if write not in self._done:
+                self._write(write)
         written, self._lines = self._lines, before
+        bumped = [
+            self._inputs[write.input]
+            for k, write in enumerate(self._done)
+            for _ in range(write.bumps - (k == 0))
+        ]
+        if bumped:
+            bump = self._hold("increment_version", increment_version)
+            self._lines.append(f"{bump}(({', '.join(bumped)},))")
         without_grad = written and self._prepared.without_grad  # what is written may be an input
         self._lines += self._in_mode(False, written) if without_grad else written
 
@@ -217,9 +242,14 @@ class _Source:
         return name
 
 
+def version_of(tensor: torch.Tensor) -> int:
+    """How often a tensor has been written to."""
+    return tensors.VERSION.get()(tensor)
+
+
 def _share(written: Sequence[torch.Tensor], others: Sequence[torch.Tensor]) -> bool:
     address = tensors.STORAGE_ADDRESS.get()
-    memories = [address(x.untyped_storage()) for x in written]
-    if len(set(memories)) < len(memories):
+    memories = {address(x.untyped_storage()) for x in written}
+    if len(memories) < len(written):
         return True
-    return any(address(x.untyped_storage()) in memories for x in others)
+    return not memories.isdisjoint([address(x.untyped_storage()) for x in others])

@@ -17,9 +17,9 @@ from jitpkg.codegen.aten.symbols import Symbols
 from jitpkg.codegen.autograd.partition import parted
 from jitpkg.codegen.autograd.record import Joint, joint
 from jitpkg.codegen.autograd.twice import Again, again_of
-from jitpkg.codegen.compiler import Maker
 from jitpkg.codegen.differentiated import Layout, Plan, differentiated
 from jitpkg.codegen.kept.training import Compilation, guarded
+from jitpkg.codegen.maker import Maker
 from jitpkg.codegen.options import Options
 from jitpkg.codegen.partial_backward import Halves
 from jitpkg.facts.tensor import TensorFacts, size_of, stride_of

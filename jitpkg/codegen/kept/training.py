@@ -12,7 +12,7 @@ from torch import fx
 from jitpkg import config
 from jitpkg.attempts import Attempts, words
 from jitpkg.codegen.autograd.twice import RANDOM, Original, Values
-from jitpkg.codegen.compiler import Maker, Report
+from jitpkg.codegen.compiler import Report
 from jitpkg.codegen.differentiated import Layout, Plan, Run, boxed, differentiated
 from jitpkg.codegen.halves import Function, compiled_half, relied_on, with_facts
 from jitpkg.codegen.kept.entry import Kept, keep, kept_or_claimed
@@ -20,6 +20,7 @@ from jitpkg.codegen.kept.graphs import graph_of, graph_text
 from jitpkg.codegen.kept.key import derived
 from jitpkg.codegen.kept.plain import NotPlain, Plain, read, written
 from jitpkg.codegen.lowering.table import NotLowered
+from jitpkg.codegen.maker import Maker
 from jitpkg.codegen.options import Options
 from jitpkg.codegen.partial_backward import Halves
 from jitpkg.codegen.taken_views import Shown, of_plain, plain, taken_again

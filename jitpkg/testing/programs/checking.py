@@ -117,7 +117,11 @@ _MODIFIED = r"needed for gradient computation has been modified by an[^\n]* eage
 def _retaining(program: Program) -> Program:
     """The program, keeping what its own backward passes could free."""
     source = program.source.replace(".backward()", ".backward(retain_graph=True)")
+    source = _BACKWARD.sub(r"\1, retain_graph=True)", source)
     return replace(program, source=source)
+
+
+_BACKWARD = re.compile(r"(torch\.autograd\.backward\(\[.*\])\)$", re.MULTILINE)
 
 
 def _itself(target: Any) -> Any:

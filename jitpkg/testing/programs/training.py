@@ -117,6 +117,15 @@ vec:
     *10 <vec>.detach().requires_grad_()
     *10 <vec:var>.grad
     !rounds *10 torch.utils.checkpoint.checkpoint(F.dropout, <vec>, use_reentrant=False)
+
+optimizer:
+    *30 torch.optim.SGD([<vec:var>], lr=0.1, momentum=0.9)
+    *20 torch.optim.Adam([<vec:var>], lr=0.1, maximize=<bool>)
+    *20 torch.optim.AdamW([<vec:var>], lr=<int> / 10 % 1, foreach=True)
+    *10 torch.optim.NAdam([<vec:var>, <vec:var>.detach().requires_grad_()], lr=0.1)
+    *10 torch.optim.RMSprop([<vec>.detach().requires_grad_(), <vec:var>], foreach=<bool>)
+    *10 torch.optim.ASGD([<vec:var>], lr=0.1)
+    *5 torch.optim.Adamax([torch.ones(2, requires_grad=True)])
 """
 
 _STATEMENTS = """
@@ -137,6 +146,22 @@ _STATEMENTS = """
     <vec:var>.mul_(<number>)
 
 *10 <vec:var>.retain_grad()
+
+*20 <new:optimizer> = <optimizer>
+
+*20 <o=optimizer:var>.zero_grad(set_to_none=<bool>)
+(<vec> * <vec>).sum().backward()
+<o>.step()
+
+*20 for <new:int> in range(3):
+    <o=optimizer:var>.param_groups[0]["lr"] *= 0.5
+    <o>.step()
+
+*20 <optimizer:var>.step()
+
+*5 torch.nn.utils.clip_grad_norm_([<vec:var>], 1.0)
+
+*5 <vec:var>.grad = None
 """
 
 TRAINING = replace(

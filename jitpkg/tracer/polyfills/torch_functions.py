@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
 
 def sym_size(x: Any, dim: int, /) -> Any:
     """`torch.ops.aten.sym_size.int`"""
@@ -24,3 +26,8 @@ def assert_scalar(condition: Any, message: str, /) -> None:
     """`torch.ops.aten._assert_scalar`"""
     if not condition:
         raise RuntimeError(message)
+
+
+def tensor_of_number(number: float, /, **kwargs: Any) -> torch.Tensor:
+    """`torch.tensor(number)`"""
+    return torch.zeros((), **kwargs).fill_(number)

@@ -7,6 +7,7 @@ from jitpkg.tracer.rows import (
     mappings,
     messages,
     objects,
+    profiling,
     recurrent_cells,
     sequences,
     sets,
@@ -27,5 +28,6 @@ ROWS = merged(
     sizes.TABLE,
     torch_api.TABLE,
     recurrent_cells.TABLE,
+    profiling.TABLE,
 )
 """Callable -> what calling it means."""

@@ -24,11 +24,22 @@ from jitpkg.tracer.polyfills import (
     copying,
     itertools_functions,
     operator_functions,
+    optimizers,
     pure,
     torch_functions,
 )
 from jitpkg.tracer.rows.table import CallTable
-from jitpkg.tracer.values import NONE, Function, Generator, Known, Method, Object, Tuple, Value
+from jitpkg.tracer.values import (
+    NONE,
+    Constant,
+    Function,
+    Generator,
+    Known,
+    Method,
+    Object,
+    Tuple,
+    Value,
+)
 from jitpkg.tracer.vm import VM
 
 TABLE = CallTable()
@@ -73,6 +84,7 @@ POLYFILLS: Mapping[object, Callable[..., Any]] = MappingProxyType(
         torch.ops.aten.sym_size.int: torch_functions.sym_size,
         torch.ops.aten.sym_stride.int: torch_functions.sym_stride,
         torch.ops.aten.sym_numel.default: torch_functions.sym_numel,
+        ops.GROUP_TENSORS: optimizers.group_by_device_and_dtype,
         ops.ASSERT_SCALAR: torch_functions.assert_scalar,
         **_accelerated("heapq", "_heapq"),
         **_accelerated("bisect", "_bisect"),
@@ -114,6 +126,14 @@ def method(vm: VM, function: Value, receiver: Value, /) -> Value:
     ):
         return Method(function, receiver)
     vm.stop(reasons.UNSUPPORTED, "a bound method of something that is no function")
+
+
+@TABLE.row(types.FunctionType.__get__)
+def bind(vm: VM, function: Value, receiver: Value, owner: Value | None = None, /) -> Value:
+    receiver = vm.look(receiver)
+    if isinstance(receiver, Constant) and receiver.value is None:
+        return function
+    return method(vm, function, receiver)
 
 
 @TABLE.row(types.MappingProxyType)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.utils.checkpoint
@@ -10,9 +12,9 @@ import torch.utils.checkpoint
 from jitpkg import marks
 from jitpkg.internals import modes, ops
 from jitpkg.tracer import checkpoints, reasons
-from jitpkg.tracer.polyfills import autograd_functions
+from jitpkg.tracer.polyfills import autograd_functions, optimizers, torch_functions
 from jitpkg.tracer.rows.table import CallTable
-from jitpkg.tracer.values import FALSE, TRUE, Constant, Tensor, Value
+from jitpkg.tracer.values import FALSE, TRUE, Constant, Number, Tensor, Value
 from jitpkg.tracer.vm import VM
 
 TABLE = CallTable()
@@ -46,6 +48,28 @@ def graph_break(vm: VM, message: Value | None = None) -> Value:
     vm.stop(reasons.ASKED, text)
 
 
+@TABLE.row(torch.is_tensor)
+def is_tensor(vm: VM, value: Value, /) -> Value:
+    return vm.call_object(isinstance, value, vm.trusted(torch.Tensor))
+
+
+def _of_a_number(real: Callable[..., Any]) -> Callable[..., Value]:
+    """A tensor made of a number that varies: by ops that take such numbers."""
+
+    def row(vm: VM, value: Value, *args: Value, **kwargs: Value) -> Value:
+        number = vm.peek(value)
+        plain = not args and kwargs.keys() <= {"dtype", "device"}
+        if not plain or not isinstance(number, Number) or type(number.value) is not float:
+            return vm.op(real, (value, *args), kwargs)
+        return vm.call(vm.trusted(torch_functions.tensor_of_number), (value,), kwargs)
+
+    return row
+
+
+for _real in (torch.tensor, torch.as_tensor):
+    TABLE.add(_real, _of_a_number(_real))
+
+
 @TABLE.row(torch.overrides.is_tensor_like)
 def is_tensor_like(vm: VM, value: Value, /) -> Value:
     value = vm.look(value)
@@ -69,6 +93,11 @@ def of_the_real_context(vm: VM, name: Value, /) -> Value:
     said = vm.look(name)
     asked = said.value if isinstance(said, Constant) else "an attribute"
     vm.stop(reasons.UNSUPPORTED, f"{asked} of the context of an autograd function")
+
+
+@TABLE.row(optimizers.refused)
+def ungrouped(vm: VM) -> Value:
+    vm.stop(reasons.UNSUPPORTED, "tensors of kinds that an optimizer may refuse to group")
 
 
 @TABLE.row(sys._getframe)

@@ -13,10 +13,10 @@ from torch import fx
 from torch._functorch import config as functorch_config
 
 from jitpkg import native
-from jitpkg.codegen.compiler import Maker
 from jitpkg.codegen.kept import key
 from jitpkg.codegen.kept.key import facts_text, graph_key
 from jitpkg.codegen.launch import CpuKernels
+from jitpkg.codegen.maker import Maker
 from jitpkg.codegen.options import Options
 from jitpkg.codegen.triton import maker, version
 from jitpkg.codegen.triton.target import H200, Target

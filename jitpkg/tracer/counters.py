@@ -1,0 +1,255 @@
+"""What a tensor without dimensions holds, as a number of the program: `step.item()`.
+
+Where such a tensor comes from outside, lies on a CPU, and the graph has only counted with it since,
+the number is known before the graph runs: each call reads it, and counts as the graph will. So
+optimizers count their steps.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import operator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from torch import fx
+
+from jitpkg.facts.tensor import TensorFacts
+from jitpkg.guards.metadata import OwnMemory, fill_their_storages
+from jitpkg.guards.numbers import Expression, Formula
+from jitpkg.guards.sources import NumberIn, Source
+from jitpkg.internals import ops
+from jitpkg.marks import WRITES
+from jitpkg.tracer import numbers
+from jitpkg.tracer.values import Constant, Number, Tensor, Value
+from jitpkg.tracer.vm import VM
+
+Operation = Callable[[Any, Any], Any]
+
+_DTYPES = (torch.float32, torch.float64)
+_SMALL = 8
+"""Bytes of the largest number."""
+
+_COUNTING: Mapping[object, Operation] = MappingProxyType(
+    {
+        **dict.fromkeys(("add_", operator.iadd), operator.add),
+        **dict.fromkeys(("sub_", operator.isub), operator.sub),
+        **dict.fromkeys(("mul_", operator.imul), operator.mul),
+    }
+)
+"""Ops in place that are followed, of a tensor and a number, and what they do."""
+
+
+def _of_lists() -> Iterator[tuple[object, Operation]]:
+    for row, operation in ((ops.FOREACH_ADD, operator.add), (ops.FOREACH_MUL, operator.mul)):
+        if (function := row.found()) is not None:
+            yield function, operation
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One op of the graph that counts.
+
+    Attributes:
+        node: what writes.
+        before: what it is given.
+        operand: the number that it is given, or the node of one.
+    """
+
+    node: fx.Node
+    before: fx.Node
+    operation: Operation
+    operand: int | float | fx.Node
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What becomes of a tensor's number by operations that round as the tensor's class does."""
+
+    dtype: torch.dtype
+    operations: tuple[Operation, ...]
+    __name__ = "counted"
+
+    def __call__(self, number: float, *operands: float) -> float:
+        if len(operands) == 1:  # as most often: one more
+            (operand,) = operands
+            counted = self.operations[0](number, operand)
+            if -_WHOLE < counted < _WHOLE and -_WHOLE < number < _WHOLE:
+                whole = number.is_integer() and (type(operand) is int or operand.is_integer())
+                if whole and -_WHOLE < operand < _WHOLE and counted:
+                    return float(counted)
+        counted = self.rounded(number)
+        for operation, operand in zip(self.operations, operands, strict=True):
+            counted = self.rounded(operation(counted, self.rounded(operand)))
+            if counted and not _LEAST < abs(counted) < _MOST:
+                return self._by_tensor(number, operands)
+        return counted
+
+    def rounded(self, number: float) -> float:
+        """The nearest number of the class. A sum or product of two that is rounded twice, as one of
+        double precision first, is the same."""
+        if self.dtype is torch.float64:
+            return float(number)
+        return ctypes.c_float(number).value
+
+    def _by_tensor(self, number: float, operands: tuple[float, ...]) -> float:
+        tensor = torch.tensor(number, dtype=self.dtype, device="cpu")
+        for operation, operand in zip(self.operations, operands, strict=True):
+            tensor = operation(tensor, operand)
+        return float(tensor.item())
+
+
+_LEAST, _MOST = 1e-37, 1e38
+"""Between these no number is rounded to one with fewer digits, or to infinity."""
+_WHOLE = 1 << 24
+"""Below this each class has all whole numbers."""
+
+
+def number(vm: VM, value: Value) -> Value | None:
+    """The number in a tensor, where it is known before the graph runs; it varies from call to call.
+
+    Of a tensor that the graph has made of a number, a constant.
+    """
+    tensor = vm.look(value)
+    if not isinstance(tensor, Tensor):
+        return None
+    facts = vm.facts(tensor)
+    if facts.device.type != "cpu" or facts.size or facts.dtype not in _DTYPES:
+        return None
+    steps = _steps(vm.node(tensor), tensor.node)
+    if steps is None:
+        return None
+    if tensor.source is None:
+        return _made(vm, tensor, facts.dtype, steps)
+    return _existing(vm, tensor, tensor.source, facts.dtype, steps)
+
+
+def _existing(
+    vm: VM, tensor: Tensor, source: Source, dtype: torch.dtype, steps: list[_Step]
+) -> Value | None:
+    """The number in a tensor from outside, which nothing can have changed but these steps."""
+    if tensor in vm.sharing or not _are_all(tensor.node, steps):
+        return None
+    others = [other for other in vm.small if other is not tensor and vm.graph.input(other.node)]
+    given = [vm.graph.example(each.node) for each in (tensor, *others)]
+    if not fill_their_storages(*given):
+        return None
+    vm.guard(OwnMemory((source, *(other.source for other in others if other.source is not None))))
+    now = float(given[0].item())
+    symbol = numbers.symbol_of(vm, NumberIn(source), now)
+    if not steps:
+        return Number(symbol, now, NumberIn(source))
+    operands = [_operand(vm, step.operand) for step in steps]
+    if any(operand is None for operand in operands):
+        return None
+    expressions, values = zip(*(each for each in operands if each is not None), strict=True)
+    counted = Counted(dtype, tuple(step.operation for step in steps))
+    return numbers.computed(vm, counted, (symbol, *expressions), counted(now, *values))
+
+
+def _operand(
+    vm: VM, operand: int | float | fx.Node
+) -> tuple[Expression | int | float, int | float] | None:
+    """How a number is computed on each call, and what it is now."""
+    if not isinstance(operand, fx.Node):
+        return operand, operand
+    given = vm.graph.input(operand)
+    if given is None or isinstance(given.example, torch.Tensor):
+        return None
+    if isinstance(given.source, Formula):
+        return given.source, given.example
+    return numbers.symbol_of(vm, given.source, given.example), given.example
+
+
+def _made(vm: VM, tensor: Tensor, dtype: torch.dtype, steps: list[_Step]) -> Value | None:
+    """The number in a tensor that the graph has made, and that nothing but these steps has written
+    to: what may share its memory is found by the graph's own notes."""
+    made = _made_of(tensor.node)
+    root = vm.roots.get(tensor, tensor).node
+    writers = {step.node for step in steps}
+    operands = [step.operand for step in steps if not isinstance(step.operand, fx.Node)]
+    if made is None or len(operands) < len(steps):
+        return None
+    node = root.next
+    while node.op != "root":
+        if root.name in node.meta.get(WRITES, ()) and node not in writers:
+            return None
+        node = node.next
+    counted = Counted(dtype, tuple(step.operation for step in steps))
+    return Constant(counted(made, *operands))
+
+
+def may_be_small(facts: TensorFacts) -> bool:
+    """Whether a tensor may lie where a number lies; of one that is larger its storage is, too."""
+    size = [length for length in facts.size if isinstance(length, int)]
+    if len(size) < len(facts.size):
+        return True
+    return 0 < math.prod(size) * facts.dtype.itemsize <= _SMALL
+
+
+def _steps(node: fx.Node, first: fx.Node) -> list[_Step] | None:
+    """What the graph has done to a tensor, first things first; None where that is no counting."""
+    found: list[_Step] = []
+    while node is not first:
+        step = _step(node)
+        if step is None:
+            return None
+        found.append(step)
+        node = step.before
+    return found[::-1]
+
+
+def _are_all(first: fx.Node, steps: list[_Step]) -> bool:
+    """Whether no other op writes to a tensor of which there are no views in the graph."""
+    writers = {step.node for step in steps}
+    return not any(
+        first.name in user.meta.get(WRITES, ()) and user not in writers
+        for node in (first, *(step.node for step in steps))
+        for user in node.users
+    )
+
+
+def _step(node: fx.Node) -> _Step | None:
+    if node.target is operator.getitem:  # one of a list that a single op counts with
+        op, k = node.args
+        operation = dict(_of_lists()).get(op.target) if isinstance(op, fx.Node) else None
+        if operation is None:
+            return None
+        tensors, operand = op.args  # type: ignore[union-attr]
+        if isinstance(operand, list | tuple):
+            operand = operand[k]  # type: ignore[index]
+        elif isinstance(operand, fx.Node) and (made := _made_of(operand)) is not None:
+            operand = made
+        if not isinstance(tensors, list | tuple) or op.kwargs.get("alpha", 1) != 1:  # type: ignore[union-attr]
+            return None
+        before = tensors[k]  # type: ignore[index]
+        once = sum(each is before for each in tensors) == 1
+        return _counts(op, before, operation, operand) if once else None  # type: ignore[arg-type]
+    operation = _COUNTING.get(node.target)
+    if operation is None or len(node.args) != 2 or node.kwargs:
+        return None
+    return _counts(node, node.args[0], operation, node.args[1])
+
+
+def _counts(node: fx.Node, before: Any, operation: Operation, operand: Any) -> _Step | None:
+    if not isinstance(before, fx.Node) or type(operand) not in (int, float, fx.Node):
+        return None
+    return _Step(node, before, operation, operand)
+
+
+def _made_of(node: fx.Node) -> float | None:
+    """The number that a tensor was made of."""
+    while node.target in ("clone", "detach") and isinstance(node.args[0], fx.Node):
+        node = node.args[0]
+    if not node.args:
+        return None
+    given = node.args[0]
+    if node.target in (torch.tensor, torch.as_tensor) and type(given) in (int, float):
+        return float(given)  # type: ignore[arg-type]
+    if node.target in (torch.zeros, torch.ones) and given == ():
+        return float(node.target is torch.ones)
+    return None
