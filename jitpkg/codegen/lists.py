@@ -71,6 +71,11 @@ def _replace(graph: fx.Graph, node: fx.Node) -> None:
     lists = [given for given in (*args, *kwargs.values()) if _is_list(given)]
     if any(len(given) != len(tensors) for given in lists):
         return
+    last = args[-1]
+    if stem in _SCALED and len(args) == 4 and isinstance(last, fx.Node) and SCALAR not in node.meta:
+        return  # a tensor with a number for each
+    if stem in ("maximum", "minimum") and not _is_list(last):
+        return
     made: list[fx.Node] = []
     with graph.inserting_before(node):
         for k in range(len(tensors)):

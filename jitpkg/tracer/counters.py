@@ -186,7 +186,7 @@ def _made(vm: VM, tensor: Tensor, dtype: torch.dtype, steps: list[_Step]) -> Val
 def may_be_small(facts: TensorFacts) -> bool:
     """Whether a tensor may lie where a number lies; of one that is larger its storage is, too."""
     size = [length for length in facts.size if isinstance(length, int)]
-    if len(size) < len(facts.size):
+    if len(size) < len(facts.size) or 0 in facts.stride:
         return True
     return 0 < math.prod(size) * facts.dtype.itemsize <= _SMALL
 
