@@ -5,6 +5,7 @@
     python benchmarks/run.py pointwise     ops many times in a row: where compiled code loses; hours
     python benchmarks/run.py coldstart     the first result in a new process, with empty caches
     python benchmarks/run.py models        models in their steady state, and the cost of a launch
+    python benchmarks/run.py optimizers    steps of optimizers in their steady state
     python benchmarks/run.py compile-time  how compiling grows with the program
     python benchmarks/run.py ahead         Triton kernels: how many, and what compiling takes
     python benchmarks/run.py programs      whole programs, eagerly and compiled; an hour
@@ -23,6 +24,7 @@ import coldstart
 import compile_time
 import gpu
 import kernels
+import optimizers
 import pointwise
 import steady_state
 import whole_programs
@@ -35,6 +37,7 @@ COMMANDS = {
     "pointwise": pointwise.main,
     "coldstart": coldstart.main,
     "models": steady_state.main,
+    "optimizers": optimizers.main,
     "compile-time": compile_time.main,
     "ahead": ahead.main,
     "programs": whole_programs.main,

@@ -3,6 +3,7 @@
 import argparse
 import importlib
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -173,3 +174,9 @@ def test_what_a_program_needs_of_its_environment_is_set_for_both(tmp_path: Path)
     assert (row.eager.out, row.compiled.out) == (b"c\n", b"c\n")
     (processes,) = (case for case in whole_programs.CASES if case.title == "processes")
     assert processes.environment == {"MKL_DISABLE_FAST_MM": "1"}
+
+
+def test_steps_of_optimizers_are_measured() -> None:
+    shown = run("optimizers", "--only", "SGD, momentum, 100")
+    (row,) = [line for line in shown.splitlines() if line.startswith("SGD, momentum, 100 of 64")]
+    assert len(re.findall(r"\d+\.\d+", row)) == 8  # four contestants, a ratio with bounds, a start

@@ -42,6 +42,7 @@ class InPlace:
         kept: Sequence[Buffer],
         steps: Sequence[Kernel | Opaque],
     ) -> None:
+        self._answers: dict[object, bool] = {}
         self._last: dict[Buffer, int] = {}
         for k, step in enumerate(steps):
             reads = step.inputs if isinstance(step, Kernel) else step.reads
@@ -65,12 +66,21 @@ class InPlace:
         normal = normaliser.normal(kernel)
         inputs = dict(zip(normal.inputs, normal.kernel.inputs, strict=True))
         outputs = dict(zip(normal.outputs, normal.kernel.outputs, strict=True))
-        loops = schedule(normal.kernel, builder)
+        stores = tuple((s.buffer, s.index, s.value, s.combine) for s in normal.kernel.stores)
+
+        def may_overwrite(output: Buffer, read: Buffer) -> bool:
+            """Asked once for kernels that are alike, as those of equal layers are."""
+            key = stores, output, read
+            if key not in self._answers:
+                loops = schedule(normal.kernel, builder)
+                self._answers[key] = _may_overwrite(loops, output, read)
+            return self._answers[key]
+
         return {
             value: given
             for value, given in wanted.items()
             if self._last.get(given, k) <= k
-            and (given not in inputs or _may_overwrite(loops, outputs[value], inputs[given]))
+            and (given not in inputs or may_overwrite(outputs[value], inputs[given]))
         }
 
 

@@ -97,7 +97,8 @@ class Prepared:
     def into(self) -> dict[fx.Node, fx.Node]:
         """For values that are nothing but what an input is changed to, its placeholder.
 
-        What two inputs are changed to, or is returned besides, needs memory of its own.
+        What two inputs are changed to, or is returned besides, needs memory of its own. Tensors of
+        inference mode do not count what is written to them.
         """
         placeholders = self.graph.find_nodes(op="placeholder")
         values = self.values
@@ -105,7 +106,9 @@ class Prepared:
         return {
             values[write.value]: placeholders[write.input]
             for write in whole
-            if values.count(values[write.value]) == 1 and not self._is_shown(write.value)
+            if values.count(values[write.value]) == 1
+            and not self._is_shown(write.value)
+            and not placeholders[write.input].meta["facts"].is_inference
         }
 
     def _is_shown(self, value: int) -> bool:
