@@ -40,8 +40,14 @@ DECIDING_OPTIMIZERS = ("torch.optim.lbfgs", "torch.optim._adafactor")
 GRAD_OF_STEPS = "torch.optim.optimizer._use_grad_for_differentiable.<locals>._use_grad"
 """What optimizers wrap their `step` in."""
 
-DISABLED = "torch._compile._disable_dynamo.<locals>.inner"
-"""What torch wraps functions in that its own compiler shall not see."""
+HIDDEN = (
+    "torch._compile._disable_dynamo.<locals>.inner",
+    "torch._dynamo.eval_frame.DisableContext.__call__.<locals>._fn",
+)
+"""What torch wraps functions of its own in that its own compiler shall not see: in the second once
+that is loaded; a function that a program disables is wrapped in it, too."""
+OPTIMIZERS = "torch.optim."
+"""How the names of their modules begin."""
 
 # What FX keeps
 

@@ -99,9 +99,10 @@ def is_own(function: FunctionType) -> bool:
 
 def wrapper(function: FunctionType) -> Wrapper | None:
     """What is known of a function that wraps another one."""
-    if function.__module__ == "torch.optim.optimizer" and _code_name(function) == library.DISABLED:
-        return Wrapper("fn")  # `zero_grad`
-    return WRAPPERS.get(_code_name(function))
+    name = _code_name(function)
+    if name in library.HIDDEN and (function.__module__ or "").startswith(library.OPTIMIZERS):
+        return Wrapper("fn")
+    return WRAPPERS.get(name)
 
 
 def _code_name(function: FunctionType) -> str:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import copy
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +20,7 @@ from jitpkg import events
 from jitpkg.testing import Comparison
 from tests.optimizers import EVERY, Run, give_gradients, made, named, train
 
+ROOT = Path(__file__).parents[2]
 Options = dict[str, Any]
 
 
@@ -221,6 +225,37 @@ def test_a_closure() -> None:
     assert all(
         map(torch.equal, run(lambda f: f), run(lambda f: jitpkg.compile(f, backend="eager")))
     )
+
+
+BESIDE_DYNAMO = """
+import torch, jitpkg
+from jitpkg import events
+torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
+from tests.optimizers import made, train
+CASES = [("SGD", {"momentum": 0.9}), ("AdamW", {"foreach": True}), ("Adam", {"fused": True})]
+for name, options in CASES:
+    run, eagerly = made(name, options), made(name, options)
+    def step(optimizer):
+        optimizer.step()
+        optimizer.zero_grad()
+    def again(run, function):
+        def call():
+            function(run.optimizer)
+        return call
+    train(run, again(run, jitpkg.compile(step, backend="eager")), 4)
+    train(eagerly, again(eagerly, step), 4)
+    assert not run.broke, run.broke
+    assert all(map(torch.equal, run.parameters, eagerly.parameters))
+    assert [a for a, _, _ in run.state()] == [a for a, _, _ in eagerly.state()]
+"""
+
+
+def test_where_torch_compile_has_been_used() -> None:
+    """It hides some methods of optimizers from itself."""
+    done = subprocess.run(
+        [sys.executable, "-c", BESIDE_DYNAMO], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
 
 
 def test_what_an_optimizer_refuses() -> None:
