@@ -136,3 +136,24 @@ def test_state_by_parameters() -> None:
         return model(x) + total
 
     Comparison(calls=3).assert_same(program, nn.Linear(2, 2), {}, torch.ones(2))
+
+
+class Key:
+    pass
+
+
+def nested(kept: dict[Any, int], key: Any, x: Tensor) -> Any:
+    return x + 1, ((key,), 1) in kept, kept.get(((key,), 1)), kept.get((key, 1))
+
+
+def test_objects_in_tuples_in_tuples() -> None:
+    """No path names such a key."""
+    key, other = Key(), Key()
+    compiled = jitpkg.compile(nested, backend="eager")
+    for kept in (
+        {((key,), 1): 5},
+        {((other,), 1): 6, (key, 1): 7},
+        {(None, 1): 8},
+        {((None,), 1): 9},
+    ):
+        assert compiled(kept, key, A)[1:] == nested(kept, key, A)[1:]
