@@ -173,3 +173,69 @@ def test_nothing_is_written_where_an_index_is_out_of_range() -> None:
     assert x.tolist() == [2.0] * 4  # as in eager code
     assert function(x, table, torch.tensor([0])).equal(table[:1])
     assert x.tolist() == [3.0] * 4
+
+
+def used(x: Tensor) -> Tensor:
+    with torch.no_grad():
+        x.mul_(0.5)
+    return x.sin() * 2
+
+
+def used_by_its_result(x: Tensor) -> Tensor:
+    with torch.no_grad():
+        y = x.add_(1)
+    return y * 3
+
+
+def used_in_a_list(x: Tensor) -> Tensor:
+    with torch.no_grad():
+        torch._foreach_mul_([x], 0.5)
+    return x.exp()
+
+
+def used_by_a_view(x: Tensor) -> Tensor:
+    with torch.no_grad():
+        x[1:].mul_(3)
+    return x * x
+
+
+def used_before(x: Tensor) -> Tensor:
+    y = x * 2
+    with torch.no_grad():
+        x.zero_()
+    return y + x
+
+
+def updated_and_used(x: Tensor) -> Tensor:
+    x.grad = None
+    with torch.no_grad():
+        x.sub_(torch.ones(3), alpha=0.1)
+    loss = (x * x).sum()
+    with torch.no_grad():
+        x.add_(1)
+    return loss
+
+
+USED = [used, used_by_its_result, used_in_a_list, used_by_a_view, used_before, updated_and_used]
+
+
+@pytest.mark.parametrize("program", USED, ids=lambda program: program.__name__)
+@pytest.mark.parametrize("leaf", [True, False])
+def test_weights_that_are_written_to_and_used(program: Any, leaf: bool) -> None:
+    """Without gradients, and then with them."""
+    compiled = jitpkg.compile(program, backend="jitpkg")
+    for k in range(3):
+        mine, theirs = (torch.arange(3.0, requires_grad=True) for _ in range(2))
+        a, b = (mine, theirs) if leaf else (mine + k, theirs + k)
+        found, wanted = compiled(a), program(b)
+        assert found.requires_grad == wanted.requires_grad
+        torch.testing.assert_close((found, a), (wanted, b))
+        assert a._version == b._version
+        try:
+            wanted.sum().backward()
+        except RuntimeError as error:
+            with pytest.raises(RuntimeError, match=str(error)[:30]):
+                found.sum().backward()
+            continue
+        found.sum().backward()
+        torch.testing.assert_close(mine.grad, theirs.grad)

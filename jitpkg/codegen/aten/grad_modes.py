@@ -9,6 +9,7 @@ import torch
 from torch import fx
 
 from jitpkg.internals import modes
+from jitpkg.marks import WRITES
 
 
 def is_switch(node: fx.Node) -> bool:
@@ -47,12 +48,15 @@ class GradModes:
             for node, given in zip(placeholders, inputs, strict=True)
             if isinstance(given, torch.Tensor) and given.requires_grad
         }
+        names = {node.name for node in need}
+        written = False  # then it may be an operand under another name
         for node in gm.graph.nodes:
             if is_switch(node):
                 changes = changes or node.args != (enabled,)
                 enabled = bool(node.args[0])
             elif not node.op.startswith("call") or node.target == "detach":
                 continue
-            elif enabled and not need.isdisjoint(node.all_input_nodes):
+            elif enabled and (written or not need.isdisjoint(node.all_input_nodes)):
                 return "a result that may require grad"
+            written = written or not names.isdisjoint(node.meta.get(WRITES, ()))
         return cls(first, enabled, changes, off=first and bool(need))
