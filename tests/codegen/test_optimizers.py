@@ -239,3 +239,35 @@ def test_weights_that_are_written_to_and_used(program: Any, leaf: bool) -> None:
             continue
         found.sum().backward()
         torch.testing.assert_close(mine.grad, theirs.grad)
+
+
+@pytest.mark.parametrize("how", ["interpret", "triton"])
+def test_by_other_printers(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JITPKG_DEBUG", how)
+    eagerly, compiled = made("Adam", {}), made("Adam", {})
+    train(eagerly, eagerly.optimizer.step, 4)
+    train(compiled, by_kernels(compiled), 4)
+    close(compiled, eagerly)
+    for name in ("elementwise", "read again", "both from both", "twice the same"):
+        test_writes_in_place(name, 5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64], ids=str)
+def test_lengths_in_place(dtype: torch.dtype) -> None:
+    """Each element once: also those behind the last whole vector."""
+
+    def program(x: Tensor, y: Tensor) -> None:
+        y.add_(x)
+        x.mul_(3).add_(y)
+
+    for size in (1, 2, 5, 15, 16, 17, 33, 63, 65, 127, 1000, 4097, (3, 5), (17, 33), (2, 3, 65)):
+        function = jitpkg.compile(program, backend="jitpkg", dynamic=False)
+        for transposed in (False, True):
+            shape = size if isinstance(size, tuple) else (size,)
+            x, y = (torch.arange(torch.Size(shape).numel()).view(shape).to(dtype) for _ in range(2))
+            if transposed:
+                x, y = x.movedim(0, -1), y.movedim(0, -1).contiguous()
+            a, b = torch.empty_strided(x.shape, x.stride(), dtype=dtype).copy_(x), y.clone()
+            function(a, b)
+            program(x, y)
+            torch.testing.assert_close((a, b), (x, y))
