@@ -123,7 +123,7 @@ PROGRAMS: dict[str, Program] = {
     "floats": program(
         lambda: lambda x, k: x * k,
         *[lambda k=k: (rand(3), k) for k in (2.5, 3.5, float("inf"), 4.5)],
-        graphs=4,
+        graphs=2,
     ),
     "module": program(lambda: nn.Linear(4, 2), *sizes(3)),
     "method": program(lambda: nn.Linear(4, 2).forward, *sizes(3)),

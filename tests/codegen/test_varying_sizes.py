@@ -117,6 +117,9 @@ RATES = [0.5, 0.25, 1.0, 2.0, -0.0, 0.0, float("inf"), 3.0, 4.0, 5.0, 6.0, 7.0]
         lambda x, rate: x * rate + rate - x / rate,
         lambda x, rate: rate * x - (rate - x) + x.sum(),
         lambda x, rate: x.clone().mul_(rate).sub_(rate).unsqueeze(0),
+        lambda x, rate: rate / x + torch.add(x, x, alpha=rate),
+        lambda x, rate: x.clone().addcmul_(x, x, value=rate).addcdiv(x, x, value=rate),
+        lambda x, rate: torch._foreach_mul([x, x.sum()], rate)[1],
     ],
 )
 def test_a_float_beside_floats_is_compiled_once(f: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,7 +128,7 @@ def test_a_float_beside_floats_is_compiled_once(f: Any, monkeypatch: pytest.Monk
     assert not made  # it is a tensor without dims: nothing of the graph varies
 
 
-@pytest.mark.parametrize("f", [lambda x, rate: x.clamp(max=rate), lambda x, rate: rate / x])
+@pytest.mark.parametrize("f", [lambda x, rate: x.clamp(max=rate), lambda x, rate: x.lerp(x, rate)])
 def test_other_floats_are_compiled_for_each_value(f: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     with compilations(monkeypatch) as made:
         SAME.assert_same_calls(f, *(call(torch.ones(3), rate) for rate in RATES))
