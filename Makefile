@@ -2,6 +2,7 @@
 #
 #   make demo    train small classifiers, eagerly and compiled, compare them, and time calls
 #   make test    run the tests                          make test ARGS="-k guards"
+#                with every case of those that run a portion   make test WHOLE=1
 #   make fuzz    compare compiled and eager functions for many random arguments: EXAMPLES=200 each
 #   make fuzz-programs N=1000   compare random programs, compiled and eager   SEED=0 WORKERS=2
 #   make check   format, lint, types, layers, house rules
@@ -24,6 +25,7 @@ TORCH ?=
 WORKERS ?= 2
 ARGS ?=
 EXAMPLES ?= 200
+WHOLE ?= 0
 N ?= 1000
 SEED ?= 0
 
@@ -41,7 +43,7 @@ demo: setup
 	$(VENV_PYTHON) examples/speed.py $(ARGS)
 
 test: setup
-	$(VENV_PYTHON) -m pytest -q --numprocesses=$(WORKERS) $(ARGS)
+	JITPKG_TEST_WHOLE=$(WHOLE) $(VENV_PYTHON) -m pytest -q --numprocesses=$(WORKERS) $(ARGS)
 
 fuzz: setup
 	JITPKG_TEST_EXAMPLES=$(EXAMPLES) $(VENV_PYTHON) -m pytest -q --numprocesses=$(WORKERS) tests/testing/test_fuzz.py $(ARGS)

@@ -6,7 +6,10 @@ import os
 import shutil
 import tempfile
 
+import pytest
 import torch
+
+from tests.portions import portion
 
 os.environ.setdefault("JITPKG_STRICT", "1")
 
@@ -22,3 +25,23 @@ if not torch.cuda.is_available():  # before anybody imports Triton
 if "JITPKG_CACHE_DIR" not in os.environ:
     os.environ["JITPKG_CACHE_DIR"] = tempfile.mkdtemp(prefix="jitpkg-tests-")
     atexit.register(shutil.rmtree, os.environ["JITPKG_CACHE_DIR"], ignore_errors=True)
+
+THROUGH_AOT = ("aot", "aot_eager")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of tests that have AOTAutograd among their parameters half of those run: few graphs go that
+    way, and each takes several times as long. A test that is named runs."""
+    if any("::" in arg for arg in config.args):
+        return
+    chosen = [item for item in items if not _is_through_aot(item) or portion([0], 2, item.nodeid)]
+    left = set(items).difference(chosen)
+    config.hook.pytest_deselected(items=[item for item in items if item in left])
+    items[:] = chosen
+
+
+def _is_through_aot(item: pytest.Item) -> bool:
+    call = getattr(item, "callspec", None)
+    return call is not None and any(
+        isinstance(value, str) and value in THROUGH_AOT for value in call.params.values()
+    )

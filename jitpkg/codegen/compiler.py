@@ -333,7 +333,7 @@ class _Lowered:
                 buffer = self.values.get(self._place(used))
                 if buffer in self.nodes and buffer not in given:
                     stack.append(self.nodes[buffer])
-        return [node for node in self.graph.nodes if node in found]
+        return sorted(found)
 
     def in_memory(self, node: fx.Node) -> Buffer:
         """The buffer that a node's tensor lies in."""

@@ -10,3 +10,10 @@ def copied(graph: fx.Graph) -> fx.Graph:
     copy = fx.Graph()
     copy.output(copy.graph_copy(graph, {}))
     return copy
+
+
+def replaced(gm: fx.GraphModule, graph: fx.Graph) -> fx.GraphModule:
+    """A module that is called as `gm` is and of which the same is noted, of another graph."""
+    module = fx.GraphModule(gm, graph, class_name=type(gm).__name__)
+    module.meta.update(gm.meta)
+    return module

@@ -7,7 +7,7 @@ A value that is to become an input's is computed in memory of its own otherwise,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from jitpkg.codegen.fusion.items import Opaque
 from jitpkg.codegen.fusion.kernel import Compute, Kernel, Loop, Schedule, Statement, Write
@@ -39,7 +39,7 @@ class InPlace:
     def __init__(
         self,
         into: Mapping[Buffer, Buffer],
-        kept: Sequence[Buffer],
+        kept: Iterable[Buffer],
         steps: Sequence[Kernel | Opaque],
     ) -> None:
         self._answers: dict[object, bool] = {}
@@ -50,10 +50,11 @@ class InPlace:
         unsafe = [k for k, step in enumerate(steps) if _may_fail(step)]
         self._first = unsafe[-1] + 1 if unsafe else 0
         """From this step on nothing fails any more, so that nothing is left half done."""
+        returned = set(kept)
         self._into = {
             value: given
             for value, given in into.items()
-            if given not in kept and _alike(value, given)
+            if given not in returned and _alike(value, given)
         }
 
     def targets(

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from jitpkg.codegen.copies import copied
+from jitpkg.codegen.copies import copied, replaced
 from jitpkg.codegen.differentiated import Layout
 from jitpkg.codegen.writing import name_of
 from jitpkg.facts.layout import overlaps
@@ -29,9 +29,7 @@ def in_order(gm: fx.GraphModule) -> fx.GraphModule:
         if name_of(node) == "one_hot" and node.args:
             with graph.inserting_before(node):
                 node.update_arg(0, graph.call_method("contiguous", (node.args[0],)))
-    made = fx.GraphModule(gm, graph, class_name=type(gm).__name__)
-    made.meta.update(gm.meta)
-    return made
+    return replaced(gm, graph)
 
 
 @dataclass(frozen=True, slots=True)

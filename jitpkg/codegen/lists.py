@@ -14,10 +14,10 @@ from typing import Any
 import torch
 from torch import fx
 
-from jitpkg.codegen.copies import copied
+from jitpkg.codegen.copies import copied, replaced
+from jitpkg.codegen.writing import name_of
+from jitpkg.internals import ops
 from jitpkg.marks import SCALAR, WRITES
-
-_PREFIX = "_foreach_"
 
 _METHODS = frozenset(
     """
@@ -26,8 +26,8 @@ _METHODS = frozenset(
     """.split()
 )
 """Methods of tensors that do for one what such an op does for a list."""
-_SCALED = MappingProxyType({"addcdiv": "value", "addcmul": "value"})
-"""Those of which a fourth argument has this name."""
+_SCALED = frozenset({"addcdiv", "addcmul"})
+"""Those of which a fourth argument is called `value`."""
 _FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
     {"maximum": torch.maximum, "minimum": torch.minimum, "norm": torch.linalg.vector_norm}
 )
@@ -41,22 +41,22 @@ def singly(gm: fx.GraphModule) -> fx.GraphModule:
     for node in list(graph.nodes):
         if _name(node):
             _replace(graph, node)
-    made = fx.GraphModule(torch.nn.Module(), graph, class_name=type(gm).__name__)
-    made.meta = dict(gm.meta)
-    return made
+    return replaced(gm, graph)
 
 
 def is_fused_step(gm: fx.GraphModule) -> bool:
     """Whether a graph has a step of an optimizer as one op, as with `fused=True`."""
-    return any(
-        getattr(node.target, "__name__", "").startswith("_fused_") for node in gm.graph.nodes
-    )
+    return any(_called(node).startswith(ops.FUSED) for node in gm.graph.nodes)
 
 
 def _name(node: fx.Node) -> str:
     """The name of what such an op does, without the prefix."""
-    name = getattr(node.target, "__name__", "") if node.op == "call_function" else ""
-    return name[len(_PREFIX) :] if name.startswith(_PREFIX) else ""
+    name = _called(node)
+    return name.removeprefix(ops.FOREACH) if name.startswith(ops.FOREACH) else ""
+
+
+def _called(node: fx.Node) -> str:
+    return name_of(node) if node.op == "call_function" else ""
 
 
 def _replace(graph: fx.Graph, node: fx.Node) -> None:
@@ -93,7 +93,7 @@ def _one(
 ) -> fx.Node:
     stem = name.rstrip("_")
     if stem in _SCALED and len(args) == 4:
-        kwargs[_SCALED[stem]] = args.pop()
+        kwargs["value"] = args.pop()
     if stem not in _FUNCTIONS:
         found = graph.call_method(name, tuple(args), kwargs)
     else:

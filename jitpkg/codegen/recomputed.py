@@ -14,6 +14,7 @@ from typing import Any
 from torch import fx
 from torch.utils.checkpoint import CheckpointPolicy
 
+from jitpkg.codegen.copies import replaced
 from jitpkg.codegen.declined import AS_TRACED
 from jitpkg.marks import RANDOM, RECOMPUTED
 
@@ -31,8 +32,8 @@ def inlined(gm: fx.GraphModule) -> fx.GraphModule:
             graph.output(fx.map_arg(node.args[0], made.__getitem__))
         else:
             _copy(graph, node, made, None, numbers)
-    module = fx.GraphModule(gm, graph, class_name=type(gm).__name__)
-    module.meta.update({**gm.meta, AS_TRACED: gm})
+    module = replaced(gm, graph)
+    module.meta[AS_TRACED] = gm
     return module
 
 

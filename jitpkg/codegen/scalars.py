@@ -16,7 +16,8 @@ from typing import Any
 import torch
 from torch import fx
 
-from jitpkg.codegen.copies import copied
+from jitpkg.codegen.copies import copied, replaced
+from jitpkg.codegen.writing import name_of
 from jitpkg.marks import SCALAR, VARIES, Dims
 
 Function = Callable[..., Any]
@@ -50,8 +51,7 @@ def with_tensors(
     for k in at:
         for user in list(placeholders[k].users):
             _use(graph, user, placeholders[k])
-    made = fx.GraphModule(torch.nn.Module(), graph, class_name=type(gm).__name__)
-    made.meta = dict(gm.meta)
+    made = replaced(gm, graph)
     dims = [Dims() if k in at else each for k, each in enumerate(gm.meta[VARIES])]
     made.meta[VARIES] = tuple(dims) if any(each is None or each for each in dims) else ()
 
@@ -84,7 +84,7 @@ def _use(graph: fx.Graph, user: fx.Node, number: fx.Node) -> None:
         args = list(user.args)
         of_one_class = graph.call_method("to", (args[1], dtype))
         args[1] = graph.call_function(operator.mul, (of_one_class, operand))
-        name = getattr(target, "__name__", str(target))
+        name = name_of(user)
         if name.startswith("addcdiv"):
             args[1] = graph.call_function(operator.truediv, (args[1], args.pop()))
         elif name.startswith("addcmul"):

@@ -13,26 +13,7 @@ from typing import Any
 
 from jitpkg.facts.sizes import Comparison, Relation, Size, Symbol
 from jitpkg.guards.names import InWords, Names
-from jitpkg.guards.sources import (
-    Attr,
-    BaseItem,
-    CellInput,
-    Globals,
-    Held,
-    Input,
-    Item,
-    ItemAt,
-    NumberIn,
-    OriginalOf,
-    OwnDict,
-    Proxied,
-    Referent,
-    SlotOf,
-    Source,
-    Strides,
-    TypeOf,
-    described,
-)
+from jitpkg.guards.sources import Source, described
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -94,28 +75,8 @@ def symbol_text(symbol: Symbol, names: Names) -> str:
     origin = symbol.origin
     if isinstance(origin, Formula):
         return f"({names.computed(origin)})"
-    assert isinstance(origin, _SOURCES)
+    assert isinstance(origin, Source)
     return names.of(origin)
-
-
-_SOURCES = (
-    Input,
-    CellInput,
-    Globals,
-    Held,
-    Attr,
-    OwnDict,
-    Item,
-    BaseItem,
-    ItemAt,
-    SlotOf,
-    TypeOf,
-    Referent,
-    Proxied,
-    OriginalOf,
-    Strides,
-    NumberIn,
-)
 
 
 def computed_with(number: Expression) -> Iterator[Formula]:
@@ -145,7 +106,7 @@ def read_by(number: Expression) -> Iterator[Source]:
         if isinstance(symbol.origin, Formula):
             yield from read_by(symbol.origin)
         else:
-            assert isinstance(symbol.origin, _SOURCES)
+            assert isinstance(symbol.origin, Source)
             yield symbol.origin
 
 

@@ -140,12 +140,16 @@ class Text:
 
     def computed(self, number: Computed) -> str:
         """The expression for a number; one that is used twice is computed into a variable."""
+        if self._computed_uses[number] < 2 and number not in self._computed:
+            return number.text(self)
+        return self.compute(number)
+
+    def compute(self, number: Computed) -> str:
+        """Like `computed`, but always into a variable: for what the body uses later."""
         known = self._computed.get(number)
         if known is not None:
             return known
         expression = number.text(self)
-        if self._computed_uses[number] < 2:
-            return expression
         name = self._computed[number] = self.variable("number")
         self.line(f"{name} = {expression}")
         return name

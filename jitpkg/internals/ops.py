@@ -32,6 +32,8 @@ FUNCTIONS = Row[Any](
     use="knowing which functions of torch are ops",
     lost="some that torch.overrides does not list break the graph",
 )
+FOREACH, FUSED = "_foreach_", "_fused_"
+"""How the names begin of ops on lists of tensors, and of those that are an optimizer's step."""
 FOREACH_ADD = Row[Callable[..., Any]](
     "torch._foreach_add_",
     use="knowing what a list of counters holds that is counted up",

@@ -384,15 +384,15 @@ def _write_guards(
     """
     otherwise = "break"
     inner = text.indented()
-    anyway = {formula for number in numbers for formula in computed_with(number)}
+    computed = [formula for number in numbers for formula in computed_with(number)]
+    anyway = set(computed)
     guards = [guard for guard in guards if not _is_computed(guard, anyway)]
     for guard in guards:
         inner.count(_paths(guard))
         if isinstance(guard, Holds):
             inner.count_formulas(guard.formulas())
     inner.count(sources)
-    inner.count_formulas(anyway)
-    inner.count_formulas(formula for number in numbers for formula in computed_with(number))
+    inner.count_formulas(computed)
     examples = {
         i.source: i.example
         for i in trace.inputs
@@ -406,7 +406,7 @@ def _write_guards(
     names: dict[Expression, str] = {}
     for number in dict.fromkeys(numbers):
         if isinstance(number, Formula):
-            names[number] = inner.computed(number)
+            names[number] = inner.compute(number)
             continue
         names[number] = inner.variable("number")
         inner.line(f"{names[number]} = {number_text(number, inner)}")

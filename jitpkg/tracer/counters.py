@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import math
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -23,7 +23,6 @@ from jitpkg.guards.metadata import OwnMemory, fill_their_storages
 from jitpkg.guards.numbers import Expression, Formula
 from jitpkg.guards.sources import NumberIn, Source
 from jitpkg.internals import ops
-from jitpkg.marks import WRITES
 from jitpkg.tracer import numbers
 from jitpkg.tracer.values import Constant, Number, Tensor, Value
 from jitpkg.tracer.vm import VM
@@ -44,10 +43,12 @@ _COUNTING: Mapping[object, Operation] = MappingProxyType(
 """Ops in place that are followed, of a tensor and a number, and what they do."""
 
 
-def _of_lists() -> Iterator[tuple[object, Operation]]:
-    for row, operation in ((ops.FOREACH_ADD, operator.add), (ops.FOREACH_MUL, operator.mul)):
-        if (function := row.found()) is not None:
-            yield function, operation
+def _of_lists(op: object) -> Operation | None:
+    """What an op in place does to each tensor of a list."""
+    return next((operation for row, operation in _LISTS if row.found() is op), None)
+
+
+_LISTS = ((ops.FOREACH_ADD, operator.add), (ops.FOREACH_MUL, operator.mul))
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +133,10 @@ def _existing(
     vm: VM, tensor: Tensor, source: Source, dtype: torch.dtype, steps: list[_Step]
 ) -> Value | None:
     """The number in a tensor from outside, which nothing can have changed but these steps."""
-    if tensor in vm.sharing or not _are_all(tensor.node, steps):
+    if tensor in vm.sharing or not _are_all(vm, tensor.node, steps):
+        return None
+    operands = [found for step in steps if (found := _operand(vm, step.operand)) is not None]
+    if len(operands) < len(steps):
         return None
     others = [other for other in vm.small if other is not tensor and vm.graph.input(other.node)]
     given = [vm.graph.example(each.node) for each in (tensor, *others)]
@@ -143,12 +147,10 @@ def _existing(
     symbol = numbers.symbol_of(vm, NumberIn(source), now)
     if not steps:
         return Number(symbol, now, NumberIn(source))
-    operands = [_operand(vm, step.operand) for step in steps]
-    if any(operand is None for operand in operands):
-        return None
-    expressions, values = zip(*(each for each in operands if each is not None), strict=True)
     counted = Counted(dtype, tuple(step.operation for step in steps))
-    return numbers.computed(vm, counted, (symbol, *expressions), counted(now, *values))
+    values = [value for _, value in operands]
+    expressions = symbol, *(expression for expression, _ in operands)
+    return numbers.computed(vm, counted, expressions, counted(now, *values))
 
 
 def _operand(
@@ -170,15 +172,9 @@ def _made(vm: VM, tensor: Tensor, dtype: torch.dtype, steps: list[_Step]) -> Val
     to: what may share its memory is found by the graph's own notes."""
     made = _made_of(tensor.node)
     root = vm.roots.get(tensor, tensor).node
-    writers = {step.node for step in steps}
     operands = [step.operand for step in steps if not isinstance(step.operand, fx.Node)]
-    if made is None or len(operands) < len(steps):
+    if made is None or len(operands) < len(steps) or not _are_all(vm, root, steps):
         return None
-    node = root.next
-    while node.op != "root":
-        if root.name in node.meta.get(WRITES, ()) and node not in writers:
-            return None
-        node = node.next
     counted = Counted(dtype, tuple(step.operation for step in steps))
     return Constant(counted(made, *operands))
 
@@ -203,20 +199,15 @@ def _steps(node: fx.Node, first: fx.Node) -> list[_Step] | None:
     return found[::-1]
 
 
-def _are_all(first: fx.Node, steps: list[_Step]) -> bool:
-    """Whether no other op writes to a tensor of which there are no views in the graph."""
-    writers = {step.node for step in steps}
-    return not any(
-        first.name in user.meta.get(WRITES, ()) and user not in writers
-        for node in (first, *(step.node for step in steps))
-        for user in node.users
-    )
+def _are_all(vm: VM, first: fx.Node, steps: list[_Step]) -> bool:
+    """Whether no other op writes to a tensor, or to what shares its memory in the graph."""
+    return {step.node for step in steps}.issuperset(vm.graph.writers(first))
 
 
 def _step(node: fx.Node) -> _Step | None:
     if node.target is operator.getitem:  # one of a list that a single op counts with
         op, k = node.args
-        operation = dict(_of_lists()).get(op.target) if isinstance(op, fx.Node) else None
+        operation = _of_lists(op.target) if isinstance(op, fx.Node) else None
         if operation is None:
             return None
         tensors, operand = op.args  # type: ignore[union-attr]

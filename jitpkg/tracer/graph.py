@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from torch import fx
 
 from jitpkg.guards.numbers import Formula
 from jitpkg.guards.sources import Source, described
+from jitpkg.marks import WRITES
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,7 @@ class GraphWriter:
         self._ops: list[fx.Node] = []
         self._arithmetic: set[fx.Node] = set()
         """Nodes that compute with numbers, and are no ops by themselves."""
+        self._writers: defaultdict[str, list[fx.Node]] = defaultdict(list)
 
     @property
     def op_count(self) -> int:
@@ -87,12 +90,24 @@ class GraphWriter:
     def mark(self) -> tuple[int, int]:
         return len(self.inputs), len(self._ops)
 
+    def note_writes(self, node: fx.Node, names: tuple[str, ...]) -> None:
+        """Note on an op which nodes' tensors it writes to, by the names of those."""
+        node.meta[WRITES] = names
+        for name in dict.fromkeys(names):
+            self._writers[name].append(node)
+
+    def writers(self, node: fx.Node) -> Sequence[fx.Node]:
+        """The ops that write to a node's tensor, or to what shares its memory."""
+        return self._writers.get(node.name, ())
+
     def rollback(self, mark: tuple[int, int]) -> None:
         """Erase what was added since `mark`."""
         inputs, ops = mark
         while len(self._ops) > ops:
             node = self._ops.pop()
             self._arithmetic.discard(node)
+            for name in dict.fromkeys(node.meta.get(WRITES, ())):
+                self._writers[name].pop()
             self.graph.erase_node(node)
         while len(self.inputs) > inputs:
             node = self.inputs.pop().node

@@ -10,6 +10,7 @@ import torch
 from jitpkg.facts.outcome import Outcome
 from jitpkg.facts.shared import may_be_left_half_done
 from jitpkg.guards.kinds import ABSENT
+from jitpkg.internals import ops
 from jitpkg.tracer import classes, containers, reasons
 from jitpkg.tracer.torch_calls import tensor_methods
 from jitpkg.tracer.values import Constant, Number, Object, Tensor, Tuple, Value
@@ -33,10 +34,7 @@ _BY_TYPE = frozenset(
 
 def in_lists(name: str) -> bool:
     """Whether numbers in lists are operands, too, and no sizes."""
-    return name.startswith(_LISTWISE)
-
-
-_LISTWISE = ("_foreach_", "_fused_")
+    return name.startswith((ops.FOREACH, ops.FUSED))
 
 
 NOT_A_SCALAR = object()
@@ -46,7 +44,7 @@ NOT_A_SCALAR = object()
 def scalar(vm: VM, name: str, args: Args, kwargs: Kwargs) -> object:
     """What `SCALAR` notes of an op on tensors of floats that takes a float that varies, or a list
     of such floats; `NOT_A_SCALAR` where it is another op."""
-    stem = name.removeprefix(_FOREACH).strip("_")
+    stem = name.removeprefix(ops.FOREACH).strip("_")
     given = [_members(vm, value) for value in (*args, *kwargs.values())]
     form = "".join(map(_kind, given))
     facts = [vm.facts(each) for members in given for each in members if isinstance(each, Tensor)]
@@ -85,7 +83,6 @@ def _kind(members: Sequence[Value]) -> str:
     return "n" if numbers and floats and all(type(n.value) is float for n in numbers) else "?"
 
 
-_FOREACH = "_foreach_"
 _OPERANDS = frozenset(
     {
         *(("tn", stem) for stem in "add iadd sub isub mul imul truediv itruediv div".split()),

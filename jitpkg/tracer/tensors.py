@@ -41,7 +41,6 @@ from jitpkg.marks import (
     RANDOM,
     SCALAR,
     TRAINS,
-    WRITES,
     Dims,
 )
 from jitpkg.tracer import containers, numbers, operands, reasons, resizing, warnings
@@ -95,7 +94,7 @@ def op(
     """Add an op to the graph; `opaque` for a function of the program's, of which perhaps the
     outcome is known."""
     kwargs = kwargs or {}
-    name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
+    name = _name_of(target)
     if not opaque:
         resizing.check_factors(vm, name, args, kwargs)
     by_type = not opaque and operands.of_any_number(name)
@@ -157,7 +156,8 @@ def _describe(vm: VM, node: fx.Node, tensors: list[Tensor], outcome: Outcome) ->
         node.meta[RANDOM] = True
     if outcome.mutated:
         written = (tensors[k] for k in outcome.mutated)
-        node.meta[WRITES] = tuple(vm.roots.get(each, each).node.name for each in written)
+        names = tuple(vm.roots.get(each, each).node.name for each in written)
+        vm.graph.note_writes(node, names)
 
 
 def failure_of(vm: VM, name: str, *, half: bool) -> Failure:
@@ -183,6 +183,10 @@ def _method_caller(name: str) -> Callable[..., Any]:
     return call
 
 
+def _name_of(target: Callable[..., Any] | str) -> str:
+    return target if isinstance(target, str) else getattr(target, "__name__", str(target))
+
+
 def _known_outcome(
     vm: VM,
     target: Callable[..., Any] | str,
@@ -192,7 +196,7 @@ def _known_outcome(
     proxied: Proxied,
 ) -> Outcome:
     """The outcome of an op: what it was where the trace has asked before."""
-    name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
+    name = _name_of(target)
     if proxied.opaque or proxied.varies:
         return _outcome(vm, name, call, args, kwargs, proxied)
     question = same_question(target, args, kwargs)
@@ -319,7 +323,7 @@ def _note_mutations(vm: VM, tensors: list[Tensor], outcome: Outcome) -> None:
         if k in outcome.mutated and owner.source is not None:
             vm.mutations.append(owner)
             if may_be_small(vm.facts(owner)):
-                vm.small.add(owner)
+                vm.small[owner] = None
     if outcome.random:
         vm.mutations.append(RANDOM_STREAM)
         made = (leaf for leaf in trees.leaves_of(outcome.result))
@@ -457,11 +461,6 @@ def _is_leaf(vm: VM, tensor: Tensor) -> Value:
     return Constant(facts.is_leaf)
 
 
-def _existing(vm: VM, tensor: Tensor) -> torch.Tensor:
-    """The tensor of the call at hand that an input stands for."""
-    return vm.graph.example(tensor.node)
-
-
 def forget_grad(vm: VM, tensor: Tensor, new: Value) -> bool:
     """`tensor.grad = None` of an existing leaf; says whether it is that."""
     value = vm.look(new)
@@ -481,7 +480,7 @@ def _grad(vm: VM, tensor: Tensor) -> Value:
     if tensor.source is None:
         vm.stop(reasons.TENSOR_USE, "the .grad of a tensor that the function computed")
     source = Attr(tensor.source, "grad")
-    real = _existing(vm, tensor)
+    real = vm.graph.example(tensor.node)
     if not real.is_leaf and not real.retains_grad:
         vm.stop(reasons.TENSOR_USE, "the .grad of a tensor that is no leaf")
     return vm.wrap(real.grad, source)
@@ -574,7 +573,7 @@ def own_attribute(vm: VM, tensor: Tensor, name: str) -> Value | None:
     """What a user has stored on an existing tensor under a name; None if nothing."""
     if tensor.source is None:
         return None
-    real = _existing(vm, tensor)
+    real = vm.graph.example(tensor.node)
     vm.guard(TypeIs(tensor.source, type(real)))
     dictionary = Attr(tensor.source, "__dict__")
     if name not in real.__dict__:

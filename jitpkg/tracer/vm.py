@@ -157,7 +157,7 @@ class VM(ABC):
         """Whether grad mode or autocast is set, not by `with` blocks that begin in the trace."""
         self.sharing: set[Tensor] = set()
         """Tensors that share memory with another one, as far as the graph shows it."""
-        self.small: set[Tensor] = set()
+        self.small: dict[Tensor, None] = {}
         """Existing tensors that have been changed, and are no larger than a number."""
         self.roots: dict[Tensor, Tensor] = {}
         """For a tensor that an op returned as a view: the tensor that owns the memory."""

@@ -90,3 +90,17 @@ def test_a_default_dtype_and_a_device_context() -> None:
             with torch.device("meta"):
                 assert torch.equal(compiled(x, number), x * number)
             assert torch.equal(compiled(x, number), x * number)
+
+
+@pytest.mark.parametrize("make", [torch.tensor, torch.as_tensor])
+def test_tensors_of_numbers(make: Callable[..., Any]) -> None:
+    """Also by keyword: all of the function is in its graph."""
+
+    def function(x: torch.Tensor, number: float) -> tuple[torch.Tensor, ...]:
+        return x + make(data=number), x + make(number), make(number, dtype=torch.float64)
+
+    x, compiled = torch.arange(3.0), jitpkg.jit(function)
+    for number in (0.1, 0.7, 1 / 3, -0.0):
+        for found, wanted in zip(compiled(x, number), function(x, number), strict=True):
+            assert found.dtype == wanted.dtype and torch.equal(found, wanted)
+    assert jitpkg.explain(function)(x, 0.1).op_count == 5

@@ -62,12 +62,23 @@ def check_sums(found: Any, expected: Any) -> None:
         torch.testing.assert_close(found[name], wanted, rtol=1.3e-6, atol=absolute)
 
 
+OFTEN = ("ResNet-like", "LSTM language model", "BERT", "T5")
+"""Models whose training goes through AOTAutograd whenever tests run: few graphs go that way."""
+
+
 @pytest.mark.parametrize(
-    "training",
+    ("model", "training"),
     [
-        pytest.param(False, marks=pytest.mark.slow, id="evaluation"),
-        pytest.param(True, id="training"),
+        pytest.param(
+            name,
+            training,
+            marks=() if training and name in OFTEN else pytest.mark.slow,
+            id=f"{name}-{'training' if training else 'evaluation'}",
+        )
+        for name in MODELS
+        for training in (False, True)
     ],
+    indirect=["model"],
 )
 def test_through_aot_autograd(model: Any, training: bool) -> None:
     torch.manual_seed(0)

@@ -6,6 +6,7 @@ imported for the functions that `facts` has rows for.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from operator import getitem, setitem
@@ -320,9 +321,9 @@ class _Preparation:
     def _writes(self) -> tuple[Write, ...]:
         traced = {k: given for k, given in enumerate(self._given) if given is not None}
         written = [k for k, given in traced.items() if given.memory.version]
-        memories = [memory(self._inputs[k]) for k in traced if self._inputs[k].numel()]
+        memories = Counter(memory(self._inputs[k]) for k in traced if self._inputs[k].numel())
         for k in written:
-            if memories.count(memory(self._inputs[k])) > 1 and self._inputs[k].numel():
+            if memories[memory(self._inputs[k])] > 1 and self._inputs[k].numel():
                 raise Declined("a write to inputs that share memory")
             if overlaps(traced[k].facts.size, traced[k].facts.stride):
                 raise Declined("a write to what may overlap with itself")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,23 +102,21 @@ class Prepared:
         inference mode do not count what is written to them.
         """
         placeholders = self.graph.find_nodes(op="placeholder")
-        values = self.values
+        values, shown = self.values, self._shown()
+        times = Counter(values)
         whole = [write for write in self.writes if not write.views and write.bumps]
         return {
             values[write.value]: placeholders[write.input]
             for write in whole
-            if values.count(values[write.value]) == 1
-            and not self._is_shown(write.value)
+            if times[values[write.value]] == 1
+            and Value(write.value) not in shown
             and not placeholders[write.input].meta["facts"].is_inference
         }
 
-    def _is_shown(self, value: int) -> bool:
-        """Whether a result is a value, or a view of it."""
-        return any(
-            shown == Value(value)
-            for result in self.results
-            for shown in (result, result.base if isinstance(result, ViewOf) else None)
-        )
+    def _shown(self) -> set[Result]:
+        """The values and inputs that results are, or views of which they are."""
+        bases = (each.base if isinstance(each, ViewOf) else each for each in self.results)
+        return {base for base in bases if isinstance(base, Value | Input)}
 
     @property
     def is_whole(self) -> bool:

@@ -74,10 +74,9 @@ class _Source:
     ) -> None:
         self._prepared = prepared
         self._run = run
-        values = {value: slot for slot, value in enumerate(prepared.values)}
-        done = [values[value] for value in in_place]
-        slots = {write.value: write for write in prepared.writes}
-        self._done = [slots[slot] for slot in done]
+        values = prepared.values
+        writes = {values[write.value]: write for write in prepared.writes} if in_place else {}
+        self._done = [writes[value] for value in in_place]
         """The writes that are done by what runs the graph, the first one first."""
         self._held: dict[str, Any] = {}
         self._lines: list[str] = []
@@ -155,9 +154,10 @@ class _Source:
             for name, node in zip(self._inputs, placeholders, strict=True)
             if "facts" in node.meta and 0 not in node.meta["facts"].size
         }
-        changed = {self._inputs[write.input] for write in self._prepared.writes}
-        written = "".join(f"{n}, " for n in self._inputs if n in changed & with_elements)
-        others = "".join(f"{n}, " for n in self._inputs if n in with_elements - changed)
+        changed = {self._inputs[write.input] for write in self._prepared.writes} & with_elements
+        unchanged = with_elements - changed
+        written = "".join(f"{n}, " for n in self._inputs if n in changed)
+        others = "".join(f"{n}, " for n in self._inputs if n in unchanged)
         if not written or len(with_elements) == 1:
             return
         test = f"{self._hold('share', _share)}(({written}), ({others}))"
@@ -210,8 +210,9 @@ class _Source:
 
     def _write_all(self) -> None:
         before, self._lines = self._lines, []
+        done = {write.value for write in self._done}
         for write in self._prepared.writes:
-            if write not in self._done:
+            if write.value not in done:
                 self._write(write)
         written, self._lines = self._lines, before
         bumped = [

@@ -10,7 +10,7 @@ import torch
 import torch.utils.checkpoint
 
 from jitpkg import marks
-from jitpkg.internals import modes, ops
+from jitpkg.internals import library, modes, ops
 from jitpkg.tracer import checkpoints, reasons
 from jitpkg.tracer.polyfills import autograd_functions, optimizers, torch_functions
 from jitpkg.tracer.rows.table import CallTable
@@ -33,7 +33,7 @@ def is_compiling(vm: VM) -> Value:
     return FALSE if isinstance(asking, str) and asking.startswith(_AS_EAGER) else TRUE
 
 
-_AS_EAGER = ("torch.optim.", ops.HIGHER_ORDER_MODULES)
+_AS_EAGER = (library.OPTIMIZERS, ops.HIGHER_ORDER_MODULES)
 
 
 @TABLE.row(torch.compiler.is_exporting)
@@ -56,12 +56,12 @@ def is_tensor(vm: VM, value: Value, /) -> Value:
 def _of_a_number(real: Callable[..., Any]) -> Callable[..., Value]:
     """A tensor made of a number that varies: by ops that take such numbers."""
 
-    def row(vm: VM, value: Value, *args: Value, **kwargs: Value) -> Value:
-        number = vm.peek(value)
-        plain = not args and kwargs.keys() <= {"dtype", "device"}
-        if not plain or not isinstance(number, Number) or type(number.value) is not float:
-            return vm.op(real, (value, *args), kwargs)
-        return vm.call(vm.trusted(torch_functions.tensor_of_number), (value,), kwargs)
+    def row(vm: VM, *args: Value, **kwargs: Value) -> Value:
+        plain = len(args) == 1 and kwargs.keys() <= {"dtype", "device"}
+        number = vm.peek(args[0]) if plain else None
+        if not isinstance(number, Number) or type(number.value) is not float:
+            return vm.op(real, args, kwargs)
+        return vm.call(vm.trusted(torch_functions.tensor_of_number), args, kwargs)
 
     return row
 
