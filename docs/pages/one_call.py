@@ -59,13 +59,14 @@ def _artefacts() -> dict[str, str]:
         found[f"entry_{k}"] = _entry(entries[k].source)
     found["guards_0"] = "\n".join(entries[0].guards)
     found["straight"] = _straight_line(function)
-    found["hooked_again"] = _midst(function.__code__)
-    found["exits"] = _exits(function.__code__)
     found["resume"] = _resume(function)
 
-    with _heard() as second:
-        function(torch.ones(3))
-    found["second_events"] = _event_names(second)
+    for call in ("second", "third"):
+        with _heard() as heard:
+            function(torch.ones(3))
+        found[f"{call}_events"] = _event_names(heard)
+    found["hooked_again"] = _midst(function.__code__)
+    found["exits"] = _exits(function.__code__)
 
     with _heard() as other:
         function(torch.zeros(3))

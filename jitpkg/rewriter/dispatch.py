@@ -105,6 +105,12 @@ class Dispatcher:
         """Regions that the newest version still has hooks for."""
         self.code = code
         """The newest version."""
+        self._is_old = False
+        """Whether exits are known that the newest version does not have: see `_discover`."""
+        self._found: tuple[int, int] | None = None
+        """The last of these, and how many stack values are kept there."""
+        self._is_leaving = False
+        """Whether the call that has found it is still to leave its frame."""
         self._lock = forks.lock()
         self._owners: Living[FunctionType] = Living(self._lock)
         self._resumes: dict[tuple[int, int], CodeType] = {}
@@ -203,6 +209,7 @@ class Dispatcher:
 
     def _replace(self, code: CodeType) -> None:
         self._dropped.clear()
+        self._is_old = False
         old, self.code = self.code, code
         ORIGINALS.add(code, self.points.code)
         for function in self._owners:
@@ -217,6 +224,9 @@ class Dispatcher:
         cells: tuple[types.CellType, ...],
     ) -> FunctionType:
         """The newest version, entered at point `p`."""
+        finds, self._is_leaving = self._is_leaving and (p, base) == self._found, False
+        if self._is_old and not finds:
+            self.refresh()
         code = self._resume_code(p, base)
         return FunctionType(code, globals_, code.co_name, None, cells)
 
@@ -503,13 +513,16 @@ class Dispatcher:
                 pass  # it is another thread's
 
     def refresh(self) -> None:
-        """Emit the version without the hooks that were dropped, if that is not done yet."""
+        """Emit the version without the hooks that were dropped and with the exits that were found,
+        if that is not done yet."""
         try:
             if not self._lock.acquire(blocking=False):
                 return
             dropped, self._dropped = self._dropped, []  # the emitter may run this very code
-            if dropped and self.regions:
+            if (dropped or self._is_old) and self.regions:
+                last = {at: code for at, code in self._resumes.items() if at == self._found}
                 self._emit()
+                self._resumes.update({} if dropped else last)  # it has all that is known
         except Unverified as error:
             failed(self.name, error, config.current())
         finally:
@@ -519,22 +532,31 @@ class Dispatcher:
                 pass  # it is another thread's
 
     def _discover(self, region: Region, produced: Produced, options: config.Options) -> bool:
-        """Give the code the hooks and exits that a new entry needs; whether anything changed."""
-        changed = False
-        exit_ = produced.entry.exit
+        """Give the code the hooks and exits that a new entry needs; whether anything changed.
+
+        A call that finds a new exit goes on in a resume function. The functions get their code when
+        a frame has to be left once more: a call that finds many would make one for each. But where
+        the program would notice such a frame, the next call is to have none.
+        """
+        p = produced.entry.exit
+        exit_ = None if p is None or p < 0 else p
         newest = self.regions.get(region.h, region)
-        if exit_ is not None and exit_ >= 0 and exit_ not in newest.exits:
+        is_new = exit_ not in (None, *newest.exits)
+        if exit_ is not None and is_new:
             self.regions[region.h] = self._with_exit(newest, exit_)
-            changed = True
-        for h in produced.hooks:
-            if self._lacks(h):
-                self.regions[h] = Region(self, h)
-                changed = True
-        if changed:
+        hooks = [h for h in produced.hooks if self._lacks(h)]
+        self.regions.update((h, Region(self, h)) for h in hooks)
+        if not is_new and not hooks:
+            return False
+        stays = self.keeps_frame or produced.looks_at_frames
+        if not is_new or stays:
             self._emit()
-            if exit_ is not None and exit_ >= 0 and not self.keeps_frame:
-                self._resume_code(exit_, region.handover.base)  # this call needs it
-        return changed
+        if exit_ is not None and not stays:
+            self._found = (exit_, region.handover.base)
+            self._resumes.pop(self._found, None)
+            self._resume_code(*self._found)  # this call needs it
+            self._is_old = self._is_leaving = is_new
+        return True
 
     def _lacks(self, h: int) -> bool:
         """Whether a hook at this point is missing, and might give something."""

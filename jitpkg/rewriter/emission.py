@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import inspect
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from types import CodeType
 from typing import NamedTuple
@@ -88,8 +88,10 @@ class Emission(Writer):
         super().__init__(code)
         self.points = points
         self.original = code
-        self.hooks = hooks
         self.entry = entry
+        self._runs = self._reached(hooks)
+        """Which of the original instructions are emitted."""
+        self.hooks = {h: hook for h, hook in hooks.items() if self._runs[h]}
         self.first_temp = points.slot_count
         self.temps = self._temps()
         self.own_cells = own_cell_slots(points.instructions)
@@ -119,6 +121,27 @@ class Emission(Writer):
         self.late()
         return self._assembled()
 
+    def _reached(self, hooks: Mapping[int, Hook]) -> Sequence[bool]:
+        """All instructions, or those to which ways lead from where a resume function is entered:
+        the others, and their hooks, would only make it longer."""
+        points = self.points
+        if self.entry is None:
+            return [True] * len(points.instructions)
+        found = [i <= points.start for i in range(len(points.instructions))]
+        todo = [self.entry.p]
+        while todo:
+            i = todo.pop()
+            if found[i]:
+                continue
+            found[i] = True
+            todo += points.analysis.successors(i)
+            covered = points.instructions[i].covered
+            if covered is not None:
+                todo.append(covered.handler)
+            if i in hooks:
+                todo += hooks[i].exits
+        return found
+
     def _temps(self) -> int:
         """How many temporaries are needed: for a stack's values, and for what is spare.
 
@@ -142,7 +165,11 @@ class Emission(Writer):
             self._stand_at(0)
             self.emit("COPY_FREE_VARS", len(self.state_names))
         for i, ins in enumerate(self.points.instructions):
+            if not self._runs[i]:
+                continue
             self._stand_at(i)
+            if i and not self._runs[i - 1]:
+                self.emit("NOP")  # Python 3.13 may look for a handler one unit before what raises
             self.place(self.at_point[i])
             if i in suspends:
                 self.goto(suspends[i])
@@ -547,7 +574,11 @@ class Emission(Writer):
             code = code.replace(co_consts=consts)
         emitted = verify(code, self._cell_arguments())
         first = 0 if self.entry is None else points.start + 1
-        places = {i: label.index for i, label in enumerate(self.behind_hook) if i >= first}
+        places = {
+            i: label.index
+            for i, label in enumerate(self.behind_hook)
+            if i >= first and self._runs[i]
+        }
         verify_like(emitted, points.analysis, places)
         return code
 

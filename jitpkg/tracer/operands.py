@@ -25,7 +25,7 @@ def of_any_number(name: str) -> bool:
 _BY_TYPE = frozenset(
     """
     add add_ iadd sub sub_ isub rsub subtract mul mul_ imul multiply div div_ itruediv truediv
-    divide true_divide addcmul addcmul_ addcdiv addcdiv_ lerp lerp_ fill_ full_like new_full
+    divide true_divide addcmul addcmul_ addcdiv addcdiv_ lerp lerp_ fill fill_ full_like new_full
     masked_fill masked_fill_ clamp clamp_ clamp_min clamp_max where eq ne lt le gt ge
     """.split()
 )

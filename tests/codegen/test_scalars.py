@@ -104,3 +104,14 @@ def test_tensors_of_numbers(make: Callable[..., Any]) -> None:
         for found, wanted in zip(compiled(x, number), function(x, number), strict=True):
             assert found.dtype == wanted.dtype and torch.equal(found, wanted)
     assert jitpkg.explain(function)(x, 0.1).op_count == 5
+
+
+@pytest.mark.parametrize("backend", ["eager", "jitpkg"])
+@pytest.mark.parametrize("make", [torch.tensor, torch.as_tensor, torch.scalar_tensor])
+def test_nobody_has_written_to_them(make: Callable[..., Any], backend: str) -> None:
+    def function(x: torch.Tensor, number: float) -> torch.Tensor:
+        return make(number)
+
+    compiled = jitpkg.compile(function, backend=backend)
+    for number in (0.5, 1.5, 2.5, 3.5):
+        assert compiled(torch.ones(2), number)._version == 0

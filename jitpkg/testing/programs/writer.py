@@ -104,12 +104,14 @@ class Writer:
         assigned = frozenset(v.kind for v in scope.assignable(None))
         key = (id(rows), len(rows), seen, assigned, frozenset(missing))
         if key not in self._available:
+            kinds = {kind for row in rows for kind in row.reads | row.assigns}
+            read, set_ = (
+                {k for k in kinds if found & self.members(k)} for found in (seen, assigned)
+            )
             self._available[key] = [
                 row
                 for row in rows
-                if row.marks.isdisjoint(missing)
-                and all(not seen.isdisjoint(self.members(kind)) for kind in row.reads)
-                and all(not assigned.isdisjoint(self.members(kind)) for kind in row.assigns)
+                if row.reads <= read and row.assigns <= set_ and row.marks.isdisjoint(missing)
             ]
         return self._available[key]
 

@@ -30,4 +30,4 @@ def assert_scalar(condition: Any, message: str, /) -> None:
 
 def tensor_of_number(number: float, /, **kwargs: Any) -> torch.Tensor:
     """`torch.tensor(number)`"""
-    return torch.zeros((), **kwargs).fill_(number)
+    return torch.fill(torch.zeros((), **kwargs), number)
