@@ -520,10 +520,11 @@ class Dispatcher:
                 return
             dropped, self._dropped = self._dropped, []  # the emitter may run this very code
             if (dropped or self._is_old) and self.regions:
-                last = {at: code for at, code in self._resumes.items() if at == self._found}
+                last = {} if dropped else dict(self._resumes)
                 self._emit()
-                self._resumes.update({} if dropped else last)  # it has all that is known
+                self._resumes.update(last)  # it has all that is known
         except Unverified as error:
+            self._is_old = False  # once is enough
             failed(self.name, error, config.current())
         finally:
             try:  # noqa: SIM105
@@ -553,7 +554,7 @@ class Dispatcher:
             self._emit()
         if exit_ is not None and not stays:
             self._found = (exit_, region.handover.base)
-            self._resumes.pop(self._found, None)
+            self._resumes.clear()
             self._resume_code(*self._found)  # this call needs it
             self._is_old = self._is_leaving = is_new
         return True
