@@ -62,7 +62,7 @@ def check_sums(found: Any, expected: Any) -> None:
         torch.testing.assert_close(found[name], wanted, rtol=1.3e-6, atol=absolute)
 
 
-OFTEN = ("ResNet-like", "LSTM language model", "BERT", "T5")
+OFTEN = ("ResNet-like", "LSTM language model", "BERT")
 """Models whose training goes through AOTAutograd whenever tests run: few graphs go that way."""
 
 

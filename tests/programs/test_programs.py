@@ -8,6 +8,7 @@ import pytest
 
 import jitpkg
 from jitpkg.comparison.facts import Fact
+from tests.portions import portion
 from tests.programs.running import Heard, all_programs, difference, run
 
 PROGRAMS = all_programs()
@@ -81,7 +82,7 @@ def broken_before(program: str, k: int) -> int:
 
 @pytest.mark.parametrize("program", [n for n, p in PROGRAMS.items() if p.every_break])
 def test_broken_before_each_point_is_as_eager(program: str) -> None:
-    for k in range(MOST_POINTS):
+    for k in portion(range(MOST_POINTS), 2, program):
         if not broken_before(program, k):
             return
     pytest.fail(f"{program} has more than {MOST_POINTS} points")

@@ -186,6 +186,7 @@ def test_programs_of_hypothesis(program: Program) -> None:
     assert not check(program, Mode("eager")).is_fault
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_hypothesis_makes_programs_small() -> None:
     smallest = find(
