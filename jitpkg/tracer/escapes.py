@@ -14,7 +14,7 @@ from typing import NoReturn
 
 import torch
 
-from jitpkg.code.dialect import Op, Program
+from jitpkg.code.dialect import Program
 from jitpkg.facts.thread_state import setters, snapshot
 from jitpkg.guards.metadata import TensorIs
 from jitpkg.internals import modes
@@ -109,13 +109,14 @@ def _is_as_then(vm: VM, known: Escaped, standing: tuple[object, ...]) -> bool:
     return alike and all(isinstance(v, Tensor) for v, _ in vm.heap.since(known.mark))
 
 
-def covering(program: Program, op: Op) -> tuple[int, ...]:
-    """The operations at which the handlers begin that an exception of `op` comes to, one after
-    the other."""
+def covering(program: Program, index: int) -> tuple[int, ...]:
+    """The instructions at which the handlers begin that an exception at one comes to, one after
+    the other. The one may be no operation of the dialect: a `pass` at the end of a `try`."""
     found: list[int] = []
-    while (handler := program.handler(op)) is not None and handler[0] not in found:
-        found.append(handler[0])
-        op = program.ops[handler[0]]
+    covered = program.decoded.instructions[index].covered
+    while covered is not None and covered.handler not in found:
+        found.append(covered.handler)
+        covered = program.decoded.instructions[covered.handler].covered
     return tuple(found)
 
 
@@ -125,7 +126,7 @@ def _is_past(vm: VM) -> bool:
     if not last:
         return False
     outermost = vm.frames[0]
-    own = covering(outermost.program, outermost.program.ops[outermost.at - 1])
+    own = covering(outermost.program, outermost.program.ops[outermost.at - 1].index)
     return own[-len(last) :] != last
 
 

@@ -118,7 +118,7 @@ def trace(
         at=program.first[start.point],
     )
     vm = Machine(options, facts, originals, history, whole=limits.whole)
-    covering = escapes.covering(program, program.ops[frame.at])
+    covering = escapes.covering(program, start.point)
     vm.around = Around(limits.replay, limits.passes, covering)
     vm.guards.extend(start.guards)
     for cell, real in start.cells:

@@ -34,7 +34,7 @@ def is_view(node: fx.Node) -> bool:
 
 def may_raise(node: fx.Node) -> bool:
     """Whether it may raise for what its arguments hold: then it stays even if nothing uses it."""
-    if _takes_result(node) or is_view(node):
+    if takes_result(node) or is_view(node):
         return False
     name = name_of(node)
     if name in _NEVER_RAISE:
@@ -65,11 +65,11 @@ def may_be_dropped(node: fx.Node) -> bool:
     """
     if not is_pure(node):
         return False
-    takes_any = _takes_result(node) or is_view(node) or name_of(node) in _TAKE_ANY_DTYPE
+    takes_any = takes_result(node) or is_view(node) or name_of(node) in _TAKE_ANY_DTYPE
     return takes_any or not node.all_input_nodes or _is_of_one_float(node)
 
 
-def _takes_result(node: fx.Node) -> bool:
+def takes_result(node: fx.Node) -> bool:
     """Whether it is one of the results of another node."""
     if node.target is not getitem:
         return False

@@ -11,14 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, replace
 from math import inf, prod
-from operator import getitem
 from typing import Any
 
 import networkx
 from torch import fx
 
 from jitpkg.codegen.aten.passes.common import share_common
-from jitpkg.codegen.aten.purity import is_random, is_view, may_be_dropped, name_of
+from jitpkg.codegen.aten.purity import is_random, is_view, may_be_dropped, name_of, takes_result
 from jitpkg.codegen.aten.recorder import PART, Declined
 from jitpkg.codegen.autograd.record import Joint
 from jitpkg.codegen.ir.extents import SYMBOL, example
@@ -93,7 +92,7 @@ def parted(joint: Joint) -> Halves:
 def _makers_of(graph: fx.Graph, returned: Set[fx.Node]) -> set[fx.Node]:
     """What makes the memory of a result: two results may not become one."""
     made = {node for node in graph.nodes if root_of(node) in returned}
-    return made | {node.all_input_nodes[0] for node in made if node.target is getitem}
+    return made | {node.all_input_nodes[0] for node in made if takes_result(node)}
 
 
 def _inside_of_parts(graph: fx.Graph, backward: Set[fx.Node]) -> set[fx.Node]:

@@ -7,7 +7,6 @@ or with a constant of the graph.
 from __future__ import annotations
 
 import math
-from operator import getitem
 from typing import Any
 
 import torch
@@ -15,7 +14,7 @@ from torch import fx
 
 from jitpkg.codegen.aten.passes.constants import constant
 from jitpkg.codegen.aten.prepared import Prepared, Value, ViewOf
-from jitpkg.codegen.aten.purity import is_view
+from jitpkg.codegen.aten.purity import is_view, takes_result
 
 aten = torch.ops.aten
 
@@ -65,7 +64,7 @@ def _root(node: fx.Node) -> Any:
     source: Any = node
     while is_view(source):
         source = source.args[0]
-    if source.target is getitem:
+    if takes_result(source):
         return source.args
     return source
 
