@@ -231,9 +231,15 @@ ROWS: dict[str, Row] = {
 """For each instruction of any supported Python, the operations that it stands for."""
 
 
-@lru_cache(maxsize=4096)
 def translate(code: CodeType) -> Program:
     """`code` in the dialect."""
+    return _translated(code, code.co_filename, code.co_linetable, code.co_exceptiontable)
+
+
+@lru_cache(maxsize=4096)
+def _translated(code: CodeType, file: str, lines: bytes, handlers: bytes) -> Program:
+    """No CPython compares files, which functions inside have as well, and not every one lines and
+    handlers."""
     decoded = decode(code)
     pending: list[tuple[str, object, int]] = []
     first: list[int] = []

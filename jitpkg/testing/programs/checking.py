@@ -118,10 +118,12 @@ def _retaining(program: Program) -> Program:
     """The program, keeping what its own backward passes could free."""
     source = program.source.replace(".backward()", ".backward(retain_graph=True)")
     source = _BACKWARD.sub(r"\1, retain_graph=True)", source)
-    return replace(program, source=source)
+    source = source.replace("torch.autograd.grad(", f"{_GRAD}(")
+    return replace(program, source=f"import functools, torch\n{source}")
 
 
 _BACKWARD = re.compile(r"(torch\.autograd\.backward\(\[.*\])\)$", re.MULTILINE)
+_GRAD = "functools.partial(torch.autograd.grad, retain_graph=True)"
 
 
 def _itself(target: Any) -> Any:
