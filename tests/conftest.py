@@ -9,7 +9,7 @@ import tempfile
 import pytest
 import torch
 
-from tests.portions import portion
+from tests.portions import runs
 
 os.environ.setdefault("JITPKG_STRICT", "1")
 
@@ -34,10 +34,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     way, and each takes several times as long. A test that is named runs."""
     if any("::" in arg for arg in config.args):
         return
-    chosen = [item for item in items if not _is_through_aot(item) or portion([0], 2, item.nodeid)]
-    left = set(items).difference(chosen)
-    config.hook.pytest_deselected(items=[item for item in items if item in left])
-    items[:] = chosen
+    left = [item for item in items if _is_through_aot(item) and not runs(2, item.nodeid)]
+    config.hook.pytest_deselected(items=left)
+    dropped = set(left)
+    items[:] = [item for item in items if item not in dropped]
 
 
 def _is_through_aot(item: pytest.Item) -> bool:

@@ -13,12 +13,19 @@ WHOLE = bool(int(os.environ.get("JITPKG_TEST_WHOLE", "0")))
 """Whether every case is to run."""
 
 
+def runs(one_in: int, *of: object) -> bool:
+    """Whether a test with these parameters is among the one in so many that run."""
+    return WHOLE or _number(of) % one_in == 0
+
+
 def portion(cases: Iterable[T], one_in: int, *of: object) -> list[T]:
     """One in so many cases, others for other parameters, so that each runs with some of them.
 
     All of them by `make test WHOLE=1`.
     """
     every = list(cases)
-    if WHOLE:
-        return every
-    return every[zlib.crc32(repr(of).encode()) % one_in :: one_in]
+    return every if WHOLE else every[_number(of) % one_in :: one_in]
+
+
+def _number(of: tuple[object, ...]) -> int:
+    return zlib.crc32(repr(of).encode())

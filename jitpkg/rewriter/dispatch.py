@@ -107,10 +107,9 @@ class Dispatcher:
         """The newest version."""
         self._is_old = False
         """Whether exits are known that the newest version does not have: see `_discover`."""
-        self._found: tuple[int, int] | None = None
-        """The last of these, and how many stack values are kept there."""
-        self._is_leaving = False
-        """Whether the call that has found it is still to leave its frame."""
+        self._leaves: tuple[int, int] | None = None
+        """Where the call that has found the last of these is still to leave its frame, and how many
+        stack values are kept there."""
         self._lock = forks.lock()
         self._owners: Living[FunctionType] = Living(self._lock)
         self._resumes: dict[tuple[int, int], CodeType] = {}
@@ -224,16 +223,17 @@ class Dispatcher:
         cells: tuple[types.CellType, ...],
     ) -> FunctionType:
         """The newest version, entered at point `p`."""
-        finds, self._is_leaving = self._is_leaving and (p, base) == self._found, False
+        finds, self._leaves = self._leaves == (p, base), None
         if self._is_old and not finds:
             self.refresh()
         code = self._resume_code(p, base)
         return FunctionType(code, globals_, code.co_name, None, cells)
 
     def _resume_code(self, p: int, base: int) -> CodeType:
+        """The newest version, entered at `p`; `base` may be `_CALLED`."""
         code = self._resumes.get((p, base))
         if code is None:
-            code = self._emitter().resume(p, base)
+            code = self._emitter().resume(p, max(base, 0), called=base == _CALLED)
             ORIGINALS.add(code, self.points.code)
             self._resumes[p, base] = code
         return code
@@ -261,11 +261,7 @@ class Dispatcher:
         state: tuple[Any, ...],
     ) -> FunctionType:
         """The newest version, entered at `p` by a call whose own arguments mean nothing."""
-        code = self._resumes.get((p, _CALLED))
-        if code is None:
-            code = self._emitter().resume(p, 0, called=True)
-            ORIGINALS.add(code, self.points.code)
-            self._resumes[p, _CALLED] = code
+        code = self._resume_code(p, _CALLED)
         cells = (*free, *map(types.CellType, own), types.CellType(state))
         return FunctionType(code, globals_, code.co_name, (None,), cells)
 
@@ -430,7 +426,7 @@ class Dispatcher:
         if produced is None:
             return None
         self._entries += 1
-        changed = self._discover(region, produced, options)
+        changed = self._discover(region, produced)
         region = self.regions.get(region.h, region)
         region.add(produced.entry)
         if region.idle:
@@ -532,7 +528,7 @@ class Dispatcher:
             except RuntimeError:
                 pass  # it is another thread's
 
-    def _discover(self, region: Region, produced: Produced, options: config.Options) -> bool:
+    def _discover(self, region: Region, produced: Produced) -> bool:
         """Give the code the hooks and exits that a new entry needs; whether anything changed.
 
         A call that finds a new exit goes on in a resume function. The functions get their code when
@@ -553,10 +549,10 @@ class Dispatcher:
         if not is_new or stays:
             self._emit()
         if exit_ is not None and not stays:
-            self._found = (exit_, region.handover.base)
+            base = region.handover.base
             self._resumes.clear()
-            self._resume_code(*self._found)  # this call needs it
-            self._is_old = self._is_leaving = is_new
+            self._resume_code(exit_, base)  # this call needs it
+            self._is_old, self._leaves = is_new, (exit_, base)
         return True
 
     def _lacks(self, h: int) -> bool:

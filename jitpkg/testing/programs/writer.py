@@ -105,13 +105,15 @@ class Writer:
         key = (id(rows), len(rows), seen, assigned, frozenset(missing))
         if key not in self._available:
             kinds = {kind for row in rows for kind in row.reads | row.assigns}
-            read, set_ = (
+            readable, assignable = (
                 {k for k in kinds if found & self.members(k)} for found in (seen, assigned)
             )
             self._available[key] = [
                 row
                 for row in rows
-                if row.reads <= read and row.assigns <= set_ and row.marks.isdisjoint(missing)
+                if row.marks.isdisjoint(missing)
+                and row.reads <= readable
+                and row.assigns <= assignable
             ]
         return self._available[key]
 

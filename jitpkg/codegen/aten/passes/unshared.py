@@ -14,7 +14,8 @@ from torch import fx
 
 from jitpkg.codegen.aten.passes.constants import constant
 from jitpkg.codegen.aten.prepared import Prepared, Value, ViewOf
-from jitpkg.codegen.aten.purity import is_view, takes_result
+from jitpkg.codegen.aten.purity import takes_result
+from jitpkg.codegen.reach import root_of
 
 aten = torch.ops.aten
 
@@ -61,20 +62,14 @@ def _returned(prepared: Prepared) -> set[int]:
 
 def _root(node: fx.Node) -> Any:
     """What a value lies in: the node that made the memory, and which of its results it is."""
-    source: Any = node
-    while is_view(source):
-        source = source.args[0]
-    if takes_result(source):
-        return source.args
-    return source
+    source = root_of(node)
+    return source.args if takes_result(source) else source
 
 
 def _is_part(value: fx.Node) -> bool:
     """Whether a value is a part of a larger tensor, which it would keep alive."""
-    source: Any = value
-    while is_view(source):
-        source = source.args[0]
-    return bool(math.prod(source.meta["facts"].size) != math.prod(value.meta["facts"].size))
+    whole = math.prod(root_of(value).meta["facts"].size)
+    return bool(whole != math.prod(value.meta["facts"].size))
 
 
 def _copy(graph: fx.Graph, output: fx.Node, value: fx.Node) -> fx.Node:
