@@ -80,6 +80,13 @@ TRAINS = "jitpkg_trains"
 """The key in the `meta` of a graph's node whose result requires grad: the name of the node that has
 made its memory."""
 
+RECORDED = "jitpkg_recorded"
+"""The key in the `meta` of a graph's node that writes to memory where autograd records that."""
+
+GRADIENTS = "jitpkg_gradients"
+"""The key in the `meta` of a graph's node that returns gradients: of what is differentiated, given
+the gradients of that, by leaves; and whether it may be done again."""
+
 WRITES = "jitpkg_writes"
 """The key in the `meta` of a graph's node that writes to memory: the names of the nodes which that
 memory was made by."""

@@ -14,6 +14,7 @@ import torch
 from torch import fx
 
 import jitpkg
+from jitpkg import events
 from jitpkg.codegen.aten.prepare import prepare
 from jitpkg.codegen.aten.prepared import Prepared
 from jitpkg.codegen.autograd.partition import Halves, parted
@@ -49,7 +50,9 @@ def _artefacts() -> dict[str, str]:
         "classified": _source(trained.classified),
         "looked_at": _looked_at(),
         "update": _source(trained.update),
+        "step": _source(trained.step),
         **_updated(),
+        **_stepped(),
     }
 
 
@@ -163,4 +166,28 @@ def _updated() -> dict[str, str]:
         "update_graph": code.strip(),
         "numbers": f"{len(numbers)} numbers",
         "update_kernels": _kernels(step),
+    }
+
+
+def _stepped() -> dict[str, str]:
+    """Of the third whole step: its graph, as far as the gradients, and its kernels."""
+    torch.manual_seed(0)
+    weight = torch.nn.Parameter(torch.randn(32, 32))
+    x, target = torch.randn(64, 32), torch.randn(64, 32)
+    optimizer = torch.optim.AdamW([weight], lr=0.1)
+    graphs: list[Any] = []
+
+    def note(event: events.Event) -> None:
+        if isinstance(event, events.GraphCompiled):
+            graphs.append(event.graph)
+
+    compiled = jitpkg.compile(trained.step, backend="jitpkg")
+    with events.STREAM.listening(note):
+        for _ in range(3):
+            compiled(weight, x, target, optimizer)
+    code = re.sub(r";  .*", "", graphs[-1].code).strip()
+    end = code.index("getitem")
+    return {
+        "step_graph": code[: code.index("\n", end)],
+        "step_kernels": _kernels(trained.step, weight, x, target, optimizer),
     }

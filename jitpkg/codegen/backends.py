@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from torch import fx
 
 from jitpkg import collector, forks, native
+from jitpkg.codegen.stages import around_backward, has_backward
 from jitpkg.codegen.straight_line import straight_line
 from jitpkg.errors import InvalidArgument
 from jitpkg.messages import near
@@ -131,10 +132,21 @@ def configured(
         configured_backend: Backend = own(mode, options)
         return configured_backend
     if not options:
-        return backend
+        return backend if name in WITHOUT_OPTIONS else _around_backward(backend)
     if name in WITHOUT_OPTIONS:
         raise InvalidArgument(f"The backend {name!r} takes no options; {', '.join(options)} given.")
-    return lambda gm, inputs: backend(gm, inputs, options=dict(options))
+    return _around_backward(lambda gm, inputs: backend(gm, inputs, options=dict(options)))
+
+
+def _around_backward(backend: Backend) -> Backend:
+    """A backend that somebody has written, for graphs with a backward pass inside, too."""
+
+    def compile_(gm: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+        if has_backward(gm.graph):
+            return around_backward(gm, inputs, backend)
+        return backend(gm, inputs)
+
+    return compile_
 
 
 WITHOUT_OPTIONS = ("eager", "aot_eager")

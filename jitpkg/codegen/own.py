@@ -20,21 +20,24 @@ from jitpkg.codegen.aten.by_size import BySize
 from jitpkg.codegen.aten.by_symbols import BySymbols, OneMore
 from jitpkg.codegen.aten.grad_modes import GradModes
 from jitpkg.codegen.aten.prepare import prepare
+from jitpkg.codegen.aten.prepared import Prepared
 from jitpkg.codegen.aten.runtime import op_by_op, runtime
 from jitpkg.codegen.aten.simplify import simplify
 from jitpkg.codegen.aten.symbols import Symbols
+from jitpkg.codegen.autograd.freed import Freed
 from jitpkg.codegen.compiler import compile_graph
 from jitpkg.codegen.declined import as_it_is
 from jitpkg.codegen.interpreted import Interpreted
 from jitpkg.codegen.kept.entry import keep, kept_or_claimed
 from jitpkg.codegen.kept.key import graph_key
+from jitpkg.codegen.kept.plain import Plain
 from jitpkg.codegen.kept.training import Compilation
 from jitpkg.codegen.launch import CpuKernels
 from jitpkg.codegen.lists import is_fused_step, singly
 from jitpkg.codegen.lowering.table import NotLowered
 from jitpkg.codegen.maker import Maker
 from jitpkg.codegen.options import Options, WithOptions
-from jitpkg.codegen.stages import in_stages
+from jitpkg.codegen.stages import around_backward, has_backward, in_stages
 from jitpkg.internals import Missing
 from jitpkg.interrupts import from_outside
 from jitpkg.marks import VARIES, varies
@@ -48,7 +51,10 @@ def compile_graph_module(
 ) -> Function:
     """Compile a graph of torch functions to kernels."""
     try:
-        return in_stages(gm, example_inputs, partial(_compiled, options=options))
+        compile_ = partial(_compiled, options=options)
+        if has_backward(gm.graph):
+            return compile_(gm, example_inputs)
+        return in_stages(gm, example_inputs, compile_)
     except Missing as missing:
         return as_it_is("jitpkg", gm, str(missing))
 
@@ -65,6 +71,10 @@ def _compiled(gm: fx.GraphModule, example_inputs: list[Any], options: Options) -
     if maker is None:
         _say(why)
         return as_it_is("jitpkg", gm, why)
+    if has_backward(gm.graph):
+        step = partial(_with_backward, maker=maker, options=options)
+        varying = varies(gm.meta)
+        return (BySize(gm, step).compiled if varying else partial(step, gm))(example_inputs)
     if varies(gm.meta):
         if not _prepares(maker) or isinstance(GradModes.of(gm, example_inputs), str):
             return _trained_of_symbols(gm, example_inputs, maker, options)
@@ -89,6 +99,36 @@ def _of_one_size(gm: fx.GraphModule, inputs: list[Any], maker: Maker, options: O
         return Compilation(gm, maker, options, key).again(known)
 
 
+def _with_backward(
+    gm: fx.GraphModule, inputs: list[Any], maker: Maker, options: Options
+) -> Function:
+    """A graph with a backward pass inside: as one, or what is around the pass."""
+    if _may_record(inputs, maker, options):
+        name = type(gm).__name__
+        key = graph_key(gm, inputs, options, maker.depends()) if maker.keeps else None
+        with kept_or_claimed(key, name, gm) as known:
+            if known is not None:
+                return Freed(*map(tuple, known.rest)).wrapped(known.functions[0])
+            found = _step(gm, inputs, maker, options, key)
+        if not isinstance(found, str):
+            return found
+    return around_backward(gm, inputs, partial(compile_graph_module, options=options))
+
+
+def _step(
+    gm: fx.GraphModule, inputs: list[Any], maker: Maker, options: Options, key: str | None
+) -> Function | str:
+    from jitpkg.codegen.autograd.steps import recorded
+
+    with events.timed(type(gm).__name__, "preparing"):
+        found = recorded(gm, inputs)
+        if isinstance(found, str):
+            return found
+        prepared, freed = found
+        simplify(prepared)
+    return freed.wrapped(_of_prepared(prepared, maker, options, key, freed.plain()))
+
+
 def _new(
     gm: fx.GraphModule, inputs: list[Any], maker: Maker, options: Options, key: str | None
 ) -> Function:
@@ -102,6 +142,17 @@ def _new(
             simplify(prepared)
     if isinstance(prepared, str):
         return _trained(gm, inputs, maker, options, key)
+    return _of_prepared(prepared, maker, options, key)
+
+
+def _of_prepared(
+    prepared: Prepared, maker: Maker, options: Options, key: str | None, rest: Plain = None
+) -> Function:
+    """
+    Args:
+        rest: what is to be kept besides.
+    """
+    gm, name = prepared.original, prepared.name
     try:
         into = prepared.into()
         compiled = compile_graph(prepared.name, prepared.graph, maker, options, into=into)
@@ -121,7 +172,7 @@ def _new(
     run = maker.replayed(prepared.name, obstacle, compiled.function)
     function = runtime(prepared, run, compiled.in_place)
     if key is not None and not compiled.report.left:
-        keep(key, name, gm, [function], maker.made, [compiled.report.event])
+        keep(key, name, gm, [function], maker.made, [compiled.report.event], rest)
     maker.made.clear()
     return function
 

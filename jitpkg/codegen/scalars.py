@@ -35,8 +35,14 @@ def places(gm: fx.GraphModule, inputs: Sequence[Any]) -> tuple[int, ...]:
     return tuple(
         k
         for k, (node, value) in enumerate(zip(given, inputs, strict=True))
-        if type(value) is float and all(SCALAR in user.meta for user in node.users)
+        if type(value) is float and all(_may_be_tensor(user, node) for user in node.users)
     )
+
+
+def _may_be_tensor(user: fx.Node, number: fx.Node) -> bool:
+    """Whether an op takes a tensor for a number; in a list of numbers none does."""
+    given = (*user.args, *user.kwargs.values())
+    return SCALAR in user.meta and any(each is number for each in given)
 
 
 def with_tensors(

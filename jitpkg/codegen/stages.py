@@ -8,8 +8,10 @@ made of, and another one, of its own, goes on from there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import getitem
 from typing import Any
 
@@ -18,10 +20,13 @@ from torch import fx
 
 from jitpkg.codegen.aten.by_size import BySize
 from jitpkg.codegen.aten.by_symbols import OneMore
+from jitpkg.codegen.aten.grad_modes import is_switch
 from jitpkg.codegen.autocast import casts, is_kept
+from jitpkg.codegen.declined import as_it_is
 from jitpkg.codegen.numbers import ARITHMETIC
+from jitpkg.codegen.straight_line import straight_line
 from jitpkg.facts.thread_state import changes_autocast
-from jitpkg.marks import DIMS, TRAINS, VARIES, WRITES, Dims, varies
+from jitpkg.marks import DIMS, GRADIENTS, TRAINS, VARIES, WRITES, Dims, varies
 
 Function = Callable[..., Any]
 Compile = Callable[[fx.GraphModule, list[Any]], Function]
@@ -39,12 +44,86 @@ def in_stages(gm: fx.GraphModule, inputs: list[Any], compile_: Compile) -> Funct
     Args:
         compile_: compiles a graph for such inputs, as the backend does.
     """
+    if has_backward(gm.graph):
+        return around_backward(gm, inputs, partial(in_stages, compile_=compile_))
     stages = _stages(gm.graph) if torch.is_grad_enabled() else []
     if not 1 < len(stages) <= MOST or not _can_be_cut(gm.graph, stages):
         return compile_(gm, inputs)
     if casts(gm.graph) and _shares_leaves(gm.graph, stages, inputs):
         return compile_(gm, inputs)
-    return _Stages(gm, stages, compile_).compiled(inputs)
+    return Stages(gm, stages, compile_).compiled(inputs)
+
+
+def has_backward(graph: fx.Graph) -> bool:
+    """Whether a backward pass is a part of the graph."""
+    return any(GRADIENTS in node.meta for node in graph.nodes)
+
+
+def around_backward(gm: fx.GraphModule, inputs: list[Any], compile_: Compile) -> Function:
+    """What is before and behind each backward pass, compiled, and the passes by torch's engine.
+
+    The graph as it is where autocast is entered in one of these parts and left in another.
+    """
+    parts = [part for part in _around(gm.graph) if part]
+    if sum(any(changes_autocast(node.target) for node in part) for part in parts) > 1:
+        return as_it_is("jitpkg", gm, "a backward pass under autocast")
+    if not _begin_with_grad(parts):
+        return as_it_is("jitpkg", gm, "a backward pass where grad mode is off")
+    if _frees_others(gm.graph):
+        return as_it_is("jitpkg", gm, "a backward pass, and another one by something else")
+
+    def compiled(part: fx.GraphModule, given: list[Any]) -> Function:
+        if has_backward(part.graph):
+            return straight_line(type(part).__name__, part.graph)
+        return compile_(part, given)
+
+    return Stages(gm, parts, compiled).compiled(inputs)
+
+
+def _around(graph: fx.Graph) -> Iterator[list[fx.Node]]:
+    part: list[fx.Node] = []
+    within = False
+    for node in graph.nodes:
+        if not node.op.startswith("call"):
+            continue
+        if GRADIENTS in node.meta or (within and not _is_item(node)):
+            yield part
+            part, within = [], GRADIENTS in node.meta
+        part.append(node)
+    yield part
+
+
+def _frees_others(graph: fx.Graph) -> bool:
+    """Whether something is used after a backward pass that was made before, has a history, and is
+    not what the pass goes through. A part is one node of autograd's: the pass would free it all."""
+    order = {node: k for k, node in enumerate(graph.nodes)}
+    freed: set[fx.Node] = set()
+    for node in graph.nodes:
+        if GRADIENTS not in node.meta or node.args[-1]:
+            continue
+        stack = list(node.all_input_nodes)
+        while stack:
+            used = stack.pop()
+            if used not in freed:
+                freed.add(used)
+                stack += used.all_input_nodes
+        others = (n for n in graph.nodes if TRAINS in n.meta and n not in freed)
+        for other in others:
+            if order[other] < order[node] < max(map(order.__getitem__, other.users), default=0):
+                return True
+    return False
+
+
+def _begin_with_grad(parts: Sequence[Sequence[fx.Node]]) -> bool:
+    """Whether grad mode, if it is on somewhere in a part, is so where that begins: what compiles
+    the part looks at the mode there."""
+    grad = torch.is_grad_enabled()
+    for part in parts:
+        switches = [bool(node.args[0]) for node in part if is_switch(node)]
+        if not grad and any(switches):
+            return False
+        grad = switches[-1] if switches else grad
+    return True
 
 
 def _stages(graph: fx.Graph) -> list[list[fx.Node]]:
@@ -56,7 +135,7 @@ def _stages(graph: fx.Graph) -> list[list[fx.Node]]:
     for node in graph.nodes:
         if not node.op.startswith("call"):
             continue
-        if cut and not _is_item(node):
+        if cut and not _belongs(node):
             stages.append([])
             cut = False
         stages[-1].append(node)
@@ -76,14 +155,20 @@ def _ends(graph: fx.Graph, results: set[fx.Node]) -> set[fx.Node]:
     return {max(node, last.get(node.meta[TRAINS], node), key=order.__getitem__) for node in made}
 
 
+def _belongs(node: fx.Node) -> bool:
+    """Whether it goes with the op before: it may be one of its results, or turns grad mode on."""
+    return _is_item(node) or (is_switch(node) and bool(node.args[0]))
+
+
 def _is_item(node: fx.Node) -> bool:
-    """Whether it may be one of the results of the op before: these stay together."""
     return node.target is getitem and isinstance(node.args[1], int)
 
 
 def _can_be_cut(graph: fx.Graph, stages: list[list[fx.Node]]) -> bool:
     of = {node.name: k for k, stage in enumerate(stages) for node in stage}
     given = {node.name for node in graph.find_nodes(op="placeholder")}
+    if not _begin_with_grad(stages):
+        return False
     for k, stage in enumerate(stages):
         for node in stage:
             if changes_autocast(node.target):
@@ -111,7 +196,9 @@ class _Stage:
     """Which values it is given: the inputs, and what the stages before return, in order."""
 
 
-class _Stages:
+class Stages:
+    """A graph of which parts, one after the other, are compiled each by itself."""
+
     def __init__(self, gm: fx.GraphModule, stages: list[list[fx.Node]], compile_: Compile) -> None:
         self._compile = compile_
         self._varies = varies(gm.meta)
@@ -131,8 +218,12 @@ class _Stages:
             returned = [node for node in nodes if any(user not in own for user in node.users)]
             graph = fx.Graph()
             copies = {node: graph.placeholder(node.name) for node in given}
+            names = _names_of_memories(given)
             for node in nodes:
                 copies[node] = graph.node_copy(node, copies.__getitem__)
+                if WRITES in node.meta:
+                    also = (name for memory in node.meta[WRITES] for name in names[memory])
+                    copies[node].meta[WRITES] = (*node.meta[WRITES], *also)
             graph.output(tuple(copies[node] for node in returned))
             takes = tuple(self._places[node] for node in given)
             module = fx.GraphModule(torch.nn.Module(), graph, class_name=name)
@@ -170,3 +261,11 @@ class _Stages:
             return tuple([values[k] for k in places])
 
         return run
+
+
+def _names_of_memories(given: Sequence[fx.Node]) -> Mapping[str, Sequence[str]]:
+    """What values that a stage is given are called, by the name of what has made their memory."""
+    names: defaultdict[str, list[str]] = defaultdict(list)
+    for node in given:
+        names[node.meta.get(TRAINS, node.name)].append(node.name)
+    return names

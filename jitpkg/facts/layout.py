@@ -6,12 +6,12 @@ Follows `compute_shape`, `fast_set_up` and `reorder_dimensions` of aten/src/ATen
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
-from jitpkg.facts.tensor import contiguous_stride
+from jitpkg.facts.tensor import TensorFacts, contiguous_stride, size_of, stride_of
 
 Sizes = tuple[int, ...]
 
@@ -202,3 +202,34 @@ def _compared(a: int, b: int, size: Sizes, walked: Sequence[Sizes]) -> int:
         if size[a] > size[b]:
             return 1
     return 0
+
+
+def gradient_of(leaf: TensorFacts) -> TensorFacts | None:
+    """What autograd leaves in the `.grad` of a leaf: a tensor that lies as the leaf does, where
+    that has no gaps, and else in order.
+
+    None where sizes vary, and where that depends on who has computed it: so do the strides of dims
+    of size 1, unless they are those of a tensor in order.
+    """
+    if leaf.is_symbolic:
+        return None
+    size, stride = size_of(leaf), stride_of(leaf)
+    in_order = contiguous_stride(size)
+    if any(n == 1 and a != b for n, a, b in zip(size, stride, in_order, strict=True)):
+        return None
+    laid = stride if _is_dense(size, stride) else in_order
+    return replace(leaf, cls=torch.Tensor, stride=laid, requires_grad=False, is_leaf=True)
+
+
+def _is_dense(size: Sequence[int], stride: Sequence[int]) -> bool:
+    """Whether the elements fill their memory without gaps, in whatever order."""
+    if 0 in size:
+        return True
+    reach = 1
+    for step, extent in sorted(zip(stride, size, strict=True)):
+        if extent == 1:
+            continue
+        if step != reach:
+            return False
+        reach *= extent
+    return True

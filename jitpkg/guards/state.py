@@ -69,6 +69,12 @@ def no_profiler() -> StateIs:
     return _asked("whether a profiler runs", "profiling", modes.PROFILING.get(), False)
 
 
+def anomaly_mode() -> StateIs:
+    """That autograd's anomaly mode is on or off, as now."""
+    looks = torch.is_anomaly_enabled
+    return _asked("autograd's anomaly mode", "looks_for_anomalies", looks, looks())
+
+
 def _asked(
     what: str,
     name: str,

@@ -87,11 +87,15 @@ def number_of_formula() -> int:
     return 0 if node is None else int(node._sequence_nr())
 
 
-def gradients(results: Any, tangents: Any, inputs: Any) -> Any:
-    """The gradients of inputs, from those of results; None for what is not used."""
+def gradients(results: Any, tangents: Any, inputs: Any, *, keep: bool = False) -> Any:
+    """The gradients of inputs, from those of results; None for what is not used.
+
+    Args:
+        keep: whether they can be asked for again.
+    """
     run = ENGINE.get()
     return run(
-        tuple(results), tuple(tangents), False, False, tuple(inputs), True, accumulate_grad=False
+        tuple(results), tuple(tangents), keep, False, tuple(inputs), True, accumulate_grad=False
     )
 
 
@@ -135,7 +139,12 @@ def referred(reference: Reference) -> torch.Tensor | None:
 HOOKS = Attribute[Any](
     "torch.Tensor._backward_hooks",
     use="copying a tensor with its hooks",
-    lost="jitpkg.testing copies tensors without their hooks",
+    lost="jitpkg.testing copies tensors without their hooks; backward() breaks the graph",
+)
+HOOKS_BEHIND = Attribute[Any](
+    "torch.Tensor._post_accumulate_grad_hooks",
+    use="seeing that a leaf has a hook, where backward() is part of a graph",
+    lost="backward() breaks the graph",
 )
 VIEW_OF = Row[Callable[[Any, Any], Any]](
     "torch.Tensor._view_func",

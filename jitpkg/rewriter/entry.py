@@ -53,7 +53,7 @@ from jitpkg.rewriter.gains import Meter
 from jitpkg.rewriter.ledger import Loan
 from jitpkg.rewriter.rebuild import Rebuilder
 from jitpkg.rewriter.references import needed
-from jitpkg.tracer.effects import effect_operands
+from jitpkg.tracer.effects import effect_operands, lasting
 from jitpkg.tracer.region import Left
 from jitpkg.tracer.trace import Returned, Trace
 from jitpkg.tracer.values import Tensor, Value
@@ -236,7 +236,7 @@ def write_entry(
     call = _write_graph(name, text, rebuilder, trace, tensors, interface, graph, module, meter)
     behind = len(text.lines)
     rebuilder.make(operands)
-    for effect in trace.effects:
+    for effect in lasting(trace.effects):
         text.line(rebuilder.effect(effect))
     rebuilder.make(outputs.values)
     values = [rebuilder.expression(value) for value in outputs.values]
@@ -355,7 +355,7 @@ def _begin(interface: Interface) -> Text:
 
 def operands_of(trace: Trace) -> list[Value]:
     """Every value that an effect of the trace uses."""
-    return [operand for effect in trace.effects for operand in effect_operands(effect)]
+    return [operand for effect in lasting(trace.effects) for operand in effect_operands(effect)]
 
 
 def _tuple(values: Sequence[str]) -> str:

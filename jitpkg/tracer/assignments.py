@@ -6,7 +6,7 @@ import types
 
 from jitpkg.guards.kinds import ABSENT
 from jitpkg.guards.sources import Attr
-from jitpkg.tracer import classes, exceptions, reasons, tensors
+from jitpkg.tracer import classes, differentiation, exceptions, reasons
 from jitpkg.tracer.attributes import (
     existing,
     has_dict,
@@ -36,7 +36,7 @@ def set_attribute(vm: VM, value: Value, name: str, new: Value) -> None:
     if isinstance(value, Opaque):
         vm.refuse(value)
     if isinstance(value, Tensor):
-        if name != "grad" or not tensors.forget_grad(vm, value, new):
+        if name != "grad" or not differentiation.set_grad(vm, value, new):
             vm.stop(reasons.TENSOR_USE, f"assignment to .{name} of a tensor")
         return
     cls = classes.class_of(vm, value)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jitpkg.tracer.values import Cell, Value
+from jitpkg.tracer.values import Cell, Tensor, Value
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -71,3 +72,19 @@ def effect_operands(effect: Effect) -> list[Value]:
         operand = getattr(effect, name, ())
         found.extend(operand if isinstance(operand, tuple) else (operand,))
     return found
+
+
+def lasting(effects: Sequence[Effect]) -> list[Effect]:
+    """The effects without those that nobody sees where all are replayed: a gradient that is
+    assigned to a tensor, and replaced by another one or by None."""
+    last: dict[Value, Effect] = {}
+    for effect in effects:
+        if isinstance(effect, SetAttribute) and isinstance(effect.target, Tensor):
+            last[effect.target] = effect
+    kept = set(map(id, last.values()))
+    return [
+        effect
+        for effect in effects
+        if id(effect) in kept
+        or not (isinstance(effect, SetAttribute) and isinstance(effect.target, Tensor))
+    ]

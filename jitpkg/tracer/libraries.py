@@ -61,7 +61,7 @@ TRACED = frozenset(
 )
 """Functions that are traced though their module is not."""
 
-REAL = frozenset({"torch.autograd.grad", "torch.autograd.backward"})
+REAL = frozenset({"torch.autograd.grad"})
 """Functions that are called for real though their neighbours are traced."""
 
 COMPILING = frozenset({"torch.compile", "torch.nn.modules.module.Module.compile"})

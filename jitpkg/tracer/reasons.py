@@ -208,6 +208,14 @@ CHECKPOINT = Reason(
     "refuse, it is called for real.",
     "Pass use_reentrant=False, and keep writes, modes and policies out of the function.",
 )
+BACKWARD = Reason(
+    "B132",
+    "a backward pass that is more than a part of the graph",
+    "backward() is part of a graph where all that it goes through was computed there, and the "
+    "leaves have no hooks. Else, or where it would raise, or its gradients have a history of their "
+    "own, it is called for real.",
+    "Compute the loss in the same compiled function, from leaves; do without hooks there.",
+)
 
 NO_BREAKS = (RAISES, GENERATOR, FORCED)
 """Reasons that `fullgraph=True` does not mind: the program leaves, is suspended, or is tested."""

@@ -39,13 +39,13 @@ from jitpkg.marks import (
     DYNAMIC_DIMS,
     OUTCOME,
     RANDOM,
+    RECORDED,
     SCALAR,
     TRAINS,
     Dims,
 )
 from jitpkg.tracer import containers, numbers, operands, reasons, resizing, warnings
 from jitpkg.tracer.counters import may_be_small
-from jitpkg.tracer.effects import SetAttribute
 from jitpkg.tracer.proxied import Proxied
 from jitpkg.tracer.torch_calls import is_graph_function
 from jitpkg.tracer.values import (
@@ -155,6 +155,8 @@ def _describe(vm: VM, node: fx.Node, tensors: list[Tensor], outcome: Outcome) ->
     if outcome.random:
         node.meta[RANDOM] = True
     if outcome.mutated:
+        if torch.is_grad_enabled() and any(vm.facts(each).requires_grad for each in tensors):
+            node.meta[RECORDED] = True
         written = (tensors[k] for k in outcome.mutated)
         names = tuple(vm.roots.get(each, each).node.name for each in written)
         vm.graph.note_writes(node, names)
@@ -461,16 +463,11 @@ def _is_leaf(vm: VM, tensor: Tensor) -> Value:
     return Constant(facts.is_leaf)
 
 
-def forget_grad(vm: VM, tensor: Tensor, new: Value) -> bool:
-    """`tensor.grad = None` of an existing leaf; says whether it is that."""
-    value = vm.look(new)
-    if not isinstance(value, Constant) or value.value is not None:
-        return False
-    if tensor.source is None or not vm.facts(tensor).is_leaf:
-        return False
-    vm.heap.write(tensor, "grad", value)
-    vm.effect(SetAttribute(tensor, "grad", value))
-    return True
+def _grad_fn(vm: VM, tensor: Tensor) -> Value:
+    """Nothing, of a tensor without a history."""
+    if not vm.truth(_is_leaf(vm, tensor)):
+        vm.stop(reasons.TENSOR_USE, "the history of a tensor")
+    return Constant(None)
 
 
 def _grad(vm: VM, tensor: Tensor) -> Value:
@@ -505,6 +502,7 @@ ATTRIBUTES: Mapping[str, Callable[[VM, Tensor], Value]] = MappingProxyType(
         "layout": _fact(lambda f: torch.strided),
         "__class__": _class,
         "grad": _grad,
+        "grad_fn": _grad_fn,
         **dict.fromkeys(
             ("is_sparse", "is_quantized", "is_nested", "is_mkldnn"), _fact(lambda f: False)
         ),
@@ -516,7 +514,6 @@ ATTRIBUTES: Mapping[str, Callable[[VM, Tensor], Value]] = MappingProxyType(
         **{name: _derived(name) for name in ("T", "mT", "H", "mH", "real", "imag", "data")},
         **dict.fromkeys(
             (
-                "grad_fn",
                 "_version",
                 "_base",
                 "_grad",

@@ -42,7 +42,7 @@ REAL_METHODS: Mapping[str, str] = MappingProxyType(
         **dict.fromkeys(("__repr__", "__format__", "__str__", "__nonzero__"), "value"),
         **dict.fromkeys(
             """
-            backward register_hook register_post_accumulate_grad_hook retain_grad requires_grad_
+            register_hook register_post_accumulate_grad_hook retain_grad requires_grad_
             data_ptr const_data_ptr storage untyped_storage storage_type set_ resize_ resize_as_
             resize_as_sparse_ sparse_resize_ sparse_resize_and_clear_ share_memory_ is_shared
             is_pinned pin_memory record_stream apply_ map_ map2_ module_load __dlpack__
@@ -132,7 +132,9 @@ def real_methods() -> Mapping[object, str]:
 _OBJECT_METHODS = frozenset(
     {"__getattribute__", "__setattr__", "__delattr__", "__init__", "__new__", "__hash__"}
 )
-_PYTHON_METHODS = frozenset({"__len__", "__iter__", "__bool__", "__hash__", "__torch_function__"})
+_PYTHON_METHODS = frozenset(
+    {"__len__", "__iter__", "__bool__", "__hash__", "__torch_function__", "backward"}
+)
 """Methods with rules of their own."""
 
 

@@ -223,7 +223,7 @@ def _changed(effect: Effect) -> Iterator[tuple[Source, type]]:
     """What an effect writes to: a container, a cell, an object's slots or its dictionary."""
     target = effect.target
     source = source_of(target)
-    if source is None:
+    if source is None or isinstance(target, Tensor):  # its `.grad` is no part of a dictionary
         return
     if isinstance(target, Object | Cell):
         yield source, _storage(target)

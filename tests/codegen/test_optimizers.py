@@ -271,3 +271,21 @@ def test_lengths_in_place(dtype: torch.dtype) -> None:
             function(a, b)
             program(x, y)
             torch.testing.assert_close((a, b), (x, y))
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_lists_with_other_backends(backend: str) -> None:
+    """Numbers that vary, in a list: no op takes tensors in their place."""
+
+    def run(compile_: Any) -> list[Tensor]:
+        weights = [nn.Parameter(torch.arange(3.0) + k) for k in range(3)]
+        optimizer = torch.optim.Adam(weights, lr=0.01, foreach=True)
+        step = compile_(lambda optimizer: optimizer.step())
+        for _ in range(4):
+            for weight in weights:
+                weight.grad = weight.detach().cos()
+            step(optimizer)
+        return weights
+
+    found = run(lambda step: jitpkg.compile(step, backend=backend))
+    torch.testing.assert_close(found, run(lambda step: step), rtol=1e-5, atol=1e-6)

@@ -54,6 +54,12 @@ ROWS: Sequence[Row] = (
         contexts="(?!deterministic).*",
     ),
     Row(
+        "What `resize_` adds to a tensor holds whatever the memory held.",
+        Allowed(values=True),
+        ops="resize_",
+        contexts="varying_numbers",
+    ),
+    Row(
         "The mean of `multi_margin_loss` and `multilabel_margin_loss` over no examples is whatever"
         " the memory held.",
         Allowed(values=True),

@@ -130,7 +130,8 @@ def main() -> int:
         report.load(options.file.read_text().splitlines())
     asked = asked_of(options)
     samples = FEW if options.samples is None and options.contexts else options.samples
-    waiting = deque(task for task in asked if task not in report.right)
+    right = report.right
+    waiting = deque(task for task in asked if task not in right)
     print(f"{len(asked)} tasks, {len(waiting)} of them to do; {options.file}", flush=True)
     with options.file.open("a" if options.resume else "w") as file:
 

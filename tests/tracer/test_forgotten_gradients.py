@@ -104,7 +104,7 @@ def test_zero_grad(set_to_none: bool, options: dict[str, Any]) -> None:
         assert mine is theirs or torch.equal(mine, theirs)
 
 
-def test_a_step_breaks_at_backward_only() -> None:
+def test_a_whole_step_does_not_break() -> None:
     torch.manual_seed(0)
     model, other = nn.Linear(3, 1), nn.Linear(3, 1)
     other.load_state_dict(model.state_dict())
@@ -125,5 +125,4 @@ def test_a_step_breaks_at_backward_only() -> None:
             x = torch.randn(5, 3)
             assert torch.equal(compiled(model, mine, x), trained(other, theirs, x))
     assert all(map(torch.equal, model.parameters(), other.parameters()))
-    broke = [e.graph_break for e in heard if isinstance(e, events.Broke)]
-    assert {b.detail for b in broke} == {"Tensor.backward"}
+    assert not any(isinstance(event, events.Broke) for event in heard)

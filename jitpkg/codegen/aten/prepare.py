@@ -33,7 +33,7 @@ from jitpkg.codegen.aten.symbols import Symbols
 from jitpkg.codegen.autocast import casts
 from jitpkg.codegen.ir.extents import SYMBOL, symbolic
 from jitpkg.facts.heard import Heard
-from jitpkg.facts.layout import overlaps
+from jitpkg.facts.layout import gradient_of, overlaps
 from jitpkg.facts.rows.lengths import LENGTH_ROWS
 from jitpkg.facts.rows.views import varies as takes_symbols
 from jitpkg.facts.single import (
@@ -49,7 +49,7 @@ from jitpkg.facts.tensor import facts_of, why_not_plain
 from jitpkg.internals import Missing, modes, tensors
 from jitpkg.internals.ops import is_of_another_library
 from jitpkg.internals.tensors import memory
-from jitpkg.marks import LEAVES, OUTCOME, RECOMPUTED, VIEW_LEAVES, WARNS, varies
+from jitpkg.marks import GRADIENTS, LEAVES, OUTCOME, RECOMPUTED, VIEW_LEAVES, WARNS, varies
 
 
 def prepare(
@@ -198,6 +198,8 @@ class _Preparation:
             return self._of_part(node.meta[RECOMPUTED], args)
         if OUTCOME in node.meta:
             return self._of_autograd_function(node, args)
+        if GRADIENTS in node.meta:
+            return self._of_backward(node, args)
         if _makes_leaf(node):
             raise Declined("a leaf that is made to require grad")
         function, name = _function_of(node, args)
@@ -231,6 +233,16 @@ class _Preparation:
         result = self._singles.made(outcome.result)
         return self._recorder.as_a_whole(
             apply, args, {}, result, random=outcome.random, meta={OUTCOME: outcome}
+        )
+
+    def _of_backward(self, node: fx.Node, args: Any) -> Any:
+        """As a whole: it is recorded when autograd is on."""
+        *_, leaves, _ = args
+        facts = [gradient_of(self._recorder.traced(leaf).base().facts) for leaf in leaves]
+        made = tuple(self._singles.made(each) for each in facts)
+        gradients = cast(Callable[..., Any], node.target)
+        return self._recorder.as_a_whole(
+            gradients, args, {}, made, random=False, meta={GRADIENTS: True}
         )
 
     def _by_ops(self, name: str, target: Any, function: Any, args: Any, kwargs: Any) -> Any:

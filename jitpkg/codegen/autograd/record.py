@@ -7,10 +7,10 @@ are written down as the forward's are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from operator import getitem
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import fx
@@ -41,6 +41,8 @@ from jitpkg.internals.tensors import gradients, next_number, number_of_formula
 from jitpkg.interrupts import from_outside
 from jitpkg.marks import OUTCOME
 
+T = TypeVar("T")
+
 TANGENT = "tangents_{}"
 """What a gradient of a result is called: parts of a backward pass are found by that."""
 
@@ -69,9 +71,14 @@ def joint(
     Args:
         decisions: what is decided about sizes that vary, where some do.
     """
+    return recorded_or_why(lambda: _Joint(prepared, inputs, decisions).recorded())
+
+
+def recorded_or_why(record: Callable[[], T]) -> T | str:
+    """What `record` returns, with autograd on; or why it cannot."""
     with torch.inference_mode(False), torch.enable_grad():
         try:
-            return _Joint(prepared, inputs, decisions).recorded()
+            return record()
         except Declined as error:
             return str(error)
         except Unanswered as error:
@@ -82,7 +89,9 @@ def joint(
             return f"its gradient cannot be recorded: {type(error).__name__}: {error}"
 
 
-class _Joint:
+class Replay:
+    """Runs a prepared graph on stand-ins, with autograd as in eager code."""
+
     def __init__(
         self, prepared: Prepared, inputs: Sequence[Any], decisions: Decisions | None
     ) -> None:
@@ -93,56 +102,19 @@ class _Joint:
         self._written: dict[fx.Node, int] = {}
         """What is written over: the number of the first op of autograd's after that."""
 
-    def recorded(self) -> Joint:
-        recorder = self._recorder
-        given = self._given()
-        for node in self._prepared.graph.nodes:
-            if node.op == "call_function":
-                if WRITES_OVER in node.meta:
-                    self._write_over(node.meta[WRITES_OVER])
-                if ONE_OF_SEVERAL in node.meta:
-                    raise Declined("a write to one of several views: eager code may refuse it")
-                grad = torch.set_grad_enabled(NO_GRAD not in node.meta)
-                with grad, self._recorder.within(node.meta.get(PART)):
-                    self._made[node] = self._call(node)
-                if REPLACES in node.meta:
-                    self._check_replaced(node)
-        self._check_unseen_writes()
-        self._check_views()
-        results = [self._made[node] for node in self._prepared.values]
-        if len({id(result) for result in results}) < len(results):
-            raise Declined("a value that is returned twice")
-        values = tuple(recorder.read(recorder.traced(result)) for result in results)
-        self._check_writes(results)
-        of = [k for k, result in enumerate(results) if result.requires_grad]
-        laid = (values[k].meta["facts"] for k in of)
-        if any(overlaps(facts.size, facts.stride) for facts in laid):
-            raise Declined("a result that overlaps with itself: its gradient cannot lie like it")
-        if not of:
-            raise Declined("no result that requires grad")
-        forward, inputs = set(recorder.graph.nodes), len(recorder.placeholders)
-        tangents = [self._tangent(k, values[n].meta["facts"]) for k, n in enumerate(of)]
-        trained = [k for k, each in given.items() if each.tensor.requires_grad]
-        with recorder.of_everything(), recorder.numbered(number_of_formula), torch.no_grad():
-            found = gradients(
-                [results[k] for k in of],
-                [tangent.tensor for tangent in tangents],
-                [given[k].tensor for k in trained],
-            )
-        self._check_saved()
-        returned: list[fx.Node | None] = [None] * inputs
-        for k, gradient in zip(trained, found, strict=True):
-            if gradient is not None:
-                returned[k] = recorder.read(recorder.traced(gradient))
-        if not any(returned):
-            raise Declined("results that require grad, of which no input gets one")
-        return Joint(
-            recorder.graph,
-            values,
-            tuple(of),
-            tuple(returned),
-            frozenset(node for node in recorder.graph.nodes if node not in forward),
-        )
+    def _calls(self) -> list[fx.Node]:
+        return [node for node in self._prepared.graph.nodes if node.op == "call_function"]
+
+    def _run(self, node: fx.Node) -> None:
+        if WRITES_OVER in node.meta:
+            self._write_over(node.meta[WRITES_OVER])
+        if ONE_OF_SEVERAL in node.meta:
+            raise Declined("a write to one of several views: eager code may refuse it")
+        grad = torch.set_grad_enabled(NO_GRAD not in node.meta)
+        with grad, self._recorder.within(node.meta.get(PART)):
+            self._made[node] = self._call(node)
+        if REPLACES in node.meta:
+            self._check_replaced(node)
 
     def _given(self) -> dict[int, Traced]:
         """The inputs that are tensors, by place."""
@@ -157,9 +129,6 @@ class _Joint:
             traced.tensor.requires_grad_(self._inputs[k].requires_grad)
             self._made[node] = traced.tensor
         return given
-
-    def _tangent(self, k: int, facts: TensorFacts) -> Traced:
-        return self._recorder.placeholder(TANGENT.format(k + 1), -1, with_expressions(facts))
 
     def _call(self, node: fx.Node) -> Any:
         target: Any = node.target
@@ -222,13 +191,60 @@ class _Joint:
         if before.requires_grad and not after.requires_grad:
             raise Declined("a write that leaves nothing of what has a gradient")
 
-    def _check_saved(self) -> None:
+    def _check_saved(self, nodes: Iterable[fx.Node]) -> None:
         """Eager code does not go backward with what was written to since it was saved. An op that
         writes saves a copy of what was there."""
-        for node in self._recorder.graph.nodes:
+        for node in nodes:
             for used in node.all_input_nodes if NUMBER in node.meta else ():
                 if node.meta[NUMBER] < self._written.get(root_of(used), 0):
                     raise Declined("a write to what is saved for gradients")
+
+
+class _Joint(Replay):
+    def recorded(self) -> Joint:
+        recorder = self._recorder
+        given = self._given()
+        for node in self._calls():
+            self._run(node)
+        self._check_unseen_writes()
+        self._check_views()
+        results = [self._made[node] for node in self._prepared.values]
+        if len({id(result) for result in results}) < len(results):
+            raise Declined("a value that is returned twice")
+        values = tuple(recorder.read(recorder.traced(result)) for result in results)
+        self._check_writes(results)
+        of = [k for k, result in enumerate(results) if result.requires_grad]
+        laid = (values[k].meta["facts"] for k in of)
+        if any(overlaps(facts.size, facts.stride) for facts in laid):
+            raise Declined("a result that overlaps with itself: its gradient cannot lie like it")
+        if not of:
+            raise Declined("no result that requires grad")
+        forward, inputs = set(recorder.graph.nodes), len(recorder.placeholders)
+        tangents = [self._tangent(k, values[n].meta["facts"]) for k, n in enumerate(of)]
+        trained = [k for k, each in given.items() if each.tensor.requires_grad]
+        with recorder.of_everything(), recorder.numbered(number_of_formula), torch.no_grad():
+            found = gradients(
+                [results[k] for k in of],
+                [tangent.tensor for tangent in tangents],
+                [given[k].tensor for k in trained],
+            )
+        self._check_saved(recorder.graph.nodes)
+        returned: list[fx.Node | None] = [None] * inputs
+        for k, gradient in zip(trained, found, strict=True):
+            if gradient is not None:
+                returned[k] = recorder.read(recorder.traced(gradient))
+        if not any(returned):
+            raise Declined("results that require grad, of which no input gets one")
+        return Joint(
+            recorder.graph,
+            values,
+            tuple(of),
+            tuple(returned),
+            frozenset(node for node in recorder.graph.nodes if node not in forward),
+        )
+
+    def _tangent(self, k: int, facts: TensorFacts) -> Traced:
+        return self._recorder.placeholder(TANGENT.format(k + 1), -1, with_expressions(facts))
 
     def _check_unseen_writes(self) -> None:
         """Eager code changes such a value, and leaves its gradient as it is."""

@@ -11,8 +11,9 @@ import torch.utils.checkpoint
 
 from jitpkg import marks
 from jitpkg.internals import library, modes, ops
-from jitpkg.tracer import checkpoints, reasons
+from jitpkg.tracer import checkpoints, differentiation, reasons
 from jitpkg.tracer.polyfills import autograd_functions, optimizers, torch_functions
+from jitpkg.tracer.polyfills import differentiation as backward_passes
 from jitpkg.tracer.rows.table import CallTable
 from jitpkg.tracer.values import FALSE, TRUE, Constant, Number, Tensor, Value
 from jitpkg.tracer.vm import VM
@@ -70,6 +71,16 @@ for _real in (torch.tensor, torch.as_tensor):
     TABLE.add(_real, _of_a_number(_real))
 
 
+@TABLE.row(torch.Tensor.requires_grad_)
+def requires_grad_(vm: VM, tensor: Value, /, requires_grad: Value = TRUE) -> Value:
+    """Nothing is done where it is so already."""
+    known, asked = vm.look(tensor), vm.look(requires_grad)
+    match known, asked:
+        case Tensor(), Constant(value) if value is vm.facts(known).requires_grad:
+            return known
+    vm.stop(reasons.TENSOR_USE, "Tensor.requires_grad_")
+
+
 @TABLE.row(torch.overrides.is_tensor_like)
 def is_tensor_like(vm: VM, value: Value, /) -> Value:
     value = vm.look(value)
@@ -93,6 +104,25 @@ def of_the_real_context(vm: VM, name: Value, /) -> Value:
     said = vm.look(name)
     asked = said.value if isinstance(said, Constant) else "an attribute"
     vm.stop(reasons.UNSUPPORTED, f"{asked} of the context of an autograd function")
+
+
+def _by_polyfill(polyfill: Callable[..., Any]) -> Callable[..., Value]:
+    def row(vm: VM, *args: Value, **kwargs: Value) -> Value:
+        return vm.call(vm.trusted(polyfill), args, kwargs)
+
+    return row
+
+
+TABLE.add(torch.Tensor.backward, _by_polyfill(backward_passes.backward_of_tensor))
+TABLE.add(torch.autograd.backward, _by_polyfill(backward_passes.backward))
+TABLE.add(backward_passes.leaves_of, differentiation.leaves_of)
+TABLE.add(backward_passes.derivatives, differentiation.derivatives)
+
+
+@TABLE.row(backward_passes.refused)
+def no_backward(vm: VM, why: Value) -> Value:
+    said = vm.look(why)
+    vm.stop(reasons.BACKWARD, str(said.value) if isinstance(said, Constant) else "")
 
 
 @TABLE.row(optimizers.refused)

@@ -1,0 +1,163 @@
+"""Graphs with a backward pass inside, as a whole training step has one.
+
+The pass is recorded where it stands, by torch's own formulas, and what comes of it is a graph like
+one of inference: no half of it waits for anything. Results that require grad have a history that
+the pass has freed; to ask for it again raises, as in eager code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import fx
+
+from jitpkg.codegen.aten.prepare import prepare
+from jitpkg.codegen.aten.prepared import Prepared, Result, Same, Value, ViewOf
+from jitpkg.codegen.aten.recorder import NO_GRAD, PART, REPLACES, Declined
+from jitpkg.codegen.autograd.freed import Freed
+from jitpkg.codegen.autograd.record import Replay, recorded_or_why
+from jitpkg.facts.layout import gradient_of
+from jitpkg.facts.tensor import size_of, stride_of
+from jitpkg.internals.ops import op_name
+from jitpkg.internals.tensors import gradients, number_of_formula
+from jitpkg.marks import GRADIENTS
+
+
+def recorded(gm: fx.GraphModule, inputs: Sequence[Any]) -> tuple[Prepared, Freed] | str:
+    """The graph with its backward pass in ATen ops; or why it cannot be recorded."""
+    prepared = prepare(gm, inputs, trains=True)
+    if isinstance(prepared, str):
+        return prepared
+    return recorded_or_why(lambda: _Step(prepared, inputs).recorded())
+
+
+class _Step(Replay):
+    def __init__(self, prepared: Prepared, inputs: Sequence[Any]) -> None:
+        super().__init__(prepared, inputs, None)
+        self._stale: set[fx.Node] = set()
+        """Values that a write has changed which autograd does not see."""
+        self._own: set[fx.Node] = set()
+        """Gradients, each in memory of its own."""
+        self._leaves: dict[int, None] = {}
+        """The inputs that have got one."""
+
+    def recorded(self) -> tuple[Prepared, Freed]:
+        prepared, recorder = self._prepared, self._recorder
+        places = {id(each.tensor): k for k, each in self._given().items()}
+        for node in self._calls():
+            self._check_stale(node)
+            if GRADIENTS in node.meta:
+                self._made[node] = self._differentiated(node, places)
+            else:
+                self._run(node)
+            self._note_stale(node)
+        if any(prepared.values[k] in self._stale for k in self._returned()):
+            raise Declined("a result with a history, and a write that autograd does not see")
+        results = [self._made[node] for node in prepared.values]
+        values = tuple(recorder.read(recorder.traced(each)) for each in results)
+        freed = [k for k, each in enumerate(prepared.results) if self._has_history(each)]
+        for k in freed:
+            self._check_freed(prepared.results[k])
+        recorder.graph.output(values)
+        step = replace(prepared, graph=recorder.graph, without_grad=True)
+        return step, Freed(tuple(freed), tuple(self._leaves) if freed else ())
+
+    def _check_stale(self, node: fx.Node) -> None:
+        if PART in node.meta:
+            raise Declined("a checkpoint: nothing would be computed again")
+        sees = GRADIENTS in node.meta or NO_GRAD not in node.meta
+        if sees and not self._stale.isdisjoint(node.all_input_nodes):
+            raise Declined("a write that autograd does not see, to what it goes on with")
+
+    def _note_stale(self, node: fx.Node) -> None:
+        before = node.meta.get(REPLACES)
+        if before is None or NO_GRAD not in node.meta:
+            return
+        if before in self._stale or self._made[before].requires_grad:
+            self._stale.add(node)
+
+    def _check_replaced(self, node: fx.Node) -> None:
+        if NO_GRAD not in node.meta:
+            super()._check_replaced(node)
+
+    def _differentiated(self, node: fx.Node, places: Mapping[int, int]) -> tuple[Any, ...]:
+        """The gradients of leaves, as they come to lie in their `.grad`."""
+        recorder = self._recorder
+        roots: Any
+        tangents: Any
+        leaves: Any
+        keep: Any
+        roots, tangents, leaves, keep = fx.map_arg(node.args, self._made.__getitem__)
+        if not all(id(leaf) in places for leaf in leaves):
+            raise Declined("gradients by what the graph has written to")
+        self._leaves.update(dict.fromkeys(places[id(leaf)] for leaf in leaves))
+        before = set(recorder.graph.nodes)
+        with recorder.of_everything(), torch.no_grad():
+            with recorder.numbered(number_of_formula):
+                found = gradients(roots, tangents, leaves, keep=keep)
+            if any(each is None for each in found):
+                raise Declined("a leaf that gets no gradient")
+            self._check_saved([each for each in recorder.graph.nodes if each not in before])
+            pairs = zip(leaves, found, strict=True)
+            return tuple(self._accumulated(*pair, before) for pair in pairs)
+
+    def _accumulated(self, leaf: torch.Tensor, found: Any, before: Collection[fx.Node]) -> Any:
+        """A gradient in memory of its own, laid out like the leaf."""
+        recorder = self._recorder
+        traced, facts = recorder.traced(found), gradient_of(recorder.traced(leaf).facts)
+        assert facts is not None, "the tracer has asked"
+        made, node = found, traced.node
+        shared = node is None or traced.parent is not None or node in before or node in self._own
+        if tuple(made.stride()) != facts.stride:
+            size, stride = size_of(facts), stride_of(facts)
+            made = torch.empty_strided(size, stride, dtype=facts.dtype, device="meta").copy_(found)
+        elif shared:
+            made = found.clone()
+        self._own.add(recorder.read(recorder.traced(made)))
+        return made
+
+    # Results
+
+    def _returned(self) -> set[int]:
+        """The values that are results, or that results are views of."""
+        bases = (each.base if isinstance(each, ViewOf) else each for each in self._prepared.results)
+        return {base.index for base in bases if isinstance(base, Value)}
+
+    def _has_history(self, result: Result) -> bool:
+        match result:
+            case Value(index):
+                return bool(self._made[self._prepared.values[index]].requires_grad)
+            case Same(index):
+                return self._has_history(self._prepared.results[index])
+            case ViewOf(base, views, grad_mode):
+                detached = any(op_name(view.op) == "aten::detach" for view in views)
+                if not detached and grad_mode is not False and self._has_history(base):
+                    raise Declined("a view with a history is returned")
+        return False
+
+    def _check_freed(self, result: Result) -> None:
+        """Gradients cannot be asked for again: then nothing is kept for them."""
+        if isinstance(result, Same):
+            raise Declined("a result with a history, twice")
+        assert isinstance(result, Value)
+        root, recorder = self._made[self._prepared.values[result.index]], self._recorder
+        before = set(recorder.graph.nodes)
+        try:
+            with recorder.of_everything(), torch.no_grad():
+                given = [x for x in self._made.values() if _is_leaf(x)]
+                gradients([root], [torch.ones_like(root)], given)
+        except RuntimeError as error:
+            if "a second time" in str(error):
+                for node in reversed(recorder.graph.nodes):
+                    if node not in before:
+                        recorder.graph.erase_node(node)
+                return
+            raise
+        raise Declined("a result whose gradients may be asked for afterwards")
+
+
+def _is_leaf(made: Any) -> bool:
+    return isinstance(made, torch.Tensor) and made.is_leaf and made.requires_grad

@@ -1,0 +1,262 @@
+"""`backward()` in a compiled function: one op of the graph, which returns the gradients.
+
+Which leaves get one is known before the graph runs: those that what is differentiated was computed
+from, as far as autograd records. The gradients are then assigned to the leaves' `.grad`, as any
+attribute is, or added to what is there. A leaf that has a hook, or is itself the result of an op
+that ran before, is left to torch: Python calls the real `backward()`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from operator import getitem
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from torch import fx
+from torch.autograd.graph import get_gradient_edge
+
+from jitpkg.facts.layout import gradient_of
+from jitpkg.facts.outcome import Outcome
+from jitpkg.facts.tensor import TensorFacts
+from jitpkg.guards import state
+from jitpkg.guards.kinds import Is, LengthIs
+from jitpkg.guards.sources import Attr, Source
+from jitpkg.internals import tensors as private
+from jitpkg.marks import BODY, GRADIENTS, OUTCOME, RECORDED, TRAINS
+from jitpkg.tracer import reasons, tensors
+from jitpkg.tracer.effects import SetAttribute
+from jitpkg.tracer.proxied import Proxied
+from jitpkg.tracer.values import Constant, Tensor, Tuple, Value
+from jitpkg.tracer.vm import VM
+
+
+def gradients(
+    roots: Sequence[torch.Tensor],
+    tangents: Sequence[torch.Tensor],
+    leaves: Sequence[torch.Tensor],
+    retain_graph: bool,
+) -> tuple[torch.Tensor, ...]:
+    """What `backward` would leave in the leaves' `.grad` if nothing was there: memory of their own,
+    laid out like the leaves.
+
+    Raises:
+        RuntimeError: as `torch.autograd.backward` does, or a leaf gets no gradient.
+    """
+    before = [leaf.grad for leaf in leaves]
+    try:
+        for leaf in leaves:
+            leaf.grad = None
+        torch.autograd.backward(
+            list(roots), list(tangents), retain_graph=retain_graph, inputs=list(leaves)
+        )
+        found = [leaf.grad for leaf in leaves]
+    finally:
+        for leaf, grad in zip(leaves, before, strict=True):
+            leaf.grad = grad
+    made = tuple(each for each in found if each is not None)
+    if len(made) < len(leaves):
+        raise RuntimeError("a leaf that a result was computed from has no gradient")
+    return made
+
+
+def leaves_of(vm: VM, roots: Value, inputs: Value) -> Value:
+    """The leaves that get a gradient, in the order in which the graph has them."""
+    vm.guard(state.anomaly_mode())
+    if torch.is_anomaly_enabled():
+        vm.stop(reasons.BACKWARD, "anomaly mode, which looks at what each formula returns")
+    given = _tensors(vm, roots)
+    reached = _reached(vm, [vm.node(root) for root in given])
+    if not reached:
+        vm.stop(reasons.BACKWARD, "it goes to tensors that the graph does not have")
+    looked = vm.look(inputs)
+    leaves = [_leaf(vm, node) for node in reached]
+    if not (isinstance(looked, Constant) and looked.value is None):
+        asked = _tensors(vm, looked)
+        if not set(asked) <= set(leaves) or len(set(asked)) < len(asked):
+            vm.stop(reasons.BACKWARD, "inputs= names what is no leaf of the graph's")
+        leaves = asked
+    for leaf in leaves:
+        assert leaf.source is not None
+        _check_leaf(vm, vm.graph.example(leaf.node), leaf.source)
+    return Tuple(tuple(leaves))
+
+
+def derivatives(vm: VM, roots: Value, tangents: Value, leaves: Value, keep: Value) -> Value:
+    """An op of the graph, whose results are the gradients of the leaves."""
+    args = roots, tangents, leaves, keep
+    proxied = Proxied(vm, {}, opaque=True)
+    for arg in args:
+        proxied.facts(arg)
+    made = tuple([gradient_of(vm.facts(leaf)) for leaf in _tensors(vm, leaves)])
+    if any(each is None for each in made):
+        vm.stop(reasons.BACKWARD, "how the gradient of a leaf lies in memory is not known before")
+    facts = tuple(vm.facts(tensor) for tensor in proxied.tensors)
+    outcome = Outcome(made, (None,) * len(made), facts, frozenset(), random=False)
+    began = vm.graph.mark()
+    result = tensors.op(vm, gradients, args, opaque=True, outcome=outcome)
+    node = vm.graph.nodes_since(began)[0]
+    del node.meta[OUTCOME]  # it is no autograd function
+    node.meta[GRADIENTS] = True
+    return result
+
+
+def _tensors(vm: VM, values: Value) -> list[Tensor]:
+    found = [vm.look(each) for each in vm.unpack(values)]
+    if not all(isinstance(each, Tensor) for each in found):
+        vm.stop(reasons.BACKWARD, "it is not given tensors")
+    return [each for each in found if isinstance(each, Tensor)]
+
+
+def set_grad(vm: VM, tensor: Tensor, new: Value) -> bool:
+    """`tensor.grad = new` of an existing leaf; says whether that is what it is."""
+    value = vm.look(new)
+    if tensor.source is None or not vm.facts(tensor).is_leaf:
+        return False
+    match value:
+        case Constant(None):
+            pass
+        case Tensor() if _fits(vm.facts(tensor), vm.facts(value)):
+            pass
+        case _:
+            return False
+    vm.heap.write(tensor, "grad", value)
+    vm.effect(SetAttribute(tensor, "grad", value))
+    return True
+
+
+def _fits(facts: TensorFacts, grad: TensorFacts) -> bool:
+    """Whether torch takes it for a gradient."""
+    same = (facts.size, facts.dtype, facts.device) == (grad.size, grad.dtype, grad.device)
+    return same and not facts.is_symbolic and facts.is_inference == grad.is_inference
+
+
+# Which leaves
+
+
+def _reached(vm: VM, roots: Sequence[fx.Node]) -> list[fx.Node]:
+    """The inputs of the graph that get a gradient."""
+    graph = vm.graph
+    writes = [node for node in graph.graph.nodes if RECORDED in node.meta]
+    seen: set[fx.Node] = set()
+    found: set[fx.Node] = set()
+    stack = [*roots, *writes]
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if node.op == "placeholder":
+            found.add(node)
+            continue
+        of_item = node.target is getitem
+        stack.extend(
+            used
+            for used in node.all_input_nodes
+            if (of_item and used.op != "placeholder") or _is_differentiated(vm, node, used)
+        )
+    return [node for node in graph.graph.nodes if node in found]
+
+
+def _is_differentiated(vm: VM, node: fx.Node, used: fx.Node) -> bool:
+    """Whether the gradient of an op goes on to one of its arguments."""
+    if used.op == "placeholder":
+        given = vm.graph.input(used)
+        example = None if given is None else given.example
+        if not isinstance(example, torch.Tensor) or not example.requires_grad:
+            return False
+    elif TRAINS not in used.meta:
+        return False
+    if not _is_counted(node, used):
+        return False
+    body = node.meta.get(BODY)
+    return body is None or _has_gradient(body, node, used)
+
+
+def _is_counted(node: fx.Node, used: fx.Node) -> bool:
+    """Whether an op's formula is not known to leave an argument out. The op database tells which
+    do (`tests/tracer/test_backward_of_ops.py`)."""
+    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+    if name in _ORDERS:
+        return bool(_argument(node, *_ORDERS[name]) != 0)
+    return name not in _TARGETS or _argument(node, *_TARGETS[name]) is not used
+
+
+def _argument(node: fx.Node, place: int, name: str) -> Any:
+    return node.args[place] if len(node.args) > place else node.kwargs.get(name)
+
+
+_ORDERS: Mapping[str, tuple[int, str]] = MappingProxyType(
+    {
+        "norm": (1, "p"),
+        "linalg_norm": (1, "ord"),
+        "linalg_vector_norm": (1, "ord"),
+        "_foreach_norm": (1, "ord"),
+        "dist": (2, "p"),
+        "pairwise_distance": (2, "p"),
+    }
+)
+"""Where norms have their order: one of order 0 counts, and has a history without gradients."""
+_TARGETS: Mapping[str, tuple[int, str]] = MappingProxyType(
+    {"cosine_embedding_loss": (2, "target"), "hinge_embedding_loss": (1, "target")}
+)
+"""Where losses have what they only compare."""
+
+
+def _has_gradient(body: fx.Graph, node: fx.Node, used: fx.Node) -> bool:
+    """Whether the `backward` of an autograd function returns one for an argument."""
+    returned: Any = body.output_node().args[0]
+    _, found = returned
+    return any(
+        arg is used and gradient is not None
+        for arg, gradient in zip(node.args, found, strict=False)
+    )
+
+
+def _leaf(vm: VM, node: fx.Node) -> Tensor:
+    found = vm.seen[id(vm.graph.example(node))]
+    assert isinstance(found, Tensor)
+    return found
+
+
+def _check_leaf(vm: VM, leaf: torch.Tensor, source: Source) -> None:
+    if not leaf.is_leaf:
+        vm.stop(reasons.BACKWARD, "it goes on in what was computed before the graph")
+    vm.wrap(True, Attr(source, "is_leaf"))
+    for name, row in (
+        ("_backward_hooks", private.HOOKS),
+        ("_post_accumulate_grad_hooks", private.HOOKS_BEHIND),
+    ):
+        hooks = row.get()(leaf)
+        if hooks:
+            vm.stop(reasons.BACKWARD, "a leaf has a hook")
+        vm.guard(Is(Attr(source, name), None) if hooks is None else LengthIs(Attr(source, name), 0))
+    if _is_hooked(leaf):
+        vm.stop(reasons.BACKWARD, "a hook waits for the gradient of a leaf")
+
+
+def _is_hooked(leaf: torch.Tensor) -> bool:
+    """Whether the node that accumulates a leaf's gradients has a hook, of Python's or in C++.
+
+    That node lives only as long as somebody holds it.
+    """
+    node: Any = get_gradient_edge(leaf).node
+    for register in (node.register_hook, node.register_prehook):
+        handle = register(_nothing)
+        hooks = handle.hooks_dict_ref()
+        handle.remove()
+        if hooks:
+            return True
+    node.metadata[_MARK] = True
+    del node, handle, register
+    metadata: Any = get_gradient_edge(leaf).node.metadata
+    in_use = metadata.pop(_MARK, False)
+    return in_use and torch.distributed.is_available() and torch.distributed.is_initialized()
+
+
+def _nothing(*gradients: object) -> None:
+    """A hook that changes nothing."""
+
+
+_MARK = "jitpkg"

@@ -1,0 +1,97 @@
+"""What `backward()` means in a trace: gradients are an op of the graph, and `.grad` is assigned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import torch
+from torch import Tensor
+
+One = Tensor | None
+Several = Tensor | Sequence[Tensor]
+
+
+def backward_of_tensor(
+    self: Tensor,
+    gradient: Tensor | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Several | None = None,
+) -> None:
+    """`torch.Tensor.backward`"""
+    backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+
+
+def backward(
+    tensors: Several,
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    grad_variables: Any = None,
+    inputs: Several | None = None,
+) -> None:
+    """`torch.autograd.backward`"""
+    if create_graph:
+        refused("create_graph=True")
+    if grad_variables is not None:
+        refused("the argument grad_variables")
+    roots = _several(tensors)
+    if not roots:
+        refused("no tensors")
+    given = (None,) * len(roots) if grad_tensors is None else _several(grad_tensors)
+    if len(given) != len(roots):
+        refused("gradients of another number than tensors")
+    tangents = tuple([_tangent(root, each) for root, each in zip(roots, given, strict=True)])
+    leaves = leaves_of(roots, None if inputs is None else _several(inputs))
+    found = derivatives(roots, tangents, leaves, bool(retain_graph))
+    for leaf, gradient in zip(leaves, found, strict=True):
+        _accumulate(leaf, gradient)
+
+
+def _several(given: Any) -> tuple[Any, ...]:
+    return (given,) if given is None or torch.is_tensor(given) else tuple(given)
+
+
+def _tangent(root: Any, given: Any) -> Tensor:
+    """The gradient of what is differentiated, by default that of a number by itself."""
+    if not torch.is_tensor(root) or not root.requires_grad:
+        refused("what requires no grad is differentiated, which raises")
+    if given is None:
+        if root.numel() != 1 or not root.is_floating_point():
+            refused("what is differentiated is no number, which raises")
+        return torch.ones_like(root, memory_format=torch.preserve_format)
+    if not torch.is_tensor(given) or given.shape != root.shape or given.requires_grad:
+        refused("a gradient of another shape, which raises, or one that requires grad itself")
+    if given.is_complex() != root.is_complex():
+        refused("a gradient of another kind of number, which raises")
+    return given
+
+
+def _accumulate(leaf: Tensor, gradient: Tensor) -> None:
+    before = leaf.grad
+    if before is None:
+        leaf.grad = gradient
+        return
+    with torch.no_grad():
+        before.add_(gradient)
+
+
+def leaves_of(roots: tuple[Tensor, ...], inputs: tuple[Tensor, ...] | None) -> tuple[Tensor, ...]:
+    """The leaves that get a gradient; the tracer answers."""
+    raise NotImplementedError
+
+
+def derivatives(
+    roots: tuple[Tensor, ...],
+    tangents: tuple[Tensor, ...],
+    leaves: tuple[Tensor, ...],
+    retain_graph: bool,
+) -> tuple[Tensor, ...]:
+    """The gradients of leaves; the tracer makes an op of it."""
+    raise NotImplementedError
+
+
+def refused(why: str) -> NoReturn:
+    """Call torch's function for real: the tracer ends the trace here."""
+    raise NotImplementedError(why)
