@@ -80,6 +80,10 @@ TRAINS = "jitpkg_trains"
 """The key in the `meta` of a graph's node whose result requires grad: the name of the node that has
 made its memory."""
 
+MEMORY = "jitpkg_memory"
+"""The key in the `meta` of a graph's node whose result lies in memory that another node has made:
+the name of that."""
+
 RECORDED = "jitpkg_recorded"
 """The key in the `meta` of a graph's node that writes to memory where autograd records that."""
 

@@ -24,7 +24,7 @@ from jitpkg.codegen.aten.prepared import Prepared
 from jitpkg.codegen.aten.runtime import op_by_op, runtime
 from jitpkg.codegen.aten.simplify import simplify
 from jitpkg.codegen.aten.symbols import Symbols
-from jitpkg.codegen.autograd.freed import Freed
+from jitpkg.codegen.autograd.freed import KEPT, Freed
 from jitpkg.codegen.compiler import compile_graph
 from jitpkg.codegen.declined import as_it_is
 from jitpkg.codegen.interpreted import Interpreted
@@ -112,6 +112,8 @@ def _with_backward(
             found = _step(gm, inputs, maker, options, key)
         if not isinstance(found, str):
             return found
+        if found == KEPT:
+            return as_it_is("jitpkg", gm, found)
     return around_backward(gm, inputs, partial(compile_graph_module, options=options))
 
 

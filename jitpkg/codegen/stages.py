@@ -69,7 +69,7 @@ def around_backward(gm: fx.GraphModule, inputs: list[Any], compile_: Compile) ->
         return as_it_is("jitpkg", gm, "a backward pass under autocast")
     if not _begin_with_grad(parts):
         return as_it_is("jitpkg", gm, "a backward pass where grad mode is off")
-    if _frees_others(gm.graph):
+    if len(parts) > _WITH_ONE_PASS or _frees_others(gm.graph):
         return as_it_is("jitpkg", gm, "a backward pass, and another one by something else")
 
     def compiled(part: fx.GraphModule, given: list[Any]) -> Function:
@@ -78,6 +78,11 @@ def around_backward(gm: fx.GraphModule, inputs: list[Any], compile_: Compile) ->
         return compile_(part, given)
 
     return Stages(gm, parts, compiled).compiled(inputs)
+
+
+_WITH_ONE_PASS = 3
+"""Parts. What two passes go through may be in one part, which is one node of autograd's: it has
+what all of it saves, whole."""
 
 
 def _around(graph: fx.Graph) -> Iterator[list[fx.Node]]:

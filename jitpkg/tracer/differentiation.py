@@ -8,6 +8,7 @@ that ran before, is left to torch: Python calls the real `backward()`.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from operator import getitem
 from types import MappingProxyType
@@ -24,7 +25,17 @@ from jitpkg.guards import state
 from jitpkg.guards.kinds import Is, LengthIs
 from jitpkg.guards.sources import Attr, Source
 from jitpkg.internals import tensors as private
-from jitpkg.marks import BODY, GRADIENTS, OUTCOME, RECORDED, TRAINS
+from jitpkg.internals.ops import is_of_another_library
+from jitpkg.marks import (
+    BODY,
+    GRADIENTS,
+    MEMORY,
+    OUTCOME,
+    RECOMPUTED,
+    RECORDED,
+    TRAINS,
+    WRITES,
+)
 from jitpkg.tracer import reasons, tensors
 from jitpkg.tracer.effects import SetAttribute
 from jitpkg.tracer.proxied import Proxied
@@ -57,7 +68,10 @@ def gradients(
             leaf.grad = grad
     made = tuple(each for each in found if each is not None)
     if len(made) < len(leaves):
-        raise RuntimeError("a leaf that a result was computed from has no gradient")
+        raise RuntimeError(
+            "backward() gives no gradient to a leaf that the graph takes for one that gets one:"
+            " please report it."
+        )
     return made
 
 
@@ -74,9 +88,9 @@ def leaves_of(vm: VM, roots: Value, inputs: Value) -> Value:
     leaves = [_leaf(vm, node) for node in reached]
     if not (isinstance(looked, Constant) and looked.value is None):
         asked = _tensors(vm, looked)
-        if not set(asked) <= set(leaves) or len(set(asked)) < len(asked):
+        if len(set(asked)) < len(asked) or not all(_is_given_leaf(vm, each) for each in asked):
             vm.stop(reasons.BACKWARD, "inputs= names what is no leaf of the graph's")
-        leaves = asked
+        leaves = [each for each in asked if each in leaves]
     for leaf in leaves:
         assert leaf.source is not None
         _check_leaf(vm, vm.graph.example(leaf.node), leaf.source)
@@ -137,26 +151,49 @@ def _fits(facts: TensorFacts, grad: TensorFacts) -> bool:
 
 def _reached(vm: VM, roots: Sequence[fx.Node]) -> list[fx.Node]:
     """The inputs of the graph that get a gradient."""
-    graph = vm.graph
-    writes = [node for node in graph.graph.nodes if RECORDED in node.meta]
+    writes = _recorded(vm.graph.graph)
     seen: set[fx.Node] = set()
-    found: set[fx.Node] = set()
-    stack = [*roots, *writes]
+    stack = list(roots)
     while stack:
         node = stack.pop()
         if node in seen:
             continue
         seen.add(node)
         if node.op == "placeholder":
-            found.add(node)
             continue
+        _check_known(vm, node)
         of_item = node.target is getitem
-        stack.extend(
-            used
-            for used in node.all_input_nodes
-            if (of_item and used.op != "placeholder") or _is_differentiated(vm, node, used)
-        )
-    return [node for node in graph.graph.nodes if node in found]
+        for used in node.all_input_nodes:
+            if (of_item and used.op != "placeholder") or _is_differentiated(vm, node, used):
+                stack.append(used)
+            written = writes.get(used.meta.get(MEMORY, used.name), ())
+            stack.extend(write for write in written if write < node)
+    return [i.node for i in vm.graph.inputs if i.node in seen]
+
+
+def _recorded(graph: fx.Graph) -> Mapping[str, Sequence[fx.Node]]:
+    """The ops that have written to memory in a way that autograd records, by what has made it."""
+    found: defaultdict[str, list[fx.Node]] = defaultdict(list)
+    for node in graph.nodes:
+        for name in node.meta[WRITES] if RECORDED in node.meta else ():
+            found[name].append(node)
+    return found
+
+
+def _check_known(vm: VM, node: fx.Node) -> None:
+    """Of what only the program knows nobody can say which arguments get a gradient. If the graph
+    finds that out, Python goes backward, as long as nothing has been written."""
+    target = node.target
+    if isinstance(target, str) or BODY in node.meta or RECOMPUTED in node.meta:
+        return
+    module = getattr(target, "__module__", None) or ""
+    if module.startswith(_OF_TORCH) and not is_of_another_library(target):
+        return
+    if any(each is not tensors.RANDOM_STREAM for each in vm.mutations):
+        vm.stop(reasons.BACKWARD, f"what {target} does to gradients is not known")
+
+
+_OF_TORCH = ("torch", "_operator", "builtins")
 
 
 def _is_differentiated(vm: VM, node: fx.Node, used: fx.Node) -> bool:
@@ -218,6 +255,11 @@ def _leaf(vm: VM, node: fx.Node) -> Tensor:
     found = vm.seen[id(vm.graph.example(node))]
     assert isinstance(found, Tensor)
     return found
+
+
+def _is_given_leaf(vm: VM, tensor: Tensor) -> bool:
+    facts = vm.facts(tensor)
+    return tensor.source is not None and facts.is_leaf and facts.requires_grad
 
 
 def _check_leaf(vm: VM, leaf: torch.Tensor, source: Source) -> None:

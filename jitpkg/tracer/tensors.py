@@ -37,6 +37,7 @@ from jitpkg.internals.ops import is_of_another_library
 from jitpkg.marks import (
     DIMS,
     DYNAMIC_DIMS,
+    MEMORY,
     OUTCOME,
     RANDOM,
     RECORDED,
@@ -412,8 +413,11 @@ class _Results:
         if facts.is_symbolic:
             dims = (dim for dim, length in enumerate(facts.size) if isinstance(length, Size))
             node.meta[DIMS] = Dims(frozenset(dims))
+        root = self.vm.roots.get(tensor, tensor).node
+        if root is not node:
+            node.meta[MEMORY] = root.name
         if facts.requires_grad:
-            node.meta[TRAINS] = self.vm.roots.get(tensor, tensor).node.name
+            node.meta[TRAINS] = root.name
         return tensor
 
 

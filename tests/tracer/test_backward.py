@@ -78,6 +78,30 @@ def written_in_place(p: Tensor, x: Tensor) -> None:
     z.exp().sum().backward()
 
 
+def written_through_a_view(p: Tensor, q: Tensor) -> None:
+    z = p * 1
+    v = z.view(3, 1).add_(1)[1:]
+    v[1] = q.sum()
+    z.exp().sum().backward()
+
+
+def written_for_nothing(p: Tensor, q: Tensor) -> bool:
+    z = torch.zeros(3)
+    z[0] = q.sum()
+    w = torch.ones(3)
+    before = w * 1
+    w[1] = q[0]
+    (p * before).exp().sum().backward()
+    return q.grad is None
+
+
+def written_over(p: Tensor, q: Tensor) -> bool:
+    z = q * 1
+    z.copy_(p)
+    z.exp().sum().backward()
+    return q.grad is None
+
+
 def given_gradient(p: Tensor, x: Tensor) -> Tensor:
     y = p.exp()
     y.backward(x)
@@ -183,6 +207,9 @@ WHOLE: dict[str, tuple[Callable[..., Any], int]] = {
         (under_no_grad, 2),
         (written_items, 1),
         (written_in_place, 1),
+        (written_through_a_view, 2),
+        (written_for_nothing, 2),
+        (written_over, 2),
         (given_gradient, 1),
         (the_gradient_itself, 1),
         (one_gradient_for_two, 2),
@@ -327,7 +354,15 @@ def other_history(p: Tensor, x: Tensor) -> Tensor:
     return other
 
 
+def written_after_a_view(p: Tensor, x: Tensor) -> None:
+    z = torch.zeros(2, 2)
+    v = z.view(4).add_(1)[1:]
+    v[1] = (p * x).sum()
+    z.exp().sum().backward()
+
+
 OTHERS = (
+    written_after_a_view,
     two_steps,
     with_a_history,
     made_inside,
@@ -443,6 +478,32 @@ def test_anomaly_mode(backend: str) -> None:
         pytest.raises(RuntimeError, match="returned nan values"),
     ):
         compiled(torch.zeros(3, requires_grad=True), torch.zeros(3))
+
+
+# What only the program knows
+
+
+@jitpkg.allow_in_graph
+def half_of_it(p: Tensor, q: Tensor) -> Tensor:
+    return p * q.detach()
+
+
+def of_an_unknown_function(p: Tensor, q: Tensor) -> bool:
+    half_of_it(p, q).exp().sum().backward()
+    return q.grad is None
+
+
+def of_one_after_a_write(p: Tensor, q: Tensor, total: Tensor) -> bool:
+    total.add_(1)
+    half_of_it(p, q).exp().sum().backward()
+    return q.grad is None
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_unknown_functions(backend: str) -> None:
+    given = [leaf(3), leaf(3, seed=1)]
+    same(of_an_unknown_function, *given, backend=backend, whole=False)
+    same(of_one_after_a_write, *given, torch.zeros(()), backend=backend, whole=False)
 
 
 # Whole steps

@@ -10,6 +10,10 @@ import torch
 
 Function = Callable[..., Any]
 
+KEPT = "a result whose gradients may be asked for afterwards"
+"""Why a graph with a backward pass inside runs op by op: a part of it would be one node of
+autograd's, which the pass frees as a whole."""
+
 
 @dataclass(frozen=True, slots=True)
 class Freed:

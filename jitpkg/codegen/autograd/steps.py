@@ -17,7 +17,7 @@ from torch import fx
 from jitpkg.codegen.aten.prepare import prepare
 from jitpkg.codegen.aten.prepared import Prepared, Result, Same, Value, ViewOf
 from jitpkg.codegen.aten.recorder import NO_GRAD, PART, REPLACES, Declined
-from jitpkg.codegen.autograd.freed import Freed
+from jitpkg.codegen.autograd.freed import KEPT, Freed
 from jitpkg.codegen.autograd.record import Replay, recorded_or_why
 from jitpkg.facts.layout import gradient_of
 from jitpkg.facts.tensor import size_of, stride_of
@@ -156,7 +156,7 @@ class _Step(Replay):
                         recorder.graph.erase_node(node)
                 return
             raise
-        raise Declined("a result whose gradients may be asked for afterwards")
+        raise Declined(KEPT)
 
 
 def _is_leaf(made: Any) -> bool:

@@ -140,6 +140,18 @@ _STATEMENTS = """
 
 *15 torch.autograd.backward([<vec:var>.sum(), <vec>.sum()])
 
+*30 (<vec> * <vec>).exp().sum().backward()
+
+*15 (<vec> * <v=vec:var>).sum().backward(inputs=[<v>])
+
+*15 <v=vec:var>.grad = <v>.detach() * 2
+
+*20 for <new:int> in range(2):
+    (<vec> * <v=vec:var>).tanh().sum().backward()
+    if <v>.grad is not None:
+        with torch.no_grad():
+            <v> -= 0.1 * <v>.grad
+
 *15 <new:vec>, = torch.autograd.grad((<vec> * <v=vec:var>).sum(), [<v>], retain_graph=True)
 
 *10 with torch.no_grad():

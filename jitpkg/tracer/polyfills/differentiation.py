@@ -44,6 +44,8 @@ def backward(
         refused("gradients of another number than tensors")
     tangents = tuple([_tangent(root, each) for root, each in zip(roots, given, strict=True)])
     leaves = leaves_of(roots, None if inputs is None else _several(inputs))
+    if not leaves:
+        return
     found = derivatives(roots, tangents, leaves, bool(retain_graph))
     for leaf, gradient in zip(leaves, found, strict=True):
         _accumulate(leaf, gradient)
