@@ -162,12 +162,13 @@ def _reached(vm: VM, roots: Sequence[fx.Node]) -> list[fx.Node]:
         if node.op == "placeholder":
             continue
         _check_known(vm, node)
-        of_item = node.target is getitem
+        goes_on = _differentiated(vm, node)
         for used in node.all_input_nodes:
-            if (of_item and used.op != "placeholder") or _is_differentiated(vm, node, used):
-                stack.append(used)
             written = writes.get(used.meta.get(MEMORY, used.name), ())
-            stack.extend(write for write in written if write < node)
+            goes_on += [write for write in written if write < node]
+        if TRAINS in node.meta and not goes_on:
+            vm.stop(reasons.BACKWARD, f"it ends at what the function has made: {node.name}")
+        stack += goes_on
     return [i.node for i in vm.graph.inputs if i.node in seen]
 
 
@@ -194,6 +195,14 @@ def _check_known(vm: VM, node: fx.Node) -> None:
 
 
 _OF_TORCH = ("torch", "_operator", "builtins")
+
+
+def _differentiated(vm: VM, node: fx.Node) -> list[fx.Node]:
+    """The arguments of an op that its gradient goes on to."""
+    used = node.all_input_nodes
+    if node.target is getitem:  # of several results, or of a tensor
+        return [x for x in used if x.op != "placeholder" or _is_differentiated(vm, node, x)]
+    return [x for x in used if _is_differentiated(vm, node, x)]
 
 
 def _is_differentiated(vm: VM, node: fx.Node, used: fx.Node) -> bool:
@@ -252,8 +261,9 @@ def _has_gradient(body: fx.Graph, node: fx.Node, used: fx.Node) -> bool:
 
 
 def _leaf(vm: VM, node: fx.Node) -> Tensor:
-    found = vm.seen[id(vm.graph.example(node))]
-    assert isinstance(found, Tensor)
+    found = vm.seen.get(id(vm.graph.example(node)))
+    if not isinstance(found, Tensor):
+        vm.stop(reasons.BACKWARD, f"the leaf {node.name} is not known by a name")
     return found
 
 
@@ -266,6 +276,11 @@ def _check_leaf(vm: VM, leaf: torch.Tensor, source: Source) -> None:
     if not leaf.is_leaf:
         vm.stop(reasons.BACKWARD, "it goes on in what was computed before the graph")
     vm.wrap(True, Attr(source, "is_leaf"))
+    dtype = getattr(leaf, "grad_dtype", leaf.dtype)
+    if dtype is not leaf.dtype:
+        vm.stop(reasons.BACKWARD, "a gradient of another dtype than its leaf")
+    if hasattr(leaf, "grad_dtype"):
+        vm.guard(Is(Attr(source, "grad_dtype"), dtype))
     for name, row in (
         ("_backward_hooks", private.HOOKS),
         ("_post_accumulate_grad_hooks", private.HOOKS_BEHIND),

@@ -287,6 +287,22 @@ def made_inside(p: Tensor, x: Tensor) -> Any:
     return q.grad
 
 
+def leaf_made_inside(p: Tensor, x: Tensor) -> Any:
+    q = torch.ones(3, requires_grad=True)
+    (p * q * x).exp().sum().backward()
+    return q.grad
+
+
+def of_order_0(p: Tensor, x: Tensor) -> Any:
+    ((p * x).norm(0) + torch.linalg.vector_norm(p, 0)).backward()
+    return p.grad is None
+
+
+def of_another_dtype(p: Tensor, x: Tensor) -> Any:
+    (p.bfloat16() * x).exp().sum().backward()
+    return p.grad
+
+
 def of_a_leaf_itself(p: Tensor, x: Tensor) -> Any:
     p.backward(x)
     return p.grad
@@ -366,6 +382,9 @@ OTHERS = (
     two_steps,
     with_a_history,
     made_inside,
+    leaf_made_inside,
+    of_order_0,
+    of_another_dtype,
     of_a_leaf_itself,
     twice,
     no_number,
@@ -425,6 +444,21 @@ def test_hooks_of_leaves(kind: str, backend: str) -> None:
     found, again, _ = run(jitpkg.compile(new_gradient, backend=backend))
     torch.testing.assert_close(found, expected)
     assert again == seen
+
+
+@pytest.mark.parametrize("backend", ["eager", "jitpkg"])
+def test_a_dtype_that_gradients_are_to_have(backend: str) -> None:
+    def program(p: Tensor) -> None:
+        (p.float() * 2).exp().sum().backward()
+
+    compiled = jitpkg.compile(program, backend=backend)
+    p = leaf(3).detach().bfloat16().requires_grad_()
+    for dtype in (torch.bfloat16, torch.float32, torch.bfloat16):
+        p.grad = None
+        p.grad_dtype = dtype
+        compiled(p)
+        assert p.grad is not None
+        assert p.grad.dtype is dtype
 
 
 def test_a_hook_that_comes_later() -> None:
@@ -532,8 +566,13 @@ OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("name", OPTIMIZERS)
-@pytest.mark.parametrize("zero", ["none first", "none last", "zeros"])
+@pytest.mark.parametrize(
+    ("name", "zero"),
+    [
+        *((name, "none last") for name in OPTIMIZERS),
+        *(("AdamW", zero) for zero in ("none first", "zeros")),
+    ],
+)
 def test_whole_steps(name: str, zero: str, backend: str) -> None:
     def step(model: nn.Module, optimizer: torch.optim.Optimizer, x: Tensor, y: Tensor) -> Tensor:
         if zero != "none last":

@@ -101,7 +101,7 @@ NOT_COMPARED = ("grad_fn", "version", "idle strides", "view", "storage offset", 
 
 
 @pytest.mark.parametrize("backend", ["eager", "jitpkg", "aot_eager"])
-@pytest.mark.parametrize("seed", portion(range(80), 2))
+@pytest.mark.parametrize("seed", portion(range(80), 4))
 def test_as_eager_code(seed: int, backend: str) -> None:
     """One graph: of several, each would be one node of autograd's, and be freed as a whole."""
     if not raises(seed):
