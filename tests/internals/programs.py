@@ -222,6 +222,15 @@ def trained_simply(compile_: Compile) -> Any:
     return a.grad, b.grad
 
 
+def goes_backward(compile_: Compile) -> Any:
+    """A backward pass that is a part of the graph."""
+    a = x(grad=True)
+    f = compile_(lambda a: (a * 2).exp().sum().backward())
+    for _ in range(2):
+        f(a)
+    return a.grad
+
+
 def differentiated_twice(compile_: Compile) -> Any:
     """Of inputs that somebody holds; otherwise it is refused, or not."""
     a, b = x(grad=True), x(3, 2, grad=True)
@@ -467,6 +476,8 @@ NEEDS: Mapping[Row[Any], tuple[Program, ...]] = {
     tensors.BASE: (views_of_inputs, compared),
     tensors.STORAGE_ADDRESS: (plain, in_place, replayed, compared),
     tensors.IS_VIEW: (trained_simply,),
+    tensors.HOOKS: (goes_backward, compared),
+    tensors.HOOKS_BEHIND: (goes_backward,),
     tensors.FIX_REFERENCE: (differentiated_twice,),
     tensors.CREATION: (views_without_gradients,),
     ops.UNSAFE_VIEW: (trained_simply,),
