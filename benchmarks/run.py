@@ -6,6 +6,7 @@
     python benchmarks/run.py coldstart     the first result in a new process, with empty caches
     python benchmarks/run.py models        models in their steady state, and the cost of a launch
     python benchmarks/run.py optimizers    steps of optimizers in their steady state
+    python benchmarks/run.py steps         whole steps of training in their steady state
     python benchmarks/run.py compile-time  how compiling grows with the program
     python benchmarks/run.py ahead         Triton kernels: how many, and what compiling takes
     python benchmarks/run.py programs      whole programs, eagerly and compiled; an hour
@@ -28,6 +29,7 @@ import optimizers
 import pointwise
 import steady_state
 import whole_programs
+import whole_steps
 
 import jitpkg
 
@@ -38,6 +40,7 @@ COMMANDS = {
     "coldstart": coldstart.main,
     "models": steady_state.main,
     "optimizers": optimizers.main,
+    "steps": whole_steps.main,
     "compile-time": compile_time.main,
     "ahead": ahead.main,
     "programs": whole_programs.main,

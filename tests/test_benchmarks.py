@@ -180,3 +180,10 @@ def test_steps_of_optimizers_are_measured() -> None:
     shown = run("optimizers", "--only", "SGD, momentum, 100")
     (row,) = [line for line in shown.splitlines() if line.startswith("SGD, momentum, 100 of 64")]
     assert len(re.findall(r"\d+\.\d+", row)) == 8  # four contestants, a ratio with bounds, a start
+
+
+def test_whole_steps_are_measured() -> None:
+    shown = run("steps", "--only", "MLP", "--quick", "--no-compile")
+    (row,) = [line for line in shown.splitlines() if line.startswith("MLP")]
+    assert len(re.findall(r"-?\d+\.\d+", row)) == 7  # two times, a ratio with bounds, two starts
+    assert "over eager" in shown

@@ -24,6 +24,8 @@ from jitpkg.facts.thread_state import (
 from jitpkg.internals import dispatch, modes, tensors, trees
 from jitpkg.internals.ops import op_name
 
+Function = Callable[..., Any]
+
 _TO_COPY = "aten::_to_copy"
 _CONVERSIONS = ("bfloat16", "half", "type", "type_as")
 
@@ -44,6 +46,28 @@ def is_kept(x: object) -> bool:
         and x.is_leaf
         and tensors.BASE.get()(x) is None
     )
+
+
+def of_these_leaves(gm: fx.GraphModule, inputs: Sequence[Any], compiled: Function) -> Function:
+    """What is compiled for some leaves, and the graph as it is for others: guards do not ask which
+    inputs are."""
+    asked = [
+        (k, x.is_leaf) for k, x in enumerate(inputs) if isinstance(x, torch.Tensor) and _is_cast(x)
+    ]
+    if not asked:
+        return compiled
+
+    def run(*inputs: Any) -> Any:
+        for k, is_leaf in asked:
+            if inputs[k].is_leaf is not is_leaf:
+                return gm.forward(*inputs)
+        return compiled(*inputs)
+
+    return run
+
+
+def _is_cast(x: torch.Tensor) -> bool:
+    return x.requires_grad and x.dtype is torch.float32
 
 
 class _Uses:

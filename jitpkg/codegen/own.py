@@ -24,6 +24,7 @@ from jitpkg.codegen.aten.prepared import Prepared
 from jitpkg.codegen.aten.runtime import op_by_op, runtime
 from jitpkg.codegen.aten.simplify import simplify
 from jitpkg.codegen.aten.symbols import Symbols
+from jitpkg.codegen.autocast import casts, of_these_leaves
 from jitpkg.codegen.autograd.freed import KEPT, Freed
 from jitpkg.codegen.compiler import compile_graph
 from jitpkg.codegen.declined import as_it_is
@@ -71,6 +72,11 @@ def _compiled(gm: fx.GraphModule, example_inputs: list[Any], options: Options) -
     if maker is None:
         _say(why)
         return as_it_is("jitpkg", gm, why)
+    made = _by(maker, gm, example_inputs, options)
+    return of_these_leaves(gm, example_inputs, made) if casts(gm.graph) else made
+
+
+def _by(maker: Maker, gm: fx.GraphModule, example_inputs: list[Any], options: Options) -> Function:
     if has_backward(gm.graph):
         step = partial(_with_backward, maker=maker, options=options)
         varying = varies(gm.meta)

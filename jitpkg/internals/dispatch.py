@@ -7,6 +7,8 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any
 
+import torch
+
 from jitpkg.internals.row import Row
 
 See = Callable[[Any, tuple[Any, ...], Mapping[str, Any]], Any]
@@ -36,6 +38,36 @@ PYTHON = Row[Callable[[], AbstractContextManager[object]]](
     lost="there they are compiled for each size",
     instead=_nothing,
 )
+
+
+WRAPPER = Row[Callable[..., Any]](
+    "torch.Tensor._make_wrapper_subclass",
+    use="asking what autocast casts, without data",
+    lost="graphs under autocast are compiled by AOTAutograd, which takes longer",
+)
+
+
+def without_data(like: Any, device: str, requires_grad: bool) -> Any:
+    """A leaf on a device, laid out like another tensor; its ops are for modes to answer."""
+    return WRAPPER.get()(
+        _empty_type(),
+        like.shape,
+        strides=like.stride(),
+        storage_offset=like.storage_offset(),
+        dtype=like.dtype,
+        device=device,
+        requires_grad=requires_grad,
+    )
+
+
+@cache
+def _empty_type() -> type[Any]:
+    def refuse(cls: Any, func: Any, *_: Any) -> Any:
+        raise NotImplementedError(f"{func} of a tensor without data")
+
+    without_functions = torch.nn.Parameter.__torch_function__  # as it is
+    methods = {"__torch_function__": without_functions, "__torch_dispatch__": classmethod(refuse)}
+    return type("Empty", (torch.Tensor,), methods)
 
 
 def mode(see: See) -> AbstractContextManager[object]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 from torch import Tensor
@@ -98,7 +98,7 @@ HOW = ("version", "grad_fn", "view", "traceback", "idle strides")
 """What only says how a result was computed."""
 
 
-@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@examples(30)
 @given(
     chains,
     aliasing_tensors(min_size=1, max_size=3, dtype=dtypes([torch.float32, torch.float64])),

@@ -39,7 +39,7 @@ def resized(draw: st.DrawFn) -> tuple[tuple[int, ...], dict[str, Any]]:
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "jitpkg"])
 @given(case=resized(), requires_grad=st.booleans(), dynamic=st.sampled_from([None, True]))
-@examples(40)
+@examples(20)
 def test_factors(
     backend: str, case: tuple[Any, dict[str, Any]], requires_grad: bool, dynamic: bool | None
 ) -> None:

@@ -364,7 +364,7 @@ def state(value: Any, seen: dict[int, int] | None = None) -> Any:
 
 
 @settings(
-    max_examples=150,
+    max_examples=75,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

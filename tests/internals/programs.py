@@ -295,6 +295,18 @@ def odd_op(compile_: Compile) -> Any:
     return compile_(lambda a: torch.special.bessel_j0(a) + 1, backend="eager")(x())
 
 
+def cast_inside(compile_: Compile) -> Any:
+    """Autocast inside of a graph, with kernels."""
+
+    def program(a: Any, weight: Any) -> Any:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            h = torch.relu(a @ weight)
+        return h.float().sum()
+
+    weight = x(3, 3).requires_grad_()
+    return compile_(program, backend="jitpkg")(x(4, 3), weight).detach(), weight.grad
+
+
 def odd_op_of_any_size(compile_: Compile) -> Any:
     """The same for sizes that vary, as in PyTorch 2.11."""
     fake.products_compare_sizes = lambda: True
@@ -488,6 +500,7 @@ NEEDS: Mapping[Row[Any], tuple[Program, ...]] = {
     ops.COPY_EACH: (replayed,),
     dispatch.NO_MODES: (measured,),
     dispatch.PYTHON: (odd_op_of_any_size,),
+    dispatch.WRAPPER: (cast_inside,),
     fake_tensors.MODE: (odd_op, trained),
     fake_tensors.DATA_DEPENDENT: (sized_by_data,),
     fake_tensors.DYNAMIC_SHAPE: (selected,),

@@ -16,6 +16,7 @@ from typing import Any, cast
 import torch
 from torch import fx
 
+from jitpkg.codegen.aten.casting import Casting, is_active, state
 from jitpkg.codegen.aten.grad_modes import GradModes, is_switch
 from jitpkg.codegen.aten.parts import Part, parts_written
 from jitpkg.codegen.aten.prepared import (
@@ -46,10 +47,20 @@ from jitpkg.facts.single import (
 )
 from jitpkg.facts.symbolic import length
 from jitpkg.facts.tensor import facts_of, why_not_plain
+from jitpkg.facts.thread_state import changes_autocast
 from jitpkg.internals import Missing, modes, tensors
 from jitpkg.internals.ops import is_of_another_library
 from jitpkg.internals.tensors import memory
-from jitpkg.marks import GRADIENTS, LEAVES, OUTCOME, RECOMPUTED, VIEW_LEAVES, WARNS, varies
+from jitpkg.marks import (
+    GRADIENTS,
+    LEAVES,
+    OUTCOME,
+    RECOMPUTED,
+    VIEW_LEAVES,
+    WARNS,
+    WRITES,
+    varies,
+)
 
 
 def prepare(
@@ -76,12 +87,16 @@ def prepare(
     if why is not None or isinstance(grad_modes, str):
         return why or str(grad_modes)
     with Heard() as heard, torch.inference_mode(False), torch.no_grad():
+        casting = Casting() if casts(gm.graph) else None
         try:
-            prepared = _Preparation(gm, example_inputs, grad_modes, symbols).prepared()
+            prepared = _Preparation(gm, example_inputs, grad_modes, symbols, casting).prepared()
         except (Declined, Missing) as error:
             return str(error)
         except Unanswered as error:
             return f"nothing is known of an op: {error}"
+        finally:
+            if casting is not None:
+                casting.end()
     return "an op that warns" if heard.any else prepared
 
 
@@ -98,8 +113,10 @@ def _obstacle(gm: fx.GraphModule, inputs: Sequence[Any], symbols: Symbols | None
             return why
         if given.device.type != "cpu":
             return f"a tensor on {given.device}"
-    if casts(gm.graph):  # stand-ins are not cast
-        return "autocast"
+    if modes.ANY_AUTOCAST.get()():  # it would cast what calls of ATen get
+        return "autocast from outside"
+    if symbols is not None and casts(gm.graph):
+        return "autocast of sizes that vary"
     if modes.FORWARD_LEVEL.get()() >= 0:
         return "forward-mode differentiation"
     if any(hasattr(node.target, WARNS) for node in gm.graph.nodes):
@@ -115,6 +132,10 @@ _WHOLE: Mapping[Callable[..., Any], Any] = MappingProxyType(
 """Functions that stay one op: eager code runs it as such, and what it is made of costs more."""
 
 
+_MORE_THAN_AN_OP = frozenset({RECOMPUTED, OUTCOME, GRADIENTS})
+"""Marks of what autocast does not enter as it does in eager code."""
+
+
 class _Preparation:
     def __init__(
         self,
@@ -122,8 +143,10 @@ class _Preparation:
         inputs: Sequence[Any],
         modes: GradModes,
         symbols: Symbols | None,
+        casting: Casting | None = None,
     ) -> None:
         self._symbols = symbols
+        self._casting = casting
         decisions = None if symbols is None else symbols.decisions
         self._gm = gm
         self._modes = modes
@@ -139,6 +162,7 @@ class _Preparation:
         """How many parts of the graph are to be computed again going backward."""
 
     def prepared(self) -> Prepared:
+        before = None if self._casting is None else state()
         self._add_inputs()
         for node in self._gm.graph.nodes:
             if node.op == "placeholder":
@@ -147,6 +171,8 @@ class _Preparation:
                 returned = fx.map_arg(node.args[0], self._made.__getitem__)
             else:
                 self._made[node] = self._call(node)
+        if self._casting is not None and state() != before:
+            raise Declined("autocast that the graph does not leave as it was")
         results = self._results(returned)
         writes = self._writes()
         self._recorder.graph.output(tuple(self._values))
@@ -182,6 +208,8 @@ class _Preparation:
         facts = facts_of(given) if self._symbols is None else self._symbols.facts(index)
         traced = self._recorder.placeholder(node.name, index, facts)
         self._given.append(traced)
+        if self._casting is not None and given.requires_grad and given.is_leaf:
+            self._casting.leaf(traced.tensor)
         return traced.tensor
 
     def _call(self, node: fx.Node) -> Any:
@@ -192,18 +220,35 @@ class _Preparation:
             self._recorder.grad_mode = bool(node.args[0])
             return None
         args, kwargs = fx.map_arg((node.args, node.kwargs), self._made.__getitem__)
+        if changes_autocast(target):
+            return target(*args, **kwargs)
         if target is getitem and not isinstance(args[0], torch.Tensor):
             return args[0][args[1]]
+        if self._casting is not None and is_active():
+            if not _MORE_THAN_AN_OP.isdisjoint(node.meta):
+                raise Declined("more than an op, under autocast")
+            if not _is_a_write(node):
+                self._recorder.casting = self._casting
+                try:
+                    return self._of_function(node, args, kwargs)
+                finally:
+                    self._recorder.casting = None
         if RECOMPUTED in node.meta:
             return self._of_part(node.meta[RECOMPUTED], args)
         if OUTCOME in node.meta:
             return self._of_autograd_function(node, args)
         if GRADIENTS in node.meta:
             return self._of_backward(node, args)
+        return self._of_function(node, args, kwargs)
+
+    def _of_function(self, node: fx.Node, args: Any, kwargs: Any) -> Any:
         if _makes_leaf(node):
             raise Declined("a leaf that is made to require grad")
+        target: Any = node.target
         function, name = _function_of(node, args)
-        here = elsewhere(args), elsewhere(kwargs)
+        here = args, kwargs
+        if self._recorder.casting is None:
+            here = elsewhere(args), elsewhere(kwargs)
         try:
             if target in (getitem, setitem):
                 here = self._with_tensors(*here[0]), here[1]
@@ -247,8 +292,10 @@ class _Preparation:
 
     def _by_ops(self, name: str, target: Any, function: Any, args: Any, kwargs: Any) -> Any:
         """Run a function on stand-ins, where the ops that it comes to are those on the CPU."""
+        casting = self._recorder.casting
+        call = function if casting is None else casting.calling(function)
         try:
-            if target in _WHOLE:
+            if target in _WHOLE and casting is None:
                 return self._as_one_op(_WHOLE[target], function, args, kwargs)
             if name in LENGTH_ROWS and takes_symbols([*args, *kwargs.values()]):
                 with suppress(Unanswered):
@@ -258,11 +305,11 @@ class _Preparation:
                 raise Unanswered("a product that takes sizes for numbers")
             if name in FUNCTIONS:
                 with self._recorder.of_function(name):
-                    return function(*args, **kwargs)
+                    return call(*args, **kwargs)
             if not name or isinstance(function, FunctionType):
                 raise Unanswered(f"no row for {name}")
             with self._recorder.only(name.strip("_")):  # then it is that op, on any device
-                return function(*args, **kwargs)
+                return call(*args, **kwargs)
         except (Declined, Unanswered):
             raise
         except Exception as error:
@@ -288,6 +335,8 @@ class _Preparation:
         return self._recorder.as_a_whole(op, args, kwargs, result, random=False)
 
     def _as_a_whole(self, name: str, function: Any, args: Any, kwargs: Any) -> Any:
+        if self._recorder.casting is not None:
+            args, kwargs = self._recorder.cast(function, args, kwargs)
         result, random = self._singles.of_function(name, function, args, kwargs)
         return self._recorder.as_a_whole(function, args, kwargs, result, random=random)
 
@@ -357,6 +406,12 @@ class _Preparation:
             self._values.append(part.value)
             writes.append(Write(k, part.views, slot, bumps - n if last else 1))
         return writes
+
+
+def _is_a_write(node: fx.Node) -> bool:
+    """Whether it writes to its first argument: autocast has no such op."""
+    name = getattr(node.target, "__name__", str(node.target))
+    return node.target is setitem or WRITES in node.meta or (name[-1:] == "_" and name[-2:] != "__")
 
 
 def _makes_leaf(node: fx.Node) -> bool:

@@ -8,7 +8,7 @@ that again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from operator import getitem
 from types import MappingProxyType
@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from jitpkg.codegen.aten.casting import Casting
 from jitpkg.codegen.aten.views import VIEWS, NoInverse, View, as_one, makes_several, writing
 from jitpkg.codegen.aten.writes import draw, drawn, hidden_writes, without_writing
 from jitpkg.codegen.ir.extents import symbolic, with_expressions
@@ -127,6 +128,8 @@ class Recorder:
         self.part: int | None = None
         self.grad_mode = True
         """Where the program is now."""
+        self.casting: Casting | None = None
+        """What shows stand-ins to functions, where autocast is active."""
         self._listens = True
         self._number: Callable[[], int] | None = None
         self._only: str | None = None
@@ -245,10 +248,13 @@ class Recorder:
         """What a call returns, of which nothing is recorded; it writes to nothing."""
         self._listens = False
         try:
-            with dispatch.mode(self._see):
+            with self._mode():
                 return call()
         finally:
             self._listens = True
+
+    def _mode(self) -> AbstractContextManager[object]:
+        return dispatch.mode(self._see if self.casting is None else self.casting.seeing(self._see))
 
     @contextmanager
     def of_function(self, name: str) -> Iterator[None]:
@@ -258,15 +264,27 @@ class Recorder:
         though some choose other ops where somebody listens.
         """
         self._function = name.strip("_")
-        with dispatch.mode(self._see):
+        with self._mode():
             yield
+
+    def cast(self, function: Callable[..., Any], args: Any, kwargs: Any) -> tuple[Any, Any]:
+        """Arguments as autocast gives them to a function that is recorded as a whole.
+
+        Raises:
+            Declined: nobody knows.
+        """
+        assert self.casting is not None
+        found: tuple[Any, Any] | None = self.casting.cast(self._see, function, args, kwargs)
+        if found is None:
+            raise Declined(f"{getattr(function, '__name__', function)} as a whole, under autocast")
+        return found
 
     @contextmanager
     def of_everything(self) -> Iterator[None]:
         """Inside, all ops are recorded: they are called as they are, and chosen by nobody."""
         self._chosen = True
         try:
-            with dispatch.mode(self._see):
+            with self._mode():
                 yield
         finally:
             self._chosen = False
@@ -317,6 +335,8 @@ class Recorder:
             raise Unanswered(f"{self._only} calls {name}")
         if name in VIEWS:
             return self._view(func, args, kwargs)
+        if name == "aten::_efficientzerotensor":  # has no memory, which kernels read
+            func = aten.zeros.default
         if may_be_refused(func, args, kwargs):
             raise Declined("a write to what it reads: eager code may refuse it, or reads it after")
         hidden = hidden_writes(func, args)
@@ -372,6 +392,8 @@ class Recorder:
 
     def _in_place(self, func: Op, args: Any, kwargs: Any) -> Any:
         target = self.traced(args[0])
+        if self.casting is not None and target.memory.input is not None:
+            raise Declined("a write to an input under autocast: its stand-in would not count it")
         if any(overlaps(each.facts.size, each.facts.stride) for each in target.shown()):
             raise Declined("a write to what may overlap with itself, or to a part of that")
         drawing = drawn(func, target.facts, args)

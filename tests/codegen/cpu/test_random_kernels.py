@@ -155,7 +155,7 @@ class Random:
 
 @each_printer
 @given(st.data())
-@settings(max_examples=120, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None, derandomize=True)
 def test_kernel_means_what_its_definitions_mean(printer: Printer, data: st.DataObject) -> None:
     draw = Random(data)
     sizes = tuple(data.draw(st.lists(SIZE, min_size=0, max_size=2)))
@@ -178,7 +178,7 @@ def test_kernel_means_what_its_definitions_mean(printer: Printer, data: st.DataO
 
 @each_printer
 @given(st.data())
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=20, deadline=None, derandomize=True)
 def test_scatter(printer: Printer, data: st.DataObject) -> None:
     draw = Random(data)
     b = draw.b

@@ -1,0 +1,157 @@
+"""Autocast that a graph enters and leaves: its casts are ops, and AOTAutograd is not asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import jitpkg
+from jitpkg import events
+from jitpkg.codegen.aten.casting import state
+
+
+def declined(call: Callable[[], Any]) -> list[str]:
+    """What of a call's graphs went another way than kernels, and why."""
+    heard: list[str] = []
+
+    def listen(event: events.Event) -> None:
+        match event:
+            case events.Declined(why=why):
+                heard.append(why)
+
+    with events.STREAM.listening(listen):
+        call()
+    return heard
+
+
+def inside(x: Tensor, weight: Tensor) -> Any:
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        h = F.linear(x, weight)
+        h = F.linear(F.gelu(h), weight)
+        attended = F.scaled_dot_product_attention(h[None], h[None], h[None])
+        with torch.autocast("cpu", enabled=False):
+            wide = h.float() @ weight
+        return attended, F.softmax(h, -1), torch.einsum("ij,kj->ik", h, wide), h.sum()
+
+
+def switched_off(x: Tensor, weight: Tensor) -> Any:
+    with torch.autocast("cpu", enabled=False):
+        return x @ weight
+
+
+def by_halves(x: Tensor, weight: Tensor) -> Any:
+    with torch.autocast("cpu", dtype=torch.float16):
+        return (x @ weight).relu()
+
+
+def twice(x: Tensor, weight: Tensor) -> Any:
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        a = x @ weight
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        return a, weight @ a.t()
+
+
+PROGRAMS = [inside, switched_off, by_halves, twice]
+
+
+@pytest.mark.parametrize("trains", [False, True])
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_as_eager_code_without_a_detour(program: Callable[..., Any], trains: bool) -> None:
+    def run(function: Callable[..., Any]) -> list[Tensor]:
+        torch.manual_seed(0)
+        x, weight = torch.randn(6, 8), torch.randn(8, 8).requires_grad_(trains)
+        results = function(x, weight)
+        every = list(results) if isinstance(results, tuple) else [results]
+        if trains:
+            sum(each.float().sum() for each in every).backward()  # type: ignore[union-attr]
+            assert weight.grad is not None
+            every.append(weight.grad)
+        return every
+
+    compiled = jitpkg.compile(program, backend="jitpkg", fullgraph=True)
+    found: list[Tensor] = []
+    before = state()
+    assert declined(lambda: found.extend(run(compiled))) == []
+    assert state() == before
+    for a, b in zip(found, run(program), strict=True):
+        assert a.dtype is b.dtype
+        torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize("zero", [False, True])
+def test_a_whole_step(zero: bool) -> None:
+    """One graph of kernels: nothing is cut around the backward pass."""
+
+    def step(model: nn.Module, optimizer: torch.optim.Optimizer, x: Tensor, y: Tensor) -> Tensor:
+        if zero:
+            optimizer.zero_grad()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        if not zero:
+            optimizer.zero_grad()
+        return loss
+
+    def run(function: Callable[..., Tensor]) -> list[Tensor]:
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(8, 16), nn.LayerNorm(16), nn.GELU(), nn.Linear(16, 4))
+        optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+        x, y = torch.randn(6, 8), torch.randint(4, (6,))
+        losses = [function(model, optimizer, x, y).detach() for _ in range(5)]
+        return [*losses, *(p.detach() for p in model.parameters())]
+
+    found: list[Tensor] = []
+    compiled = jitpkg.compile(step, backend="jitpkg", fullgraph=True)
+    assert declined(lambda: found.extend(run(compiled))) == []
+    for a, b in zip(found, run(step), strict=True):
+        torch.testing.assert_close(a, b, rtol=2e-2, atol=2e-2)
+
+
+def test_what_is_left_entered_goes_another_way() -> None:
+    """And leaves autocast as eager code does."""
+
+    def program(x: Tensor) -> Tensor:
+        torch.set_autocast_enabled("cpu", True)
+        return x @ x
+
+    try:
+        before = torch.is_autocast_enabled("cpu")
+        with torch.no_grad():
+            found = jitpkg.compile(program, backend="jitpkg")(torch.ones(3, 3))
+        assert torch.is_autocast_enabled("cpu") is not before
+    finally:
+        torch.set_autocast_enabled("cpu", False)
+    assert found.dtype is torch.get_autocast_dtype("cpu")
+
+
+def test_functions_that_cast_inside_are_not_taken_as_a_whole() -> None:
+    def program(x: Tensor) -> Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return torch.linalg.matrix_power(x, 3), torch.tensordot(x, x, 1)  # type: ignore[return-value]
+
+    x = torch.randn(4, 4)
+    found = jitpkg.compile(program, backend="jitpkg")(x)
+    for a, b in zip(found, program(x), strict=True):
+        assert a.dtype is b.dtype
+        torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize("name", ["sgn", "sign", "ceil", "floor", "round", "trunc"])
+def test_gradients_that_are_nothing_are_added(name: str) -> None:
+    """Torch's formula gives a tensor without memory for them."""
+    function = getattr(torch, name)
+
+    def program(x: Tensor) -> Any:
+        return function(x), function(x) * 2
+
+    x = torch.randn(20, 20, requires_grad=True)
+    a, b = jitpkg.compile(program, backend="jitpkg")(x)
+    (found,) = torch.autograd.grad(a.sum() + b.sum(), x)
+    assert torch.equal(found, torch.zeros_like(x))
