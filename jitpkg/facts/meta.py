@@ -15,9 +15,11 @@ import torch
 
 from jitpkg.facts import sizes
 from jitpkg.facts.asked import asked_once
+from jitpkg.facts.casting import Casting, is_active
+from jitpkg.facts.elsewhere import elsewhere
 from jitpkg.facts.outcome import Outcome, StandIns, WouldRaise, is_random, written_by
 from jitpkg.facts.rows import ROWS
-from jitpkg.facts.rows.common import Raises, Unsure
+from jitpkg.facts.rows.common import META, Raises, Unsure
 from jitpkg.facts.rows.functions import FUNCTION_ROWS, flowing
 from jitpkg.facts.rows.lengths import LENGTH_ROWS
 from jitpkg.facts.rows.views import VIEWS, varies
@@ -86,7 +88,6 @@ RECORDED = frozenset(
 """Others that come to the same ops on stand-ins as on the CPU: not all of these have rows."""
 
 _CPU = torch.device("cpu")
-_META = torch.device("meta")
 
 
 class _Rows:
@@ -145,6 +146,8 @@ def of_call(
         except Unsure:
             pass
     whole = FUNCTION_ROWS.get(name)
+    if name in FUNCTIONS and is_active() and not values:
+        return _cast(call, args, kwargs)
     if (name not in FUNCTIONS and whole is None) or not _is_usual_state():
         raise Unsure(name)
     if values and name == "matmul" and products_compare_sizes():
@@ -163,7 +166,7 @@ def _answered(
     rows = _Rows(varies=bool(values))
     try:
         args, kwargs = elsewhere(args), elsewhere(kwargs)
-        stand_ins = StandIns(args, kwargs, _META, decisions.symint)
+        stand_ins = StandIns(args, kwargs, META, decisions.symint)
         if whole is not None:
             result = stand_ins.call(rows.as_a_whole(whole))
         else:
@@ -184,37 +187,46 @@ def _answered(
     return replace(outcome, relations=tuple(decisions.relations)) if values else outcome
 
 
+def _cast(call: Callable[..., Any], args: Any, kwargs: Any) -> Outcome:
+    """The same under autocast; of calls that write to nothing."""
+    if torch.is_inference_mode_enabled():
+        raise Unsure
+    casting, rows = Casting(), _Rows(varies=False)
+    try:
+        stand_ins = StandIns(args, kwargs, META)
+        with dispatch.mode(casting.seeing(rows.answer)):
+            result = stand_ins.call(casting.calling(call))
+        if rows.written or any(map(torch.is_inference, stand_ins.tensors)):
+            raise Unsure
+        return stand_ins.outcome(
+            result,
+            lambda made: casting.facts(made, facts_of_stand_in(made)),
+            written=frozenset(),
+            random=rows.random,
+        )
+    except Missing:
+        raise
+    except Raises as error:
+        raise WouldRaise(error) from None
+    except Exception as error:
+        raise Unsure(str(error)) from None
+    finally:
+        casting.end()
+
+
 @asked_once
 def products_compare_sizes() -> bool:
     """Whether `matmul` takes sizes that vary for numbers: in torch 2.11 its C++ compares them."""
     decisions = Decisions({"n": 3})
     n = decisions.symint(sizes.symbol("n", 2))
-    a = torch.empty_strided((2, n, 4), (n * 4, 4, 1), device=_META)
-    b = torch.empty_strided((2, 4, n), (n * 4, n, 1), device=_META)
+    a = torch.empty_strided((2, n, 4), (n * 4, 4, 1), device=META)
+    b = torch.empty_strided((2, 4, n), (n * 4, n, 1), device=META)
     try:
         with dispatch.mode(_Rows(varies=True).answer):
             torch.matmul(a, b)
     except Exception:  # it asks for the sizes themselves
         return True
     return bool(decisions.relations)
-
-
-def elsewhere(value: Any) -> Any:
-    """Arguments that name the CPU, which is where everything is, for stand-ins that are not."""
-    match value:
-        case torch.device(type="cpu"):
-            return _META
-        case tuple() if type(value) is tuple:
-            return tuple(map(elsewhere, value))
-        case list():
-            return list(map(elsewhere, value))
-        case dict():
-            return {
-                name: _META if name == "device" and each == "cpu" else elsewhere(each)
-                for name, each in value.items()
-            }
-        case _:
-            return value
 
 
 def _number(leaf: Any) -> Any:
@@ -236,7 +248,7 @@ def _is_usual_state() -> bool:
 
 def facts_of_stand_in(made: torch.Tensor) -> TensorFacts:
     """The facts of the tensor in main memory that one on the meta device stands for."""
-    if why_not_plain(made) is not None or made.device != _META:
+    if why_not_plain(made) is not None or made.device != META:
         raise Unsure
     facts = facts_of(made)
     return TensorFacts(

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from jitpkg.facts import meta
+from jitpkg.facts.elsewhere import elsewhere
 from jitpkg.facts.outcome import DataDependent, NeedsNumbers, NoFacts, WouldRaise, is_random
 from jitpkg.facts.rows import ROWS
 from jitpkg.facts.rows.common import META, Raises, Unsure
@@ -38,7 +39,6 @@ FUNCTIONS = meta.FUNCTIONS
 RECORDED = meta.FUNCTIONS | meta.RECORDED
 """These, and others for whose ops FakeTensor may have to be asked."""
 
-elsewhere = meta.elsewhere
 products_compare_sizes = meta.products_compare_sizes
 facts_of_stand_in = meta.facts_of_stand_in
 

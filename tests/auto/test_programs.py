@@ -29,6 +29,7 @@ def test_fine_tuning_a_transformer(tmp_path: Path) -> None:
     assert compiled(tmp_path, *script) >= {"accuracy", "to_device", "Sentences.__getitem__"}
 
 
+@pytest.mark.slow
 @needs("sklearn")
 def test_a_pipeline_of_scikit_learn_that_ends_in_a_network(tmp_path: Path) -> None:
     script = str(SCRIPTS / "sklearn_pipeline.py")

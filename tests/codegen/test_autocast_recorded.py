@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +14,7 @@ from torch import Tensor, nn
 
 import jitpkg
 from jitpkg import events
-from jitpkg.codegen.aten.casting import state
+from jitpkg.facts.casting import state
 
 
 def declined(call: Callable[[], Any]) -> list[str]:
@@ -141,6 +143,30 @@ def test_functions_that_cast_inside_are_not_taken_as_a_whole() -> None:
     for a, b in zip(found, program(x), strict=True):
         assert a.dtype is b.dtype
         torch.testing.assert_close(a, b)
+
+
+def test_nothing_of_torch_s_compiler_is_asked() -> None:
+    """In a process of its own: neither FakeTensor nor AOTAutograd is imported."""
+    program = """
+import sys
+import torch
+import torch.nn.functional as F
+import jitpkg
+
+def program(x, weight):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        h = F.gelu(F.linear(x, weight))
+        return F.layer_norm(h, (8,)).softmax(-1), (h @ weight).float()
+
+weight = torch.randn(8, 8, requires_grad=True)
+a, b = jitpkg.compile(program, backend="jitpkg", fullgraph=True)(torch.randn(4, 8), weight)
+(a.float().sum() + b.sum()).backward()
+print("jitpkg.facts.fake" in sys.modules, "torch._functorch.aot_autograd" in sys.modules)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.returncode) == ("False False\n", 0), done.stderr
 
 
 @pytest.mark.parametrize("name", ["sgn", "sign", "ceil", "floor", "round", "trunc"])

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from jitpkg.facts.meta import elsewhere
+from jitpkg.facts.elsewhere import elsewhere
 from jitpkg.facts.rows import ROWS, gradients
 from jitpkg.facts.rows.common import META, Raises, Unsure
 from jitpkg.internals import trees

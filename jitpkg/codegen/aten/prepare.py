@@ -16,7 +16,6 @@ from typing import Any, cast
 import torch
 from torch import fx
 
-from jitpkg.codegen.aten.casting import Casting, is_active, state
 from jitpkg.codegen.aten.grad_modes import GradModes, is_switch
 from jitpkg.codegen.aten.parts import Part, parts_written
 from jitpkg.codegen.aten.prepared import (
@@ -33,6 +32,7 @@ from jitpkg.codegen.aten.recorder import Declined, Recorder, Traced
 from jitpkg.codegen.aten.symbols import Symbols
 from jitpkg.codegen.autocast import casts
 from jitpkg.codegen.ir.extents import SYMBOL, symbolic
+from jitpkg.facts.casting import Casting, is_active, state
 from jitpkg.facts.heard import Heard
 from jitpkg.facts.layout import gradient_of, overlaps
 from jitpkg.facts.rows.lengths import LENGTH_ROWS

@@ -17,10 +17,10 @@ from typing import Any
 import torch
 from torch import fx
 
-from jitpkg.codegen.aten.casting import Casting
 from jitpkg.codegen.aten.views import VIEWS, NoInverse, View, as_one, makes_several, writing
 from jitpkg.codegen.aten.writes import draw, drawn, hidden_writes, without_writing
 from jitpkg.codegen.ir.extents import symbolic, with_expressions
+from jitpkg.facts.casting import Casting
 from jitpkg.facts.layout import broadcast, overlaps
 from jitpkg.facts.rows.common import Raises, Unsure
 from jitpkg.facts.rows.views import VIEWS as SYMBOLIC_VIEWS

@@ -69,12 +69,16 @@ _FULL = (torch.float32, torch.float64)
 
 def layer_norm(func: Any, args: Any, kwargs: Any) -> Any:
     gradient, x, normalized, mean, rstd, weight, bias, mask = args
-    sure(gradient.dtype in _FULL and gradient.numel() > 0)
-    sure(all(t.dtype is gradient.dtype for t in tensors((x, mean, rstd, weight, bias))))
-    dtype = x.dtype
+    sure(gradient.numel() > 0 and x.dtype is gradient.dtype)
+    dtype = x.dtype  # of all that is not laid out like the input
+    if x.dtype not in _FULL:
+        sure(x.dtype in (torch.bfloat16, torch.float16))
+        if weight is not None or bias is not None:
+            dtype = torch.float32
+    sure(all(t.dtype is dtype for t in tensors((mean, rstd, weight, bias))))
     return _asked(
         (mask[0], mask[1] and weight is not None, mask[2] and bias is not None),
-        lambda: empty(x.shape, dtype),
+        lambda: empty(x.shape, x.dtype),
         lambda: empty(normalized, dtype),
         lambda: empty(normalized, dtype),
     )

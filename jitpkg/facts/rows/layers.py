@@ -155,10 +155,15 @@ def layer_norm(func: Any, args: Any, kwargs: Any) -> Any:
     sure(x.is_floating_point())
     lead = x.dim() - len(normalized)
     sure(lead >= 0 and list(x.shape[lead:]) == list(normalized))
-    for t in tensors((weight, bias)):
-        sure(t.dtype is x.dtype and list(t.shape) == list(normalized))
-    statistic = (*x.shape[:lead], *(1 for _ in normalized))
-    return empty(x.shape, x.dtype), empty(statistic, x.dtype), empty(statistic, x.dtype)
+    dtypes = {t.dtype for t in tensors((weight, bias))}
+    wide = dtypes == {torch.float32} and x.dtype in (torch.bfloat16, torch.float16)
+    sure(wide or dtypes <= {x.dtype})
+    sure(all(list(t.shape) == list(normalized) for t in tensors((weight, bias))))
+    statistic, dtype = (
+        (*x.shape[:lead], *(1 for _ in normalized)),
+        torch.float32 if wide else x.dtype,
+    )
+    return empty(x.shape, x.dtype), empty(statistic, dtype), empty(statistic, dtype)
 
 
 def batch_norm(func: Any, args: Any, kwargs: Any) -> Any:

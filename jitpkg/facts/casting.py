@@ -8,11 +8,13 @@ it makes of a leaf, as in eager code; the casts are ops like others.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
 
-from jitpkg.facts.single import elsewhere
+from jitpkg.facts.elsewhere import elsewhere
+from jitpkg.facts.tensor import TensorFacts
 from jitpkg.facts.thread_state import autocast_nesting, snapshot
 from jitpkg.internals import dispatch, trees
 from jitpkg.internals.ops import op_name
@@ -46,6 +48,11 @@ class Casting:
         self._leaves: set[int] = set()
         self._restore = snapshot()
 
+    def facts(self, made: torch.Tensor, facts: TensorFacts) -> TensorFacts:
+        """With what only autograd knows, which sees what is shown."""
+        shown = self._show(made)
+        return replace(facts, requires_grad=shown.requires_grad, is_leaf=shown.is_leaf)
+
     def leaf(self, stand_in: torch.Tensor) -> None:
         """Let autocast keep what it makes of this one, as long as it keeps anything."""
         self._leaves.add(id(stand_in))
@@ -60,7 +67,8 @@ class Casting:
         if not isinstance(each, torch.Tensor):
             return each
         if id(each) not in self._shown:
-            shown = dispatch.without_data(each, "cpu", id(each) in self._leaves)
+            requires_grad = each.requires_grad or id(each) in self._leaves
+            shown = dispatch.without_data(each, "cpu", requires_grad)
             self._shown[id(each)] = shown
             self._behind[id(shown)] = each  # both are alive as long as this is
         return self._shown[id(each)]
