@@ -239,7 +239,7 @@ ALLOWED = {
     "jitpkg/codegen/aten/prepare.py:_Preparation._by_ops": COMPILING,
     "jitpkg/codegen/triton/ahead.py:_compiled": COMPILING,
     "jitpkg/facts/fake.py:_translated_errors": COMPILING,
-    "jitpkg/facts/meta.py:_answered": COMPILING,
+    "jitpkg/facts/meta.py:_sure": COMPILING,
     "jitpkg/facts/meta.py:products_compare_sizes": COMPILING,
     "jitpkg/facts/single.py:Singles.of_function": COMPILING,
     "jitpkg/facts/single.py:Singles.of_op": COMPILING,

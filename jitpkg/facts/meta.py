@@ -147,7 +147,7 @@ def of_call(
             pass
     whole = FUNCTION_ROWS.get(name)
     if name in FUNCTIONS and is_active() and not values:
-        return _cast(call, args, kwargs)
+        return _answered_under_autocast(call, args, kwargs)
     if (name not in FUNCTIONS and whole is None) or not _is_usual_state():
         raise Unsure(name)
     if values and name == "matmul" and products_compare_sizes():
@@ -164,35 +164,33 @@ def _answered(
 ) -> Outcome:
     decisions = Decisions(values)
     rows = _Rows(varies=bool(values))
-    try:
-        args, kwargs = elsewhere(args), elsewhere(kwargs)
-        stand_ins = StandIns(args, kwargs, META, decisions.symint)
+
+    def ask() -> Outcome:
+        here = elsewhere(args), elsewhere(kwargs)
+        stand_ins = StandIns(*here, META, decisions.symint)
         if whole is not None:
             result = stand_ins.call(rows.as_a_whole(whole))
         else:
             with dispatch.mode(rows.answer):
                 result = stand_ins.call(call)
-        outcome = stand_ins.outcome(
+        return stand_ins.outcome(
             trees.mapped(_number, result) if values else result,
             facts_of_stand_in,
             written=frozenset(rows.written),
             random=rows.random,
         )
-    except Missing:
-        raise
-    except Raises as error:
-        raise WouldRaise(error) from None
-    except Exception as error:
-        raise Unsure(str(error)) from None
+
+    outcome = _sure(ask)
     return replace(outcome, relations=tuple(decisions.relations)) if values else outcome
 
 
-def _cast(call: Callable[..., Any], args: Any, kwargs: Any) -> Outcome:
-    """The same under autocast; of calls that write to nothing."""
+def _answered_under_autocast(call: Callable[..., Any], args: Any, kwargs: Any) -> Outcome:
+    """The same of a call that writes to nothing."""
     if torch.is_inference_mode_enabled():
         raise Unsure
     casting, rows = Casting(), _Rows(varies=False)
-    try:
+
+    def ask() -> Outcome:
         stand_ins = StandIns(args, kwargs, META)
         with dispatch.mode(casting.seeing(rows.answer)):
             result = stand_ins.call(casting.calling(call))
@@ -204,14 +202,22 @@ def _cast(call: Callable[..., Any], args: Any, kwargs: Any) -> Outcome:
             written=frozenset(),
             random=rows.random,
         )
+
+    try:
+        return _sure(ask)
+    finally:
+        casting.end()
+
+
+def _sure(ask: Callable[[], Outcome]) -> Outcome:
+    try:
+        return ask()
     except Missing:
         raise
     except Raises as error:
         raise WouldRaise(error) from None
     except Exception as error:
         raise Unsure(str(error)) from None
-    finally:
-        casting.end()
 
 
 @asked_once
