@@ -13,7 +13,9 @@ from typing import Any
 
 import torch
 
+from jitpkg.facts.decomposed import casts_inside
 from jitpkg.facts.elsewhere import elsewhere
+from jitpkg.facts.rows.common import Unsure
 from jitpkg.facts.tensor import TensorFacts
 from jitpkg.facts.thread_state import autocast_nesting, snapshot
 from jitpkg.internals import dispatch, trees
@@ -89,6 +91,8 @@ class Casting:
         """The same for ops that get what is shown, and return it."""
 
         def seen(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+            if casts_inside(func, args):
+                raise Unsure(f"autocast casts inside of {func}")
             given, named = self.behind((args, dict(kwargs)))
             return self.shown(see(func, elsewhere(given), elsewhere(named)))
 

@@ -112,11 +112,14 @@ _JOINS_INSIDE = frozenset(
 
 
 def is_cast_inside(function: object, args: Sequence[Any]) -> bool:
-    """Whether a call runs under autocast, and its code in C++ multiplies matrices, or joins tensors
-    of a narrow dtype that is not autocast's: autocast casts there, or raises, and decompositions
-    and FakeTensor, which stand below it, do not."""
-    if not modes.ANY_AUTOCAST.get()():
-        return False
+    """Whether a call runs under autocast, and is cast inside."""
+    return modes.ANY_AUTOCAST.get()() and casts_inside(function, args)
+
+
+def casts_inside(function: object, args: Sequence[Any]) -> bool:
+    """Whether the code in C++ of a call, or an op, multiplies matrices, or joins tensors of a
+    narrow dtype that is not autocast's: autocast casts there, or raises, and decompositions,
+    FakeTensor and modes, which stand below it, do not."""
     name = getattr(function, "__name__", "").partition(".")[0]
     return name in _CAST_INSIDE or (name in _JOINS_INSIDE and any(map(_is_refused, args)))
 
@@ -124,7 +127,9 @@ def is_cast_inside(function: object, args: Sequence[Any]) -> bool:
 def _is_refused(value: Any) -> bool:
     if isinstance(value, tuple | list):
         return any(map(_is_refused, value))
-    if not isinstance(value, TensorFacts) or value.dtype not in (torch.bfloat16, torch.float16):
+    if not isinstance(value, TensorFacts | torch.Tensor):
+        return False
+    if value.dtype not in (torch.bfloat16, torch.float16):
         return False
     return value.dtype is not torch.get_autocast_dtype(value.device.type)
 

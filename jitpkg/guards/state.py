@@ -75,6 +75,13 @@ def anomaly_mode() -> StateIs:
     return _asked("autograd's anomaly mode", "looks_for_anomalies", looks, looks())
 
 
+def autocast_dtype(kind: str) -> StateIs:
+    """That autocast would cast to the same dtype as now: other guards ask where it is on."""
+    getter = torch.get_autocast_dtype
+    names = (("getter", getter), ("now", getter(kind)))
+    return StateIs(f"the dtype of autocast for {kind!r}", f"{{getter}}({kind!r}) == {{now}}", names)
+
+
 def _asked(
     what: str,
     name: str,

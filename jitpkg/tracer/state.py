@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Any
 
+import torch
+
 from jitpkg.facts.thread_state import setters, snapshot
+from jitpkg.guards.state import autocast_dtype
 from jitpkg.tracer import constants, reasons
 from jitpkg.tracer.torch_calls import state_getters
 from jitpkg.tracer.values import NONE, Constant, Object, Value
@@ -25,6 +28,8 @@ def _set(setter: Callable[..., Any]) -> Row:
             vm.stop(reasons.RANDOM_STATE, setter.__name__)
         values = [constants.python_value(vm, value) for value in args]
         named = {name: constants.python_value(vm, value) for name, value in kwargs.items()}
+        if setter is torch.set_autocast_enabled:
+            _guard_dtype(vm, values)
         try:
             result = setter(*values, **named)
         except (TypeError, ValueError, RuntimeError) as error:
@@ -50,9 +55,22 @@ def _is_of_block(vm: VM) -> bool:
 
 def _get(getter: Callable[..., Any]) -> Row:
     def row(vm: VM, args: Args, kwargs: Kwargs) -> Value:
+        if getter is torch.get_autocast_dtype and constants.foldable(vm, args, kwargs):
+            _guard_dtype(vm, [constants.python_value(vm, value) for value in args])
         return constants.fold(vm, getter, args, kwargs)
 
     return row
+
+
+def _guard_dtype(vm: VM, args: Sequence[object]) -> None:
+    """Guard what autocast for this kind of device casts to, where that is from before the trace."""
+    if not args or type(args[0]) is not str:
+        return  # it raises
+    for node in vm.graph.graph.nodes:
+        if node.target is torch.set_autocast_dtype and node.args[:1] == (args[0],):
+            return
+    with suppress(RuntimeError):  # so does this: there is no such kind
+        vm.guard(autocast_dtype(args[0]))
 
 
 @cache

@@ -133,6 +133,33 @@ def test_what_is_left_entered_goes_another_way() -> None:
     assert found.dtype is torch.get_autocast_dtype("cpu")
 
 
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "jitpkg"])
+def test_the_dtype_is_that_of_the_process(backend: str) -> None:
+    """Where the graph does not set it; and it is put back as it was."""
+
+    def entered(x: Tensor) -> Tensor:
+        torch.set_autocast_enabled("cpu", True)
+        y = x @ x
+        torch.set_autocast_enabled("cpu", False)
+        return y
+
+    def inside(x: Tensor) -> Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return x @ x
+
+    before, x = torch.get_autocast_dtype("cpu"), torch.randn(4, 4)
+    try:
+        for program in (entered, inside):
+            compiled = jitpkg.compile(program, backend=backend)
+            for dtype in (torch.bfloat16, torch.float16, torch.bfloat16):
+                torch.set_autocast_dtype("cpu", dtype)
+                found = compiled(x)
+                assert torch.get_autocast_dtype("cpu") is dtype
+                assert found.dtype is program(x).dtype
+    finally:
+        torch.set_autocast_dtype("cpu", before)
+
+
 def test_functions_that_cast_inside_are_not_taken_as_a_whole() -> None:
     def program(x: Tensor) -> Tensor:
         with torch.autocast("cpu", dtype=torch.bfloat16):

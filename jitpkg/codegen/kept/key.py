@@ -131,6 +131,7 @@ def _state() -> Plain:
     return [
         *(torch.is_grad_enabled(), torch.is_inference_mode_enabled()),
         *(str(torch.get_default_dtype()), torch.get_num_threads()),
+        *(str(torch.get_autocast_dtype("cpu")), torch.is_autocast_cache_enabled()),
         torch.are_deterministic_algorithms_enabled(),
         torch.is_deterministic_algorithms_warn_only_enabled(),
         _fills_memory(),
