@@ -146,7 +146,7 @@ def of_call(
         except Unsure:
             pass
     whole = FUNCTION_ROWS.get(name)
-    if name in FUNCTIONS and is_active() and not values:
+    if name in FUNCTIONS and not values and is_active() and dispatch.WRAPPER.found() is not None:
         return _answered_under_autocast(call, args, kwargs)
     if (name not in FUNCTIONS and whole is None) or not _is_usual_state():
         raise Unsure(name)
