@@ -27,5 +27,10 @@ def portion(cases: Iterable[T], one_in: int, *of: object) -> list[T]:
     return every if WHOLE else every[_number(of) % one_in :: one_in]
 
 
+def share(count: int, one_in: int) -> int:
+    """One in so many of random examples; all of them by `make test WHOLE=1`."""
+    return count if WHOLE else count // one_in
+
+
 def _number(of: tuple[object, ...]) -> int:
     return zlib.crc32(repr(of).encode())

@@ -183,7 +183,7 @@ def test_steps_of_optimizers_are_measured() -> None:
 
 
 def test_whole_steps_are_measured() -> None:
-    shown = run("steps", "--only", "MLP", "--quick", "--no-compile")
+    shown = run("steps", "--only", "MLP")
     (row,) = [line for line in shown.splitlines() if line.startswith("MLP")]
     assert len(re.findall(r"-?\d+\.\d+", row)) == 7  # two times, a ratio with bounds, two starts
     assert "over eager" in shown

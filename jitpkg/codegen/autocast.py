@@ -15,6 +15,7 @@ import torch
 from torch import fx
 
 from jitpkg.codegen.ir.extents import SYMBOL, value_of, varies
+from jitpkg.facts.casting import TO_COPY
 from jitpkg.facts.thread_state import (
     DEVICE_TYPES,
     autocast_nesting,
@@ -24,9 +25,6 @@ from jitpkg.facts.thread_state import (
 from jitpkg.internals import dispatch, modes, tensors, trees
 from jitpkg.internals.ops import op_name
 
-Function = Callable[..., Any]
-
-_TO_COPY = "aten::_to_copy"
 _CONVERSIONS = ("bfloat16", "half", "type", "type_as")
 
 
@@ -48,7 +46,9 @@ def is_kept(x: object) -> bool:
     )
 
 
-def of_these_leaves(gm: fx.GraphModule, inputs: Sequence[Any], compiled: Function) -> Function:
+def of_these_leaves(
+    gm: fx.GraphModule, inputs: Sequence[Any], compiled: Callable[..., Any]
+) -> Callable[..., Any]:
     """What is compiled for some leaves, and the graph as it is for others: guards do not ask which
     inputs are."""
     asked = [
@@ -80,7 +80,7 @@ class _Uses:
 
     def see(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         dtype = kwargs.get("dtype")
-        if op_name(func) == _TO_COPY and dtype in self._narrow:
+        if op_name(func) == TO_COPY and dtype in self._narrow:
             self.cast[id(args[0])] = dtype
         elif func.namespace != "prim":
             leaves = trees.leaves_of((args, kwargs))

@@ -79,7 +79,7 @@ class Casting:
         return self._behind[id(each)] if isinstance(each, torch.Tensor) else each
 
     def calling(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The same of stand-ins."""
+        """A function of stand-ins that calls another one with what is shown for them."""
 
         def call(*args: Any, **kwargs: Any) -> Any:
             shown, named = self.shown((args, kwargs))
@@ -88,7 +88,7 @@ class Casting:
         return call
 
     def seeing(self, see: dispatch.See) -> dispatch.See:
-        """The same for ops that get what is shown, and return it."""
+        """What sees ops of what is shown, made of what sees ops of stand-ins."""
 
         def seen(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
             if casts_inside(func, args):

@@ -14,6 +14,7 @@ from torch import Tensor
 from jitpkg.testing import Comparison, call
 from jitpkg.testing.strategies import aliasing_tensors, dtypes, shapes, tensors
 from tests.codegen.examples import examples
+from tests.portions import share
 
 Op = Callable[[Tensor, Tensor], Tensor]
 
@@ -98,7 +99,7 @@ HOW = ("version", "grad_fn", "view", "traceback", "idle strides")
 """What only says how a result was computed."""
 
 
-@examples(30)
+@examples(share(60, 2))
 @given(
     chains,
     aliasing_tensors(min_size=1, max_size=3, dtype=dtypes([torch.float32, torch.float64])),

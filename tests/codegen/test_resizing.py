@@ -13,6 +13,7 @@ from torch.nn import functional
 
 import jitpkg
 from tests.codegen.examples import examples
+from tests.portions import share
 
 LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}
 FACTORS = st.sampled_from([0.5, 1.0, 1.1, 1.25, 1.3, 1.9, 2.0, 2.1, 2.3, 2.5, 3.3, 1, 2, 3])
@@ -39,7 +40,7 @@ def resized(draw: st.DrawFn) -> tuple[tuple[int, ...], dict[str, Any]]:
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "jitpkg"])
 @given(case=resized(), requires_grad=st.booleans(), dynamic=st.sampled_from([None, True]))
-@examples(20)
+@examples(share(40, 2))
 def test_factors(
     backend: str, case: tuple[Any, dict[str, Any]], requires_grad: bool, dynamic: bool | None
 ) -> None:

@@ -216,11 +216,12 @@ def interrupted(row: Row, subject: Subject, alarm: Alarm, delay: float, x: torch
         signal.setitimer(signal.ITIMER_REAL, 0)
         out += 1
         files = [entry.filename for entry in traceback.extract_tb(error.__traceback__)]
-        # Eager code, too, leaves the mode changed: at the end of `__enter__`. A compiled call that
-        # ends in such a block does so when it has just returned.
-        begins = subject.kind is Switching and files[-2] == __file__
-        if files[-2].endswith("grad_mode.py") or (begins and torch.is_grad_enabled() is False):
-            row.note("where torch's `no_grad` begins")
+        if files[-2].endswith("grad_mode.py"):  # in eager code, too, it leaves the mode as it is
+            row.note("in torch's own `no_grad`")
+            torch.set_grad_enabled(subject.training)
+        elif subject.kind is Switching and files[-2] == __file__ and not torch.is_grad_enabled():
+            # As at the end of `__enter__` in eager code: the call has just returned, in the block.
+            row.note("a compiled call had returned inside of `no_grad`")
             torch.set_grad_enabled(subject.training)
         if translated(error, files):
             row.note("an exception that torch's own code has made another")

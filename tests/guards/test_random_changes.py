@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import jitpkg
 from jitpkg import config, events
 from tests.guards.support import described
+from tests.portions import share
 
 X = torch.tensor([1.0, 2.0])
 
@@ -364,7 +365,7 @@ def state(value: Any, seen: dict[int, int] | None = None) -> Any:
 
 
 @settings(
-    max_examples=75,
+    max_examples=share(150, 2),
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

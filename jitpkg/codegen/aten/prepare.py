@@ -143,7 +143,7 @@ class _Preparation:
         inputs: Sequence[Any],
         modes: GradModes,
         symbols: Symbols | None,
-        casting: Casting | None = None,
+        casting: Casting | None,
     ) -> None:
         self._symbols = symbols
         self._casting = casting

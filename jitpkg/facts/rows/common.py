@@ -30,6 +30,9 @@ Row = Callable[..., Any]
 
 META = torch.device("meta")
 
+NARROW = (torch.bfloat16, torch.float16)
+"""What kernels compute with in float32."""
+
 
 def sure(condition: bool) -> None:
     if not condition:

@@ -9,6 +9,7 @@ import torch
 
 from jitpkg.facts.layout import strides
 from jitpkg.facts.rows.common import (
+    NARROW,
     empty,
     is_usual,
     lies_in_order,
@@ -72,7 +73,7 @@ def layer_norm(func: Any, args: Any, kwargs: Any) -> Any:
     sure(gradient.numel() > 0 and x.dtype is gradient.dtype)
     dtype = x.dtype  # of all that is not laid out like the input
     if x.dtype not in _FULL:
-        sure(x.dtype in (torch.bfloat16, torch.float16))
+        sure(x.dtype in NARROW)
         if weight is not None or bias is not None:
             dtype = torch.float32
     sure(all(t.dtype is dtype for t in tensors((mean, rstd, weight, bias))))

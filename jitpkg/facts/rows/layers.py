@@ -8,6 +8,7 @@ import torch
 
 from jitpkg.facts.layout import broadcast
 from jitpkg.facts.rows.common import (
+    NARROW,
     empty,
     in_format_of,
     lies_in_order,
@@ -156,13 +157,11 @@ def layer_norm(func: Any, args: Any, kwargs: Any) -> Any:
     lead = x.dim() - len(normalized)
     sure(lead >= 0 and list(x.shape[lead:]) == list(normalized))
     dtypes = {t.dtype for t in tensors((weight, bias))}
-    wide = dtypes == {torch.float32} and x.dtype in (torch.bfloat16, torch.float16)
+    wide = dtypes == {torch.float32} and x.dtype in NARROW
     sure(wide or dtypes <= {x.dtype})
     sure(all(list(t.shape) == list(normalized) for t in tensors((weight, bias))))
-    statistic, dtype = (
-        (*x.shape[:lead], *(1 for _ in normalized)),
-        torch.float32 if wide else x.dtype,
-    )
+    statistic = (*x.shape[:lead], *(1 for _ in normalized))
+    dtype = torch.float32 if wide else x.dtype
     return empty(x.shape, x.dtype), empty(statistic, dtype), empty(statistic, dtype)
 
 

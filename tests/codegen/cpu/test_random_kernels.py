@@ -16,6 +16,7 @@ from jitpkg.codegen.lowering.table import Lowering
 from jitpkg.facts.tensor import contiguous_stride
 from tests.codegen.cpu.support import buffer, host
 from tests.codegen.printers import CPU, Printer, each_printer
+from tests.portions import share
 
 DTYPES = (
     *(torch.float32, torch.float64, torch.int64, torch.int32, torch.int16),
@@ -155,7 +156,7 @@ class Random:
 
 @each_printer
 @given(st.data())
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=share(120, 2), deadline=None, derandomize=True)
 def test_kernel_means_what_its_definitions_mean(printer: Printer, data: st.DataObject) -> None:
     draw = Random(data)
     sizes = tuple(data.draw(st.lists(SIZE, min_size=0, max_size=2)))
@@ -178,7 +179,7 @@ def test_kernel_means_what_its_definitions_mean(printer: Printer, data: st.DataO
 
 @each_printer
 @given(st.data())
-@settings(max_examples=20, deadline=None, derandomize=True)
+@settings(max_examples=share(40, 2), deadline=None, derandomize=True)
 def test_scatter(printer: Printer, data: st.DataObject) -> None:
     draw = Random(data)
     b = draw.b
