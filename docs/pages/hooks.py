@@ -59,7 +59,7 @@ def _artefacts() -> dict[str, str]:
     hooked = _emitted(emitter.hooked())
     resume = emitter.resume(h, points.analysis.kept(h))
     labels = [k for k, line in enumerate(hooked) if ">>" in line]
-    *_, restore, returns, leave, raised = labels
+    *_, restore, returns, leave, raised, stays = labels
     tests = tomllib.loads((ROOT / "tests/stdlib/modules.toml").read_text(encoding="utf-8"))
     modules = {module for modules in tests["library"].values() for module in modules}
     return {
@@ -69,6 +69,7 @@ def _artefacts() -> dict[str, str]:
         "hook": "\n".join(hooked[:restore]),
         "restore": "\n".join(hooked[restore:returns]),
         "leave": "\n".join(hooked[leave:raised]),
+        "stays": "\n".join(hooked[stays:]),
         "entered": _entered(resume),
         "modules": str(len(modules)),
         "language": str(len(tests["language"]["tests"])),

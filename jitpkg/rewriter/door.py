@@ -101,6 +101,28 @@ class _Unbound:
 UNBOUND = _Unbound()
 
 
+class Leave:
+    """A `leave` of an entry that has switched modes for what Python goes on with."""
+
+    __slots__ = ("leave", "undo")
+
+    def __init__(
+        self, leave: Callable[..., Callable[..., Any]], undo: Callable[[], object]
+    ) -> None:
+        self.leave = leave
+        self.undo = undo
+
+    def __call__(self, *arguments: object) -> Callable[..., Any]:
+        return self.leave(*arguments)
+
+
+def stay(leave: object) -> None:
+    """An exception has come from outside before a resume function was entered: modes are as
+    before, for Python does not stand in the block that they belong to."""
+    if isinstance(leave, Leave):
+        leave.undo()
+
+
 def drop_frame(error: BaseException) -> None:
     """Take the outermost frame out of an exception's traceback; the class's own code runs not."""
     traceback = _TRACEBACK.__get__(error)

@@ -29,7 +29,7 @@ from jitpkg.code.versions import (
     LOAD_CELL,
 )
 from jitpkg.rewriter.assemble import Handler, Label, Layout, assemble
-from jitpkg.rewriter.door import RETURN, UNBOUND, Door, drop_frame
+from jitpkg.rewriter.door import RETURN, UNBOUND, Door, drop_frame, stay
 from jitpkg.rewriter.points import Points, StackValue
 from jitpkg.rewriter.writer import Writer
 
@@ -41,6 +41,9 @@ _SPARE = 3
 """Temporaries that hold no stack value: a region's answer while the stack is taken down."""
 
 _REST = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+
+RESUME_AFTER_YIELD_FROM = 2
+"""The argument of RESUME at which CPython does not look for signals."""
 
 _CALL_DEPTH = 8
 """Stack that a hook needs beside the original's and the slots: a callable and a call in it."""
@@ -177,6 +180,8 @@ class Emission(Writer):
             to = None if ins.target is None else self.at_point[ins.target]
             if ins.opname == "COPY_FREE_VARS":
                 self.emit("COPY_FREE_VARS", ins.arg + len(self.state_names))
+            elif i == self.points.start:
+                self.emit("RESUME", self._resume_kind(ins.arg))
             else:
                 self.emit(ins.opname, self._shifted(i), to)
             if i == self.points.start and self.entry is not None:
@@ -184,6 +189,13 @@ class Emission(Writer):
                     self._enter_called(self.entry.p)
                 else:
                     self._enter(self.entry.p, self.entry.base)
+
+    def _resume_kind(self, original: int) -> int:
+        """The argument of RESUME. No signal comes to a resume function before it has entered a
+        block: as little as to one that goes on after a `yield from`, which is what it says."""
+        if self.entry is None or self.points.instructions[self.entry.p].covered is None:
+            return original
+        return RESUME_AFTER_YIELD_FROM
 
     def _shifted(self, i: int) -> int:
         """The instruction's argument; free variables lie behind the temporaries."""
@@ -260,12 +272,6 @@ class Emission(Writer):
             count += 1
         return count
 
-    def _clear(self, slot: int) -> None:
-        """Unbind a slot that may be unbound already."""
-        self.const(None)
-        self.emit("STORE_FAST", slot)
-        self.emit("DELETE_FAST", slot)
-
     def _dispatch(self, h: int, base: int, exits: tuple[int, ...]) -> None:
         """The region's `(exit, leave, values)`: return, go on at a known exit, or leave.
 
@@ -300,7 +306,7 @@ class Emission(Writer):
         self.emit("POP_TOP")
         self.emit("POP_TOP")
         for slot in self._bound_at_hooks(p, base):
-            self._clear(slot)
+            self.clear(slot)
         self._restore_values(p, base)
 
     def _bound_at_hooks(self, p: int, base: int) -> list[int]:
@@ -344,31 +350,7 @@ class Emission(Writer):
                 self.emit("STORE_FAST", self.temp(value.depth))
         for value in reversed(stack):
             if value.depth >= lowest:
-                self._push_from_temp(value.kind, self.temp(value.depth))
-
-    def _push_from_temp(self, kind: str, temp: int) -> None:
-        """Push a stack value of this kind; leaves the temporary unbound."""
-        match kind:
-            case "N":
-                self.emit("PUSH_NULL")
-            case "M":
-                is_null, behind = Label(), Label()
-                self.emit("LOAD_FAST", temp)
-                self.const(UNBOUND)
-                self.emit("IS_OP")
-                self.jump_if("TRUE", is_null)
-                self.move(temp)
-                self.goto(behind)
-                self.place(is_null)
-                self.emit("DELETE_FAST", temp)
-                self.emit("PUSH_NULL")
-                self.place(behind)
-            case "p":
-                self.move(temp)
-                self.emit("PUSH_EXC_INFO")
-                self.emit("POP_TOP")
-            case _:
-                self.move(temp)
+                self.push_moved(value.kind, self.temp(value.depth))
 
     # Leaving the frame. Covered by nothing.
 
@@ -385,7 +367,10 @@ class Emission(Writer):
         self.emit("RETURN_VALUE")
 
     def _leave(self, frame: _Frame, label: Label) -> None:
-        """return leave(exit, globals(), free cells)(*slots, *kept, values)"""
+        """return leave(exit, globals(), free cells)(*slots, *kept, values)
+
+        A signal may come in any call before the last; see `door.stay`.
+        """
         self.position = (frame.line, None, None, None)
         self.covered = None
         self.place(label)
@@ -394,7 +379,11 @@ class Emission(Writer):
         self.emit("STORE_FAST", leave)
         self.emit("STORE_FAST", values)
         self._drop_kept(frame.kept, keep=True)
+        stays = Label()
+        self.covered = Handler(stays, 0, lasti=False)
         self.callee(lambda: self._resume_function(exit_, leave))
+        self.covered = None
+        self.emit("DELETE_FAST", leave)
         count = 0
         for slot in range(self.points.slot_count):
             self._slot_out(frame.slots[slot], slot, 2 + count)
@@ -416,6 +405,16 @@ class Emission(Writer):
         self.emit("RETURN_VALUE")
         self.place(raised)
         self._drop_own_frame()
+        self.place(stays)
+        self._stay(leave)
+
+    def _stay(self, leave: int) -> None:
+        """Undo what an entry has done for those who enter the resume function."""
+        self.callee(lambda: self.const(stay))
+        self.emit("LOAD_FAST", leave)
+        self.call(1)
+        self.emit("POP_TOP")
+        self.emit("RERAISE", 0)
 
     def _drop_own_frame(self) -> None:
         """Let an exception go on as if it had been raised in this frame, not in one below it."""
@@ -429,7 +428,7 @@ class Emission(Writer):
         self.emit("RERAISE", 0)
 
     def _resume_function(self, exit_: int, leave: int) -> None:
-        self.callee(lambda: self.move(leave))
+        self.callee(lambda: self.emit("LOAD_FAST", leave))
         self.move(exit_)
         self.call_const(builtins.globals)
         for slot in self.points.free:
@@ -462,7 +461,7 @@ class Emission(Writer):
                 self.emit("STORE_FAST", temp)
             elif kind in (NULL, MAYBE_NULL):
                 self.emit("STORE_FAST", temp)  # a NULL cannot be popped
-                self._clear(temp)
+                self.clear(temp)
             else:
                 self.emit("POP_TOP")
 
@@ -487,7 +486,7 @@ class Emission(Writer):
         cells = points.cells_at(p)
         for slot in (0, 1, 2):  # the first argument, and the tuple and dict of all others
             if slot not in cells:
-                self._clear(slot)
+                self.clear(slot)
         for k, slot in enumerate(cells):
             self.emit("LOAD_DEREF", self._first_state + k)
             self.emit("DELETE_DEREF", self._first_state + k)
@@ -514,13 +513,13 @@ class Emission(Writer):
                 self.emit("LOAD_DEREF", slot)  # MAKE_CELL wrapped what came as the argument
                 self.emit("STORE_FAST", slot)
             if kinds[slot] == UNBOUND_SLOT:
-                self._clear(slot)
+                self.clear(slot)
         values = self.temp(base)
         stack = points.analysis.stack(p)
         for depth in range(base):
             temp = self.temp(depth)
             if depth >= len(stack):
-                self._clear(temp)
+                self.clear(temp)
             elif stack[depth] == NULL:
                 self.emit("PUSH_NULL")
                 self.emit("DELETE_FAST", temp)
@@ -528,7 +527,7 @@ class Emission(Writer):
                 self.const(_LASTI_CONSTANT)
                 self.emit("DELETE_FAST", temp)
             else:
-                self._push_from_temp(stack[depth], temp)
+                self.push_moved(stack[depth], temp)
         self.move(values)
         self._restore_values(p, min(base, len(stack)))
 

@@ -10,6 +10,7 @@ import dataclasses
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import repeat
 from operator import length_hint
 from types import CodeType, FunctionType
@@ -47,7 +48,7 @@ from jitpkg.guards.table import table
 from jitpkg.guards.text import Text, order, write_tests
 from jitpkg.interrupts import from_outside
 from jitpkg.rewriter.compiler import Compiler, Middle
-from jitpkg.rewriter.door import LEAVE, RETURN
+from jitpkg.rewriter.door import LEAVE, RETURN, Leave
 from jitpkg.rewriter.failure import Failures, Past
 from jitpkg.rewriter.gains import Meter
 from jitpkg.rewriter.ledger import Loan
@@ -247,7 +248,7 @@ def write_entry(
     middles = _middles(trace, compiler)
     if middles and not trace.op_count:
         text.line(f"{text.hold(interface.probe, 'probe')}()")
-    leave = text.hold(interface.leave, "leave")
+    leave = _leave(text, interface, call)
     result = values[0] if outputs.exit == RETURN else _tuple(values)
     counting = None if meter is None else Counting(meter)
     if counting is not None:
@@ -257,13 +258,25 @@ def write_entry(
         text.line(f"for _ in {text.hold(calls, 'calls')}: break")
     text.line(f"return {outputs.exit}, {leave}, {result}")
     if call is not None and call.undo is not None:
-        text.guard(behind, call.undo)  # until Python stands inside of what the graph has entered
+        # Until Python stands inside of what the graph has entered.
+        text.guard(behind, f"{call.undo}({call.nesting})")
     run, source = _compiled(name, text, interface, counting)
     about = (trace.op_count, outputs.exit, middles)
     if call is None:
         return Entry(name, run, source, tuple(guards), None, *about, calls=calls)
     call.failures.runs_in(run)
     return Entry(name, run, source, tuple(guards), module, *about, call.failures, counting, calls)
+
+
+def _leave(text: Text, interface: Interface, call: _Call | None) -> str:
+    """What the entry returns to be called where the running code does not know the exit."""
+    if call is None or call.undo is None:
+        return text.hold(interface.leave, "leave")
+    if not call.nesting:
+        return text.hold(Leave(interface.leave, call.failures.put_back), "leave")
+    held, leave = text.hold(interface.leave, "leave"), text.hold(Leave, "leave_type")
+    undo = f"{text.hold(partial, 'partial')}({call.undo}, {call.nesting})"
+    return f"{leave}({held}, {undo})"
 
 
 def _middles(trace: Trace, compiler: Compiler) -> tuple[Middle, ...]:
@@ -442,6 +455,8 @@ class _Call:
     failures: Failures
     undo: str | None
     """What leaves the contexts that it has entered, if Python goes on inside of some."""
+    nesting: str
+    """The variable that it takes: how many autocast contexts were entered, if that matters."""
 
 
 def _write_graph(
@@ -491,7 +506,7 @@ def _write_graph(
     if names:
         text.line(f"    {result}{again}")
     put_back = text.hold(failures.put_back, "put_back") if failures.leaves_state else None
-    return _Call(failures, None if put_back is None else f"{put_back}({nesting})")
+    return _Call(failures, put_back, nesting)
 
 
 def _compiled(

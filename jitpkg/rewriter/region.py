@@ -208,7 +208,7 @@ class Region:
         if options.disable or not self.entries:
             self.run = self.miss
         elif meters:
-            self.run = Timing(self, meters[0].clock)
+            self.run = Timing(self, meters[0].clock).run
         else:
             self.run = self.entries[0].run
 
@@ -235,7 +235,7 @@ class Region:
         for entry in self.entries:
             if entry.meter is not None and entry.meter.is_measured:
                 entry.stop_measuring(name)
-        if isinstance(self.run, Timing) and not self.meters:
+        if isinstance(getattr(self.run, "__self__", None), Timing) and not self.meters:
             self.heed(config.current())
         meters = [entry.meter for entry in self.entries if entry.graph is not None]
         gains = [meter.gain for meter in meters if meter is not None and meter.gain is not None]

@@ -142,3 +142,33 @@ class Writer:
             self.emit("POP_TOP")
             self.const(UNBOUND)
             self.go_back(behind)
+
+    def clear(self, slot: int) -> None:
+        """Unbind a slot that may be unbound already."""
+        self.const(None)
+        self.emit("STORE_FAST", slot)
+        self.emit("DELETE_FAST", slot)
+
+    def push_moved(self, kind: str, temp: int) -> None:
+        """Push a stack value of this kind; leaves the temporary unbound."""
+        match kind:
+            case "N":
+                self.emit("PUSH_NULL")
+            case "M":
+                is_null, behind = Label(), Label()
+                self.emit("LOAD_FAST", temp)
+                self.const(UNBOUND)
+                self.emit("IS_OP")
+                self.jump_if("TRUE", is_null)
+                self.move(temp)
+                self.goto(behind)
+                self.place(is_null)
+                self.emit("DELETE_FAST", temp)
+                self.emit("PUSH_NULL")
+                self.place(behind)
+            case "p":
+                self.move(temp)
+                self.emit("PUSH_EXC_INFO")
+                self.emit("POP_TOP")
+            case _:
+                self.move(temp)

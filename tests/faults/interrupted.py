@@ -219,10 +219,6 @@ def interrupted(row: Row, subject: Subject, alarm: Alarm, delay: float, x: torch
         if files[-2].endswith("grad_mode.py"):  # in eager code, too, it leaves the mode as it is
             row.note("in torch's own `no_grad`")
             torch.set_grad_enabled(subject.training)
-        elif subject.kind is Switching and files[-2] == __file__ and not torch.is_grad_enabled():
-            # As at the end of `__enter__` in eager code: the call has just returned, in the block.
-            row.note("a compiled call had returned inside of `no_grad`")
-            torch.set_grad_enabled(subject.training)
         if translated(error, files):
             row.note("an exception that torch's own code has made another")
         elif alarm.kind is Missing and "alarm" not in str(error) and in_torch(error, files):

@@ -6,7 +6,7 @@ import itertools
 import sys
 import types
 from collections.abc import Callable, Iterator
-from types import FunctionType
+from types import FunctionType, MethodType
 from typing import Any
 
 import pytest
@@ -567,3 +567,20 @@ def test_what_interrupts_a_measurement_leaves_no_mode_changed(bench: Bench) -> N
         torch.set_grad_enabled(True)
         assert left
     assert next(moments) > 4
+
+
+def test_a_measured_entry_is_called_as_a_function_of_python(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After other calls a signal comes in the caller's frame: there, nothing puts a mode back."""
+    called_by_the_hook: list[object] = []
+    timed = gains.Timing.run
+
+    def noting(self: gains.Timing, *arguments: object) -> object:
+        called_by_the_hook.append(self._region.run)  # type: ignore[attr-defined]
+        return timed(self, *arguments)
+
+    monkeypatch.setattr(gains.Timing, "run", noting)
+    called(jitpkg.jit(fresh(sine)), X, times=3)
+    assert called_by_the_hook
+    assert all(isinstance(run, MethodType) for run in called_by_the_hook)
