@@ -105,9 +105,11 @@ class Settings:
 
 
 def _check_flag(name: str, value: object, allowed: tuple[object, ...]) -> None:
-    if not any(value is choice for choice in allowed):
-        choices = ", ".join(map(repr, allowed))
-        raise InvalidArgument(f"{name}= takes {choices}, not {value!r}.")
+    for choice in allowed:
+        if value is choice:
+            return
+    choices = ", ".join(map(repr, allowed))
+    raise InvalidArgument(f"{name}= takes {choices}, not {value!r}.")
 
 
 def _check_limit(limit: object) -> None:

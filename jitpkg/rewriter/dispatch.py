@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import types
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from types import CodeType, FunctionType
@@ -100,7 +99,7 @@ class Dispatcher:
         """Whether a call must stay in the frame that it began in, which may be older than the
         newest hooks: it cannot leave for a resume function, or would see that one's frame."""
         self.regions: dict[int, Region] = {}
-        self._drops: Counter[int] = Counter()
+        self._drops: dict[int, int] = {}
         self._dropped: list[Region] = []
         """Regions that the newest version still has hooks for."""
         self.code = code
@@ -291,6 +290,8 @@ class Dispatcher:
             if account is not None and region.misses >= LOOK_AGAIN and region.is_passed():
                 self.give_back(region, _PASSED)
             return region.native(arguments)
+        if account is not None and self._is_postponed(region, account):
+            return region.native(arguments)  # before all that costs more to ask
         if not forks.may_compile():
             forked()
             return region.native(arguments)
@@ -302,8 +303,6 @@ class Dispatcher:
             self._lack(missing, region)
             return region.native(arguments)
         if obstacle is not None:
-            return region.native(arguments)
-        if account is not None and self._is_postponed(region, account):
             return region.native(arguments)
         bits = options.disturbance.postpone
         if bits and region.entries and self._is_forced_to_wait(bits):
@@ -495,7 +494,7 @@ class Dispatcher:
             if self.regions.get(region.h) is not region:
                 return
             del self.regions[region.h]
-            self._drops[region.h] += 1
+            self._drops[region.h] = self._drops.get(region.h, 0) + 1
             if self.regions:
                 region.run = region.gone
                 self._dropped.append(region)
@@ -557,7 +556,7 @@ class Dispatcher:
 
     def _lacks(self, h: int) -> bool:
         """Whether a hook at this point is missing, and might give something."""
-        return h not in self.regions and self._drops[h] < _DROPS
+        return h not in self.regions and self._drops.get(h, 0) < _DROPS
 
     def _failures(self, region: Region, arguments: tuple[object, ...]) -> tuple[FirstFailure, ...]:
         """Why each entry did not fit a call."""

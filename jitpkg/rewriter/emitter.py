@@ -50,12 +50,15 @@ class Emitter:
     def _first(self, hook: Hook) -> CodeType:
         """What each dispatcher of code like this begins with: only constants and names are its own,
         and the door."""
+        version = self.points.once("first version", lambda: self._first_version(hook.door))
+        return version.for_code(self.points.code, hook.door)
+
+    def _first_version(self, door: Door) -> _Version:
         made = _FIRST.of(self.points.code)
         if made is None:
             emitted = Emission(self.points, self.hooks, entry=None).code()
-            _FIRST.add(self.points.code, emitted, hook.door)
-            return emitted
-        return made.for_code(self.points.code, hook.door)
+            made = _FIRST.add(self.points.code, emitted, door)
+        return made
 
     def resume(self, p: int, base: int, *, called: bool = False) -> CodeType:
         """The same, entered at point `p` by a frame that kept `base` stack values.
@@ -139,7 +142,7 @@ class _Versions:
     def of(self, code: CodeType) -> _Version | None:
         return self._made.get(_Shape.of(code))
 
-    def add(self, code: CodeType, emitted: CodeType, door: Door) -> None:
+    def add(self, code: CodeType, emitted: CodeType, door: Door) -> _Version:
         if len(self._made) >= self.MOST:
             self._made = {}
         own = len(code.co_consts)
@@ -147,7 +150,8 @@ class _Versions:
         at = next(k for k, const in enumerate(added) if const is door)
         kept = (*added[:at], None, *added[at + 1 :])
         bare = emitted.replace(co_consts=(*[None] * own, *kept))
-        self._made[_Shape.of(code)] = _Version(bare, kept, at)
+        made = self._made[_Shape.of(code)] = _Version(bare, kept, at)
+        return made
 
 
 _FIRST = _Versions()

@@ -82,9 +82,30 @@ class Ledger:
 class Refused:
     """A function is not compiled now."""
 
-    why: str
+    owed: float
+    """Seconds: by the function itself, or by all of them."""
+    allowed: float
+    """Seconds that may be owed."""
+    is_own: bool
+    again: bool
+    cost: float
     until: float
     """The time of the ledger's clock before which it is not worth asking again."""
+
+    @property
+    def why(self) -> str:
+        """In words: few who are refused are asked why."""
+        whose = "of compiling it" if self.is_own else "of compiling functions"
+        why = (
+            f"{self.owed:.1f} s {whose} have not paid back yet, and {self.allowed:.1f} s may be"
+            f" owed: {FLOOR:g} s, {SHARE:.0%} of the program's first {WHILE:g} s, and"
+            f" {LATER:.0%} of what it has run since"
+        )
+        if self.again:
+            why += f"; {AGAIN:.0%} of that, as it was defined again"
+        if self.owed <= self.allowed:
+            why += f"; one entry more would take about {self.cost:.1f} s"
+        return why
 
 
 @dataclass(eq=False, slots=True)
@@ -121,18 +142,8 @@ class Account:
             return None
         mine = self.owed + more > allowed
         owed = self.owed if mine else self.ledger.owed
-        whose = "of compiling it" if mine else "of compiling functions"
-        why = (
-            f"{owed:.1f} s {whose} have not paid back yet, and {allowed:.1f} s may be owed:"
-            f" {FLOOR:g} s, {SHARE:.0%} of the program's first {WHILE:g} s, and {LATER:.0%} of what"
-            " it has run since"
-        )
-        if self.again:
-            why += f"; {AGAIN:.0%} of that, as it was defined again"
-        if owed <= allowed:
-            why += f"; one entry more would take about {cost:.1f} s"
         wait = min(max((owed + more - allowed) / SHARE, _SOON), _LATE)
-        return Refused(why, self.ledger.clock() + wait)
+        return Refused(owed, allowed, mine, self.again, cost, self.ledger.clock() + wait)
 
     def loan(self, *, first: bool) -> Loan:
         """For a new entry of a region, the first or one more."""

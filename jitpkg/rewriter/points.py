@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, wraps
 from types import CodeType
-from typing import TypeVar, cast
+from typing import Any, TypeVar
 
 from jitpkg.code.analysis import Analysis, analyse, slot_names, stored_slots
 from jitpkg.code.effects import (
@@ -77,7 +77,8 @@ def _once(method: Callable[..., T]) -> Callable[..., T]:
         key: tuple[str | int, ...] = (name, *at)
         if key not in known:
             known[key] = method(self, *at)
-        return cast("T", known[key])
+        result: T = known[key]
+        return result
 
     return found
 
@@ -100,7 +101,7 @@ class Points:
         self.slot_count = len(slot_names(self.code)) - len(self.code.co_freevars)
         """Slots before the free variables."""
         self.stored = stored_slots(analysis)
-        self._known: dict[tuple[str | int, ...], object] = {}
+        self._known: dict[tuple[str | int, ...], Any] = {}
 
     @classmethod
     def of(cls, code: CodeType) -> Points:
@@ -115,6 +116,14 @@ class Points:
         points = copy.copy(self)
         points.code, points.analysis = code, replace(self.analysis, code=code)
         return points
+
+    def once(self, what: str, make: Callable[[], T]) -> T:
+        """What somebody else makes of the code, and can use for all code that is equal to it."""
+        key = (what,)
+        if key not in self._known:
+            self._known[key] = make()
+        made: T = self._known[key]
+        return made
 
     # What is handed over
 

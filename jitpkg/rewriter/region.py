@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
+from functools import lru_cache
 from operator import itemgetter
 from typing import Any, Protocol
 
@@ -33,6 +34,7 @@ _FEW = 4
 """It is, where at least one call in so many fits an entry."""
 
 
+@lru_cache(maxsize=1024)
 def _taking(positions: tuple[int, ...]) -> Callable[[tuple[object, ...]], tuple[object, ...]]:
     """What takes the values at these positions: in C, for most calls of hooks do no more."""
     first, count = min(positions, default=0), len(positions)
@@ -87,13 +89,13 @@ class Region:
 
     __slots__ = (
         "__weakref__",
+        "_history",
         "dispatcher",
         "entries",
         "exits",
         "full",
         "h",
         "handover",
-        "history",
         "hits",
         "is_closed",
         "kept",
@@ -115,12 +117,23 @@ class Region:
         self.run: Run = self.miss
         self.full = self.is_closed = False
         self.rests = 0
-        self.history = History()
+        self._history: History | None = None
         self.until = 0.0
         """The time before which the region is not compiled for other values."""
         self.misses = self.hits = 0
         """Calls that fit no entry, and are not traced, since this was looked at last; calls of
         entries until then."""
+
+    @property
+    def history(self) -> History:
+        """Made by the first trace: of what is defined again and again, much is never traced."""
+        if self._history is None:
+            self._history = History()
+        return self._history
+
+    @history.setter
+    def history(self, history: History) -> None:
+        self._history = history
 
     def native(self, arguments: tuple[object, ...]) -> Result:
         """Go on with the original code."""

@@ -109,9 +109,10 @@ def test_a_function_without_hooks_has_no_temporaries() -> None:
 
 def test_the_same_code_is_emitted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """As for the modules that one function of torch calls; each has its own region."""
-    own = product.__code__.replace(co_stacksize=product.__code__.co_stacksize + 7)
-    function = FunctionType(own, globals())
-    del own
+    code = product.__code__
+    first = code.replace(co_consts=(*code.co_consts, 0.25), co_stacksize=code.co_stacksize + 7)
+    Points.of(first)
+    function = FunctionType(first.replace(), globals())  # equal code, as of a cell that runs again
     emitted: list[Emission] = []
     real = Emission.code
     monkeypatch.setattr(Emission, "code", lambda self: emitted.append(self) or real(self))
