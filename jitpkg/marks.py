@@ -98,6 +98,10 @@ memory was made by."""
 WARNS = "_jitpkg_warns"
 """The attribute of a function in a graph that calls an op which warns."""
 
+IN_ITS_PLACE = ".in_its_place"
+"""The free variable of code that calls such an op from a place in the program: there, the program
+itself has a frame already."""
+
 
 @dataclass(frozen=True, slots=True)
 class Range:

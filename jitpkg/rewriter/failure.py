@@ -34,6 +34,7 @@ from jitpkg.guards.sources import Source
 from jitpkg.guards.text import Text
 from jitpkg.interrupts import from_outside, of_handler
 from jitpkg.living import Living
+from jitpkg.marks import IN_ITS_PLACE
 from jitpkg.rewriter.gains import Meter
 from jitpkg.rewriter.rebuild import Rebuilder
 from jitpkg.rewriter.references import can_rebuild, needed
@@ -316,6 +317,8 @@ def _called_by(frame: FrameType | None, error: BaseException) -> TracebackType |
     traceback = error.__traceback__
     while traceback is not None and traceback.tb_frame is not frame:
         traceback = traceback.tb_next
-    while traceback is not None and traceback.tb_frame is frame:
+    while traceback is not None and (
+        traceback.tb_frame is frame or traceback.tb_frame.f_code.co_freevars == (IN_ITS_PLACE,)
+    ):
         traceback = traceback.tb_next
     return traceback

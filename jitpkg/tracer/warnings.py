@@ -16,7 +16,7 @@ from jitpkg.errors import Location
 from jitpkg.guards.kinds import Answers
 from jitpkg.guards.messages import warns_in_graph
 from jitpkg.guards.sources import Held
-from jitpkg.marks import WARNS
+from jitpkg.marks import IN_ITS_PLACE, WARNS
 from jitpkg.tracer import reasons, replayed
 from jitpkg.tracer.effects import CallMethod
 from jitpkg.tracer.vm import VM
@@ -57,7 +57,9 @@ def _called_from(text: str, what: object, place: Location, namespace: dict[str, 
     lines = "\n" * ((place.line or 1) - 1)
     (around,) = _codes(compile(f"{lines}def around(what): return {text}", place.file, "exec"))
     (code,) = _codes(around)
-    named = code.replace(co_name=place.function, co_qualname=place.function)
+    named = code.replace(
+        co_name=place.function, co_qualname=place.function, co_freevars=(IN_ITS_PLACE,)
+    )
     return FunctionType(named, namespace, place.function, None, (CellType(what),))
 
 

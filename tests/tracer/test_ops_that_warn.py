@@ -13,6 +13,7 @@ import torch.nn.functional as F
 
 import jitpkg
 from jitpkg.facts.heard import Heard
+from jitpkg.testing import Comparison, call
 from tests.api.support import Counts
 from tests.tracer.plain import LOG, plain_surroundings
 
@@ -231,3 +232,37 @@ def test_torch_s_own_once(tmp_path: Path) -> None:
         found.append(run.stderr)
     assert found[0] == found[1]
     assert found[0].count("UserWarning") == 1
+
+
+def loss_that_fails(x, other):
+    x[0] = 0
+    return F.l1_loss(x, other, reduction="sum")
+
+
+def method_that_fails(x, other):
+    x[0] = 0
+    return x.T.view(other)
+
+
+def deeper(x, other):
+    return loss_that_fails(x, other) + 1
+
+
+@pytest.mark.parametrize("backend", ["eager", "jitpkg"])
+@pytest.mark.parametrize(
+    ("function", "x", "other"),
+    [
+        (loss_that_fails, torch.tensor([0, 0]), torch.tensor([True])),
+        (deeper, torch.tensor([0, 0]), torch.tensor([True])),
+        (method_that_fails, torch.ones(1, 2, 1), 7),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_what_one_raises_has_the_program_s_frames_once(
+    function: Any, x: torch.Tensor, other: Any, backend: str
+) -> None:
+    """It is called from frames that look like the program's, so that a warning is shown there."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        comparison = Comparison(backend=backend)
+        comparison.assert_same_calls(function, *[call(x.clone(), other) for _ in range(2)])
