@@ -6,8 +6,8 @@ It answers for every op, takes 130-500 µs for each, and a second of imports for
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -90,8 +90,8 @@ def _asked(
             if bridge is None
             else StandIns(args, kwargs, number=bridge.symint)
         )
-        with dispatch.mode(observer.see), _translated_errors():
-            result = stand_ins.call(call)
+        with dispatch.mode(observer.see):
+            result = _translating(partial(stand_ins.call, call))
         return stand_ins.outcome(
             result if bridge is None else trees.mapped(partial(_number, bridge), result),
             partial(_facts, bridge),
@@ -164,8 +164,12 @@ def varying(values: Sequence[Any], dims: Sequence[Dims | None]) -> Fakes:
 _LOG = logging.getLogger(fake_tensors.LOGGER)
 
 
-@contextmanager
-def _translated_errors() -> Iterator[None]:
+def _translating(call: Callable[[], Any]) -> Any:
+    """What a call returns, or one of our exceptions for what it raises.
+
+    No context manager: the generator of one that raises another exception makes a cycle of the
+    first one's traceback, which keeps all that is being traced until the collector comes.
+    """
     quiet = _LOG.disabled
     _LOG.disabled = True  # it logs what it raises
     data_dependent = _known(fake_tensors.DATA_DEPENDENT, fake_tensors.DYNAMIC_SHAPE)
@@ -174,7 +178,7 @@ def _translated_errors() -> Iterator[None]:
         *_known(fake_tensors.UNSUPPORTED),
     )
     try:
-        yield
+        return call()
     except data_dependent as error:
         raise DataDependent(str(error)) from error
     except (NeedsNumbers, Missing):

@@ -252,10 +252,9 @@ class _Preparation:
         try:
             if target in (getitem, setitem):
                 here = self._with_tensors(*here[0]), here[1]
-            with self._recorder.undone_if_unanswered():
-                made = self._by_ops(name, target, function, *here)
-                self._recorder.check_made(made)
-                return made
+            return self._recorder.undone_if_unanswered(
+                lambda: self._checked_by_ops(name, target, function, *here)
+            )
         except Unanswered:
             return self._as_a_whole(name, function, args, kwargs)
 
@@ -289,6 +288,11 @@ class _Preparation:
         return self._recorder.as_a_whole(
             gradients, args, {}, made, random=False, meta={GRADIENTS: True}
         )
+
+    def _checked_by_ops(self, *call: Any) -> Any:
+        made = self._by_ops(*call)
+        self._recorder.check_made(made)
+        return made
 
     def _by_ops(self, name: str, target: Any, function: Any, args: Any, kwargs: Any) -> Any:
         """Run a function on stand-ins, where the ops that it comes to are those on the CPU."""

@@ -206,16 +206,15 @@ class Recorder:
         if isinstance(made, torch.Tensor) and id(made) not in self._traced:
             raise Unanswered("a tensor that no op has made")
 
-    @contextmanager
-    def undone_if_unanswered(self) -> Iterator[None]:
-        """What is recorded inside is forgotten if it ends with `Unanswered`.
+    def undone_if_unanswered(self, call: Callable[[], Any]) -> Any:
+        """What a call returns; what it has recorded is forgotten if it ends with `Unanswered`.
 
         Raises:
             Declined: it cannot be forgotten.
         """
         self._log = _Log()
         try:
-            yield
+            return call()
         except Unanswered as error:
             if self._log.wrote:
                 raise Declined(str(error)) from error
