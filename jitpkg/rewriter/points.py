@@ -73,12 +73,7 @@ def _once(method: Callable[..., T]) -> Callable[..., T]:
 
     @wraps(method)
     def found(self: Points, *at: int) -> T:
-        known = self._known
-        key: tuple[str | int, ...] = (name, *at)
-        if key not in known:
-            known[key] = method(self, *at)
-        result: T = known[key]
-        return result
+        return self.once(name, lambda: method(self, *at), *at)
 
     return found
 
@@ -117,9 +112,9 @@ class Points:
         points.code, points.analysis = code, replace(self.analysis, code=code)
         return points
 
-    def once(self, what: str, make: Callable[[], T]) -> T:
-        """What somebody else makes of the code, and can use for all code that is equal to it."""
-        key = (what,)
+    def once(self, what: str, make: Callable[[], T], *at: int) -> T:
+        """What is made of the code, or of points in it, once for all code that is equal to it."""
+        key: tuple[str | int, ...] = (what, *at)
         if key not in self._known:
             self._known[key] = make()
         made: T = self._known[key]
