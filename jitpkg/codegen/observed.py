@@ -57,7 +57,21 @@ def observed(gm: fx.GraphModule, inputs: Sequence[Any]) -> Observed:
     one_hots = sum(name_of(node) == "one_hot" for node in gm.graph.nodes)
     checks = seen.checks + _OF_ONE_HOT * one_hots
     trained = tuple(x.requires_grad if isinstance(x, torch.Tensor) else None for x in results)
-    return Observed(seen.random, checks, seen.obstacle, views, trained, laid)
+    obstacle = seen.obstacle
+    if torch.is_inference_mode_enabled() and _shows_what_requires_grad(given, results):
+        obstacle = "a view of a tensor that requires grad, in inference mode"
+    return Observed(seen.random, checks, obstacle, views, trained, laid)
+
+
+def _shows_what_requires_grad(given: Sequence[Any], results: Sequence[Any]) -> bool:
+    """Whether a result is a view of an input that requires grad: in inference mode it does, too,
+    which is lost where torch takes the op apart that makes it."""
+    inputs = [x for x in tensors_of(given) if x.requires_grad and not x.is_inference()]
+    shown = {tensors.memory(x) for x in inputs}
+    return any(
+        tensors.memory(x) in shown and not any(x is other for other in inputs)
+        for x in tensors_of(results)
+    )
 
 
 class _Observer:

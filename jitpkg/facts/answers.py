@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 
 from jitpkg.facts import meta
 from jitpkg.facts.heard import Heard, warns_in_kernel
+from jitpkg.facts.inference import asked_outside
 from jitpkg.facts.outcome import NoFacts, Outcome
 from jitpkg.facts.rows.common import Unsure
 from jitpkg.facts.tensor import TensorFacts
@@ -50,8 +52,12 @@ class Facts:
             NoFacts: there is no way to tell.
             Missing: there would be one, in another PyTorch.
         """
+        ask = partial(self._outcome, name, call, values=values)
         with Heard() as heard:
-            outcome = self._outcome(name, call, args, kwargs, values)
+            if torch.is_inference_mode_enabled() and name != "is_inference":
+                outcome = asked_outside(name, ask, args, kwargs)
+            else:
+                outcome = ask(args, kwargs)
         if heard.any or warns_in_kernel(name, args, outcome):
             outcome = replace(outcome, warns=True)
         if name not in _OVERLAPPING and any(

@@ -51,7 +51,10 @@ class Casting:
         self._restore = snapshot()
 
     def facts(self, made: torch.Tensor, facts: TensorFacts) -> TensorFacts:
-        """With what only autograd knows, which sees what is shown."""
+        """Of a result, with what only autograd knows, which sees what is shown.
+
+        An argument is shown as a leaf, whatever it is.
+        """
         shown = self._show(made)
         return replace(facts, requires_grad=shown.requires_grad, is_leaf=shown.is_leaf)
 

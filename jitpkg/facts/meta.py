@@ -104,10 +104,8 @@ class _Rows:
         row = ROWS.get(name)
         if self.varies and name in VIEWS and varies(args):
             row = VIEWS[name]
-        if "out" in kwargs:
+        if row is None or "out" in kwargs:
             raise Unsure(name)
-        if row is None:
-            return self._of_parts(func, args, kwargs)
         if is_random(func, args, kwargs):
             self.random = True
         self.written |= written_by(func, args, kwargs)
@@ -120,14 +118,6 @@ class _Rows:
             return shape(flowing(made))
 
         return call
-
-    def _of_parts(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """A composite op, which comes here in inference mode only."""
-        with dispatch.mode(self.answer):
-            result = func.decompose(*args, **kwargs)
-        if result is NotImplemented:
-            raise Unsure(op_name(func))
-        return result
 
 
 def of_call(
@@ -186,22 +176,21 @@ def _answered(
 
 def _answered_under_autocast(call: Callable[..., Any], args: Any, kwargs: Any) -> Outcome:
     """The same of a call that writes to nothing."""
-    if torch.is_inference_mode_enabled():
-        raise Unsure
     casting, rows = Casting(), _Rows(varies=False)
 
     def ask() -> Outcome:
         stand_ins = StandIns(args, kwargs, META)
         with dispatch.mode(casting.seeing(rows.answer)):
             result = stand_ins.call(casting.calling(call))
-        if rows.written or any(map(torch.is_inference, stand_ins.tensors)):
+        if rows.written:
             raise Unsure
-        return stand_ins.outcome(
-            result,
-            lambda made: casting.facts(made, facts_of_stand_in(made)),
-            written=frozenset(),
-            random=rows.random,
-        )
+        given = frozenset(map(id, stand_ins.tensors))
+
+        def facts(tensor: torch.Tensor) -> TensorFacts:
+            found = facts_of_stand_in(tensor)
+            return found if id(tensor) in given else casting.facts(tensor, found)
+
+        return stand_ins.outcome(result, facts, written=frozenset(), random=rows.random)
 
     try:
         return _sure(ask)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from tests.curves.train import Case, Compiled, compiled, distance, losses, spread, step
+from tests.curves.train import Case, Compiled, compiled, distance, eagerly, spread
 
 FACTOR = 4.0
 """Of the distance between eager runs of different orders of summation, so much is allowed."""
@@ -37,7 +37,7 @@ class Row:
 
 
 def checked(case: Case) -> Row:
-    wanted, left = losses(case, step)
+    wanted, left = eagerly(case)
     exact, kernels = compiled(case, "eager"), compiled(case, "jitpkg")
     apart, between = distance(kernels.losses, wanted), spread(case, wanted)
     row = Row(case, wanted[0], wanted[-1], between, kernels, apart)

@@ -169,14 +169,6 @@ def test_every_function_is_tested() -> None:
     assert sorted(meta.FUNCTIONS - tested) == []
 
 
-def test_inference_mode() -> None:
-    """Ops are not taken apart before they are seen, and results are inference tensors."""
-    with torch.inference_mode():
-        assert agree("linear", F.linear, of(2, 4), of(5, 4), of(5))
-        assert agree("relu", F.relu, of(2, 4))
-        assert agree("view", method("view"), of(2, 4), 8)
-
-
 def test_no_grad() -> None:
     with torch.no_grad():
         assert agree("add", torch.add, facts(grad=True), 1)

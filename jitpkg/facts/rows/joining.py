@@ -41,20 +41,15 @@ def index(func: Any, args: Any, kwargs: Any) -> Any:
     lead, trail = rest[:before], rest[before:]
     size = (*(x.shape[k] for k in lead), *found, *(x.shape[k] for k in trail))
     walked = (*(x.stride(k) for k in lead), *(0 for _ in found), *(x.stride(k) for k in trail))
-    operands = [Operand(size, walked)]
-    for k in by:
-        missing = len(found) - indices[k].dim()
-        own = zip(indices[k].shape, indices[k].stride(), found[missing:], strict=True)
-        steps = (*(0 for _ in range(missing)), *(0 if n == 1 != m else s for n, s, m in own))
-        inner = Operand(found, steps)
-        operands.append(
-            Operand(
-                (*(1 for _ in lead), *inner.size, *(1 for _ in trail)),
-                (*(0 for _ in lead), *inner.stride, *(0 for _ in trail)),
-            )
-        )
-    sure(not rest or lies_in_order(x) or all(n > 1 for n in size))
-    return empty(size, x.dtype, strides(size, operands))
+    shape = (*(1 for _ in lead), *found, *(1 for _ in trail))
+    read = [operand(_long(indices[k].expand(found)).reshape(shape)) for k in by]
+    return empty(size, x.dtype, strides(size, [Operand(size, walked), *read]))
+
+
+def _long(at: Any) -> Any:
+    if at.dtype is torch.int64:
+        return at
+    return empty(at.shape, torch.int64, preserved(tuple(at.shape), at.stride()))
 
 
 def written(func: Any, args: Any, kwargs: Any) -> Any:
