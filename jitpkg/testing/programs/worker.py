@@ -23,6 +23,7 @@ from typing import Any
 import torch
 
 from jitpkg.errors import InvalidArgument
+from jitpkg.facts.fake import FakeFacts
 from jitpkg.testing.programs.checking import Statistics, check
 from jitpkg.testing.programs.choices import Seeded
 from jitpkg.testing.programs.grammar import Grammar
@@ -77,6 +78,7 @@ def main(arguments: list[str]) -> None:
     def say(**answer: Any) -> None:
         print(json.dumps(answer), file=answers, flush=True)
 
+    FakeFacts()  # who first imports what torch imports for this has its frames in a cycle
     gc.collect()
     gc.freeze()
     gc.disable()
