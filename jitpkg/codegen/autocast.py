@@ -1,4 +1,4 @@
-"""Autocast in graphs that AOTAutograd traces, forward and backward.
+"""Autocast in graphs: entered before them, or in them; and as AOTAutograd traces it.
 
 Eager code keeps the cast of a leaf that requires grad until the outermost context ends, so that the
 gradients of all its uses are summed up in the narrow dtype. AOTAutograd's trace has no leaves, and
@@ -14,13 +14,15 @@ from typing import Any
 import torch
 from torch import fx
 
+from jitpkg.codegen.copies import copied, replaced
 from jitpkg.codegen.ir.extents import SYMBOL, value_of, varies
-from jitpkg.facts.casting import TO_COPY
+from jitpkg.facts.casting import TO_COPY, state
 from jitpkg.facts.thread_state import (
     DEVICE_TYPES,
     autocast_nesting,
     changes_autocast,
     nest_autocast,
+    snapshot,
 )
 from jitpkg.internals import dispatch, modes, tensors, trees
 from jitpkg.internals.ops import op_name
@@ -62,6 +64,48 @@ def of_these_leaves(
             if inputs[k].is_leaf is not is_leaf:
                 return gm.forward(*inputs)
         return compiled(*inputs)
+
+    return run
+
+
+def entered_inside(gm: fx.GraphModule) -> fx.GraphModule | None:
+    """A graph that is called under autocast as one that enters it, and leaves it at its end.
+
+    So its casts are ops of the graph, and it can be kept. None where that is not the same: it does
+    not leave autocast as it was, or ops on other devices are cast, too.
+    """
+    kinds = [kind for kind in DEVICE_TYPES if torch.is_autocast_enabled(kind)]
+    if kinds != ["cpu"] or not _leaves_it_as_it_was(gm.graph):
+        return None
+    graph = copied(gm.graph)
+    (output,) = graph.find_nodes(op="output")
+    first = next(node for node in graph.nodes if node.op != "placeholder")
+    with graph.inserting_before(first):
+        graph.call_function(torch.set_autocast_dtype, ("cpu", torch.get_autocast_dtype("cpu")))
+        graph.call_function(torch.set_autocast_enabled, ("cpu", True))
+    with graph.inserting_before(output):
+        graph.call_function(torch.set_autocast_enabled, ("cpu", False))
+    return replaced(gm, graph)
+
+
+def _leaves_it_as_it_was(graph: fx.Graph) -> bool:
+    before, restore = state(), snapshot()
+    try:
+        for node in graph.nodes:
+            target: Any = node.target
+            if changes_autocast(target) and target is not torch.clear_autocast_cache:
+                target(*node.args, **node.kwargs)
+        return state() == before
+    finally:
+        restore()
+
+
+def without(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of tensors, called where autocast is off."""
+
+    def run(*inputs: Any) -> Any:
+        with off():
+            return function(*inputs)
 
     return run
 

@@ -515,7 +515,7 @@ class _Guarded:
         backend, attempts = self.backend, Attempts(type(gm).__name__)
         versions = self.conditions.versions
         if modes.ANY_AUTOCAST.get()():  # its casts are in the graph
-            compiled_function = _without_autocast(compiled_function)
+            compiled_function = autocast.without(compiled_function)
 
         def run(*inputs: torch.Tensor) -> Any:
             if attempts.given_up or not hold(inputs):
@@ -551,14 +551,6 @@ class _Guarded:
             return results
 
         return run
-
-
-def _without_autocast(function: Function) -> Function:
-    def run(*inputs: Any) -> Any:
-        with autocast.off():
-            return function(*inputs)
-
-    return run
 
 
 def changes_state(gm: fx.GraphModule) -> bool:

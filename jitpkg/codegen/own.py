@@ -24,7 +24,7 @@ from jitpkg.codegen.aten.prepared import Prepared
 from jitpkg.codegen.aten.runtime import op_by_op, runtime
 from jitpkg.codegen.aten.simplify import simplify
 from jitpkg.codegen.aten.symbols import Symbols
-from jitpkg.codegen.autocast import casts, of_these_leaves
+from jitpkg.codegen.autocast import casts, entered_inside, of_these_leaves, off, without
 from jitpkg.codegen.autograd.freed import KEPT, Freed
 from jitpkg.codegen.compiler import compile_graph
 from jitpkg.codegen.declined import as_it_is
@@ -39,7 +39,7 @@ from jitpkg.codegen.lowering.table import NotLowered
 from jitpkg.codegen.maker import Maker
 from jitpkg.codegen.options import Options, WithOptions
 from jitpkg.codegen.stages import around_backward, has_backward, in_stages
-from jitpkg.internals import Missing
+from jitpkg.internals import Missing, modes
 from jitpkg.interrupts import from_outside
 from jitpkg.marks import VARIES, varies
 from jitpkg.messages import warn
@@ -64,6 +64,11 @@ def _compiled(gm: fx.GraphModule, example_inputs: list[Any], options: Options) -
     if is_fused_step(gm):
         return as_it_is("jitpkg", gm, "an optimizer's step is one kernel already")
     gm = singly(gm)
+    if modes.ANY_AUTOCAST.get()() and not has_backward(gm.graph):
+        inside = entered_inside(gm) if _device_of(gm, example_inputs).type == "cpu" else None
+        if inside is not None:
+            with off():
+                return without(_compiled(inside, example_inputs, options))
     floats = scalars.places(gm, example_inputs)
     if floats:
         again = partial(compile_graph_module, options=options)

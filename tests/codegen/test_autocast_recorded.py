@@ -1,10 +1,14 @@
-"""Autocast that a graph enters and leaves: its casts are ops, and AOTAutograd is not asked."""
+"""Autocast that a graph enters and leaves, or that is on where it is called: its casts are ops, and
+AOTAutograd is not asked."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -58,16 +62,33 @@ def twice(x: Tensor, weight: Tensor) -> Any:
         return a, weight @ a.t()
 
 
-PROGRAMS = [inside, switched_off, by_halves, twice]
+def plain(x: Tensor, weight: Tensor) -> Any:
+    h = F.layer_norm(F.linear(x, weight), (8,))
+    return F.softmax(h @ weight, -1), weight.exp().sum()
 
 
+PROGRAMS = [inside, switched_off, by_halves, twice, plain]
+AROUND: dict[str, Callable[[], AbstractContextManager[Any]]] = {
+    "nothing": nullcontext,
+    "bfloat16": lambda: torch.autocast("cpu", dtype=torch.bfloat16),
+    "float16": lambda: torch.autocast("cpu", dtype=torch.float16),
+    "off": lambda: torch.autocast("cpu", enabled=False),
+}
+
+
+@pytest.mark.parametrize("around", AROUND)
 @pytest.mark.parametrize("trains", [False, True])
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_as_eager_code_without_a_detour(program: Callable[..., Any], trains: bool) -> None:
+def test_as_eager_code_without_a_detour(
+    program: Callable[..., Any], trains: bool, around: str
+) -> None:
     def run(function: Callable[..., Any]) -> list[Tensor]:
         torch.manual_seed(0)
         x, weight = torch.randn(6, 8), torch.randn(8, 8).requires_grad_(trains)
-        results = function(x, weight)
+        with AROUND[around]():
+            here = state()
+            results = function(x, weight)
+            assert state() == here
         every = list(results) if isinstance(results, tuple) else [results]
         if trains:
             sum(each.float().sum() for each in every).backward()  # type: ignore[union-attr]
@@ -208,3 +229,39 @@ def test_gradients_that_are_nothing_are_added(name: str) -> None:
     a, b = jitpkg.compile(program, backend="jitpkg")(x)
     (found,) = torch.autograd.grad(a.sum() + b.sum(), x)
     assert torch.equal(found, torch.zeros_like(x))
+
+
+AROUND_A_MODEL = """
+import sys, torch, jitpkg
+from torch import nn
+from jitpkg import events
+
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 4))
+heard = []
+with events.STREAM.listening(heard.append):
+    compiled = jitpkg.compile(model, backend="jitpkg")
+    for _ in range(3):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = compiled(torch.randn(6, 8)).float().square().mean()
+        loss.backward()
+print(sum(isinstance(event, events.KernelCompiled) and event.seconds > 0 for event in heard))
+print([name for name in ("sympy", "torch._functorch.aot_autograd") if name in sys.modules])
+"""
+
+
+def test_it_is_kept_and_no_compiler_of_torch_is_imported(tmp_path: Path) -> None:
+    made = []
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-c", AROUND_A_MODEL],
+            env={**os.environ, "JITPKG_CACHE_DIR": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        kernels, imported = done.stdout.splitlines()
+        assert imported == "[]"
+        made.append(int(kernels))
+    assert made[0] > 0
+    assert made[1] == 0
