@@ -123,9 +123,28 @@ def _streams_of(drawing: Sequence[fx.Node]) -> tuple[torch.device, ...]:
 def through_aot(backend: str, gm: fx.GraphModule, inputs: list[Any], compile_: Compile) -> Function:
     """A function of the graph's inputs: what `compile_` makes of it, wherever that is right."""
     try:
-        return _through_aot(backend, gm, inputs, compile_)
+        if not (torch.is_inference_mode_enabled() and casts(gm.graph)):
+            return _through_aot(backend, gm, inputs, compile_)
+        why = _not_outside(gm, inputs)
+        if why is not None:
+            return as_it_is(backend, gm, why)
+        with torch.inference_mode(False), torch.no_grad():
+            return _through_aot(backend, gm, inputs, compile_)
     except Missing as missing:
         return as_it_is(backend, gm, str(missing))
+
+
+def _not_outside(gm: fx.GraphModule, inputs: Sequence[Any]) -> str | None:
+    """Why a graph of inference mode cannot be traced outside of it. Inside, composite ops are taken
+    apart before autocast has seen them."""
+    if any(isinstance(x, torch.Tensor) and x.is_inference() for x in inputs):
+        return "autocast in inference mode, of a tensor that was made there"
+    try:
+        return observed(gm, inputs).obstacle
+    except Exception as error:  # eager code may refuse it, too
+        if from_outside(error):
+            raise
+        return f"{type(error).__name__}: {error}"
 
 
 def _through_aot(
@@ -328,12 +347,13 @@ _ALSO_DRAWN = "an op that draws no random numbers in eager code: dropout with p=
 
 def _copy(gm: fx.GraphModule, inputs: Sequence[Any]) -> tuple[fx.GraphModule, int]:
     """What AOTAutograd is handed, and how many more results it returns."""
-    graph = copied(gm.graph)
-    unused = return_unused(graph)
-    if casts(graph):
+    graph, is_cast = copied(gm.graph), casts(gm.graph)
+    if is_cast:
         mode, given = stand_ins(inputs)
         with mode:
             cast_once(gm, graph, inputs, given)
+    unused = return_unused(graph)
+    if is_cast:
         enter_and_leave(graph)
     return fx.GraphModule(torch.nn.Module(), graph, class_name=type(gm).__name__), unused
 

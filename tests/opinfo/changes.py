@@ -46,20 +46,29 @@ def _plain(x: torch.Tensor) -> bool:
     return type(x) is torch.Tensor and x.layout is torch.strided and not x.is_nested
 
 
-def mapped(call: Call, change: Callable[[torch.Tensor], torch.Tensor]) -> Call:
-    """The sample with each tensor changed: the same one for the same one."""
+def each(call: Call, change: Callable[[torch.Tensor], torch.Tensor]) -> Call:
+    """The sample with something else for each tensor: the same for the same one."""
     known: dict[int, torch.Tensor] = {}
 
     def of(leaf: Any) -> Any:
         if not isinstance(leaf, torch.Tensor):
             return leaf
         if id(leaf) not in known:
-            with torch.no_grad():
-                known[id(leaf)] = change(leaf.detach()).detach().requires_grad_(leaf.requires_grad)
+            known[id(leaf)] = change(leaf)
         return known[id(leaf)]
 
-    return pytree.tree_map(of, call)
+    changed: Call = pytree.tree_map(of, call)
+    return changed
 
+
+def mapped(call: Call, change: Callable[[torch.Tensor], torch.Tensor]) -> Call:
+    """The same, where what requires grad goes on requiring it, as a leaf."""
+
+    def of(x: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            return change(x.detach()).detach().requires_grad_(x.requires_grad)
+
+    return each(call, of)
 
 def _of_tensors(
     change: Callable[[torch.Tensor], torch.Tensor], fits: Callable[[torch.Tensor], bool]
@@ -267,6 +276,18 @@ def one_leaf(op: Any, call: Call) -> Iterator[Versions]:
             return leaf.detach()
 
         yield (pytree.tree_map(of, call),)
+
+
+def requiring(op: Any, call: Call) -> Iterator[Versions]:
+    """What may require grad does: leaves, then what is computed from some."""
+    if not all(map(_plain, tensors(call))):
+        return
+
+    def leaf(x: torch.Tensor) -> torch.Tensor:
+        return x.detach().clone().requires_grad_(x.is_floating_point() or x.is_complex())
+
+    yield (each(call, leaf),)
+    yield (each(call, lambda x: leaf(x) * 1),)
 
 
 def inference(op: Any, call: Call) -> Iterator[Versions]:

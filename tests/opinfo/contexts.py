@@ -71,6 +71,17 @@ CONTEXTS: Mapping[str, Context] = MappingProxyType(
         "beside_grad": Context("the graph has gradients elsewhere", before=("w = leaf * 2",)),
         "inference_mode": Context("called in inference mode", around="torch.inference_mode()"),
         "inference_tensors": Context("of tensors made in inference mode", changes.inference),
+        "inference_mode_grad": Context(
+            "called in inference mode, with tensors that require grad",
+            changes.requiring,
+            around="torch.inference_mode()",
+        ),
+        "inference_autocast": Context(
+            "called in inference mode, with tensors that require grad; autocast is entered",
+            changes.requiring,
+            inside=f"with {AUTOCAST}:",
+            around="torch.inference_mode()",
+        ),
         "no_grad": Context("grad mode is off inside", grad="all", inside="with torch.no_grad():"),
         "autocast_inside": Context("autocast is entered", inside=f"with {AUTOCAST}:"),
         "autocast_inside_grad": Context(
