@@ -27,6 +27,7 @@ from jitpkg.facts.symbolic import Decisions, length
 from jitpkg.facts.tensor import TensorFacts, facts_of, why_not_plain
 from jitpkg.internals import Missing, dispatch, modes, trees
 from jitpkg.internals.ops import op_name
+from jitpkg.internals.tensors import memory
 
 FUNCTIONS = frozenset(
     """
@@ -136,8 +137,10 @@ def of_call(
         except Unsure:
             pass
     whole = FUNCTION_ROWS.get(name)
-    if name in FUNCTIONS and not values and is_active() and dispatch.WRAPPER.found() is not None:
-        return _answered_under_autocast(call, args, kwargs)
+    if name in FUNCTIONS and is_active() and dispatch.WRAPPER.found() is not None:
+        if values and name == "matmul" and products_compare_sizes():
+            raise Unsure(name)
+        return _answered_under_autocast(call, args, kwargs, values)
     if (name not in FUNCTIONS and whole is None) or not _is_usual_state():
         raise Unsure(name)
     if values and name == "matmul" and products_compare_sizes():
@@ -174,28 +177,38 @@ def _answered(
     return replace(outcome, relations=tuple(decisions.relations)) if values else outcome
 
 
-def _answered_under_autocast(call: Callable[..., Any], args: Any, kwargs: Any) -> Outcome:
-    """The same of a call that writes to nothing."""
-    casting, rows = Casting(), _Rows(varies=False)
+def _answered_under_autocast(
+    call: Callable[..., Any], args: Any, kwargs: Any, values: Mapping[str, int]
+) -> Outcome:
+    """The same of a call that writes to nothing that requires grad."""
+    decisions = Decisions(values)
+    casting, rows = Casting(), _Rows(varies=bool(values))
 
     def ask() -> Outcome:
-        stand_ins = StandIns(args, kwargs, META)
+        stand_ins = StandIns(args, kwargs, META, decisions.symint)
         with dispatch.mode(casting.seeing(rows.answer)):
             result = stand_ins.call(casting.calling(call))
-        if rows.written:
-            raise Unsure
-        given = frozenset(map(id, stand_ins.tensors))
+        written = [x for x in stand_ins.tensors if memory(x) in rows.written]
+        if any(x.requires_grad for x in written):
+            raise Unsure  # it is shown as a leaf
+        unchanged = {id(x) for x in stand_ins.tensors} - set(map(id, written))
 
         def facts(tensor: torch.Tensor) -> TensorFacts:
             found = facts_of_stand_in(tensor)
-            return found if id(tensor) in given else casting.facts(tensor, found)
+            return found if id(tensor) in unchanged else casting.facts(tensor, found)
 
-        return stand_ins.outcome(result, facts, written=frozenset(), random=rows.random)
+        return stand_ins.outcome(
+            trees.mapped(_number, result) if values else result,
+            facts,
+            written=frozenset(rows.written),
+            random=rows.random,
+        )
 
     try:
-        return _sure(ask)
+        outcome = _sure(ask)
     finally:
         casting.end()
+    return replace(outcome, relations=tuple(decisions.relations)) if values else outcome
 
 
 def _sure(ask: Callable[[], Outcome]) -> Outcome:

@@ -265,3 +265,27 @@ def test_it_is_kept_and_no_compiler_of_torch_is_imported(tmp_path: Path) -> None
         made.append(int(kernels))
     assert made[0] > 0
     assert made[1] == 0
+
+
+OF_VARYING_BATCHES = """
+import sys, torch, jitpkg
+from torch import nn
+
+torch.manual_seed(0)
+model = nn.Sequential(
+    nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(64, 5)
+)
+compiled = jitpkg.compile(model, backend="jitpkg")
+for k in range(4):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = compiled(torch.randn(4 + k, 3, 6, 6)).float().square().mean()
+    loss.backward()
+print([name for name in ("sympy", "jitpkg.facts.fake") if name in sys.modules])
+"""
+
+
+def test_batch_norm_and_varying_batches_import_no_compiler() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", OF_VARYING_BATCHES], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[]\n"

@@ -125,6 +125,9 @@ CALLS: dict[str, Call] = {
         )[0]
     ),
     "conv2d": images(lambda x: F.conv2d(x, weights(5, x.shape[1], 1, 1), weights(5))),
+    "conv2d of its dtype": images(
+        lambda x: F.conv2d(x, weights(5, x.shape[1], 1, 1).to(x.dtype), weights(5).to(x.dtype))
+    ),
     "conv2d strided": images(
         lambda x: F.conv2d(x, weights(4, x.shape[1], 3, 3), stride=2, padding=1)
     ),
@@ -156,7 +159,7 @@ CALLS: dict[str, Call] = {
     "causal attention": lambda x: _attention(x, is_causal=True),
     "masked attention": lambda x: _attention(x, attn_mask=_mask(x)),
 }
-DTYPES = (torch.float32, torch.float64, torch.bfloat16)
+DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
 
 @pytest.mark.filterwarnings("ignore")

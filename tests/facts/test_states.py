@@ -26,6 +26,7 @@ from jitpkg.facts.outcome import (
 )
 from jitpkg.facts.tensor import facts_of
 from jitpkg.internals import dispatch
+from tests.facts import varying
 from tests.facts.cases import CASES, EXAMPLES, facts, method
 from tests.facts.test_rows import ACTIVATIONS, BINARY, OPERATORS, UNARY, pairs
 
@@ -92,6 +93,8 @@ def agree(name: str, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Non
     assert answer.shares == real.shares, shown
     assert answer.arguments == real.arguments, shown
     assert answer.mutated == real.mutated, shown
+    if torch.is_autocast_enabled("cpu") and torch.is_grad_enabled():
+        varying.agree(name, call, args, kwargs, really)
 
 
 def of_examples(name: str, call: Callable[..., Any], state: str) -> None:

@@ -70,6 +70,7 @@ def mapped(call: Call, change: Callable[[torch.Tensor], torch.Tensor]) -> Call:
 
     return each(call, of)
 
+
 def _of_tensors(
     change: Callable[[torch.Tensor], torch.Tensor], fits: Callable[[torch.Tensor], bool]
 ) -> Change:

@@ -115,6 +115,21 @@ CONTEXTS: Mapping[str, Context] = MappingProxyType(
             "each call has other ints and floats", changes.counting, dynamic=None, alone=True
         ),
         "dynamic": Context("all sizes and numbers vary at once", dynamic=True, alone=True),
+        "varying_autocast": Context(
+            "each call has other sizes; autocast is entered",
+            changes.growing,
+            inside=f"with {AUTOCAST}:",
+            dynamic=None,
+            alone=True,
+        ),
+        "varying_autocast_grad": Context(
+            "each call has other sizes; called under autocast, inputs require grad",
+            changes.growing,
+            grad="all",
+            around=AUTOCAST,
+            dynamic=None,
+            alone=True,
+        ),
         "channels_last": Context("images, channels last; one has a single channel", changes.images),
         "expanded": Context("a dim of each tensor is expanded", changes.expanded),
         "sliced": Context("slices of larger tensors, with offset and gaps", changes.sliced),

@@ -115,8 +115,6 @@ def _obstacle(gm: fx.GraphModule, inputs: Sequence[Any], symbols: Symbols | None
             return f"a tensor on {given.device}"
     if modes.ANY_AUTOCAST.get()():  # it would cast what calls of ATen get
         return "autocast from outside"
-    if symbols is not None and casts(gm.graph):
-        return "autocast of sizes that vary"
     if modes.FORWARD_LEVEL.get()() >= 0:
         return "forward-mode differentiation"
     if any(hasattr(node.target, WARNS) for node in gm.graph.nodes):

@@ -60,9 +60,9 @@ def _asked(mask: Sequence[bool], *made: Callable[[], Any]) -> tuple[Any, ...]:
     return tuple(make() if asked else None for asked, make in zip(mask, made, strict=True))
 
 
-def _alike(*given: Any) -> None:
+def _alike(*given: Any, narrow: bool = False) -> None:
     sure(all(t.dtype is given[0].dtype and lies_in_order(t) and t.numel() > 0 for t in given))
-    sure(given[0].dtype in _FULL)
+    sure(given[0].dtype in _FULL or (narrow and given[0].dtype in NARROW))
 
 
 _FULL = (torch.float32, torch.float64)
@@ -105,19 +105,23 @@ def batch_norm_functional(func: Any, args: Any, kwargs: Any) -> Any:
 
 def batch_norm(func: Any, args: Any, kwargs: Any) -> Any:
     gradient, x, *_, mask = args
-    _alike(gradient, x, *tensors(args[2:7]))
+    _alike(gradient, x, narrow=True)
+    parameters = tensors(args[2:7])
+    _alike(*parameters)
+    dtype = torch.float32 if x.dtype in NARROW else x.dtype
+    sure(all(t.dtype is dtype for t in parameters))
     channels = (x.shape[1],)
     return _asked(
         (mask[0], mask[1], mask[2]),
         lambda: empty(x.shape, x.dtype),
-        lambda: empty(channels, x.dtype),
-        lambda: empty(channels, x.dtype),
+        lambda: empty(channels, dtype),
+        lambda: empty(channels, dtype),
     )
 
 
 def convolution(func: Any, args: Any, kwargs: Any) -> Any:
     gradient, x, weight, biases, *_, mask = args
-    _alike(gradient, x, weight)
+    _alike(gradient, x, weight, narrow=True)
     sure(all(map(is_usual, (gradient, x, weight))))
     return _asked(
         mask,

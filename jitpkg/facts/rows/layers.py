@@ -167,12 +167,14 @@ def layer_norm(func: Any, args: Any, kwargs: Any) -> Any:
 
 def batch_norm(func: Any, args: Any, kwargs: Any) -> Any:
     x, *parameters = args[:5]
-    training = args[5]
-    sure(x.dtype in _FULL and x.dim() >= 2 and lies_in_order(x) and x.numel() > 0)
-    for t in tensors(parameters):
-        sure(t.dtype is x.dtype and tuple(t.shape) == (x.shape[1],))
+    training, given = args[5], tensors(parameters)
+    sure(x.dim() >= 2 and lies_in_order(x) and x.numel() > 0)
+    dtype = torch.float32 if x.dtype in NARROW and given else x.dtype
+    sure(dtype in _FULL)
+    for t in given:
+        sure(t.dtype is dtype and tuple(t.shape) == (x.shape[1],))
     saved = (x.shape[1],) if training else (0,)
-    return empty(x.shape, x.dtype), empty(saved, x.dtype), empty(saved, x.dtype)
+    return empty(x.shape, x.dtype), empty(saved, dtype), empty(saved, dtype)
 
 
 _FULL = (torch.float32, torch.float64)
