@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 
 from jitpkg import events
 from jitpkg.internals import versions
+from jitpkg.internals.usual import usual_state
 from jitpkg.interrupts import from_outside
 
 T = TypeVar("T")
@@ -128,7 +129,8 @@ class Row(Generic[T]):
                 raise
             return self._without(f"is missing ({type(error).__name__}: {error})")
         try:
-            behaves = self.works is None or self.works(value)
+            with usual_state():
+                behaves = self.works is None or self.works(value)
         except Exception as error:
             if from_outside(error):
                 raise

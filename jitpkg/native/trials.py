@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from jitpkg import forks
+from jitpkg.internals.usual import usual_state
 from jitpkg.interrupts import from_outside
 from jitpkg.native import llvm, selftest
 from jitpkg.native.records import ANY, END
@@ -47,7 +48,8 @@ def evaluator(*, start: bool) -> Evaluator | None:
         if not _ONCE.asked:
             _ONCE.asked = True
             try:
-                _ONCE.found = _made(started)
+                with usual_state():
+                    _ONCE.found = _made(started)
             except Exception as error:
                 if from_outside(error):
                     raise
@@ -158,24 +160,27 @@ def _swapped(code: object) -> object:
 
 
 def _of_tensors(evaluator: Evaluator) -> Iterator[Example]:
-    x = torch.zeros(2, 3)
+    def of(*size: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+        return torch.zeros(size, dtype=dtype)
+
+    x = of(2, 3)
     described = evaluator.described(x)
     if evaluator.layout.keys_at is None or described is None:
         return
     record = [0, id(torch.Tensor), 2, *described]
-    alike = torch.ones(3, 3)[1:]
+    alike = of(3, 3)[1:]
     yield "TENSOR", (alike,), [*record, 2, 3, 3, 1], True
     with torch.inference_mode():
-        inference = torch.zeros(2, 3)
+        inference = of(2, 3)
     for tensor in (
-        *(x.double(), x.clone().requires_grad_(), torch.zeros(2, 3, device="meta")),
-        *(torch.nn.Parameter(x, requires_grad=False), inference, x[0], torch.zeros(2, 4)),
-        *(torch.zeros(3, 2).t(), x.to_sparse(), torch.zeros(2, 3, 1), 0),
+        *(x.double(), x.clone().requires_grad_(), x.to("meta")),
+        *(torch.nn.Parameter(x, requires_grad=False), inference, x[0], of(2, 4)),
+        *(of(3, 2).t(), x.to_sparse(), of(2, 3, 1), 0),
     ):
         yield "TENSOR", (tensor,), [*record, 2, 3, 3, 1], False
-    yield "TENSOR", (torch.zeros(5, 3),), [*record, ANY, 3, 3, 1], True
-    yield "TENSOR", (torch.zeros(3, 2).t(),), [*record, 2, 3, ANY, ANY], True
-    z = torch.zeros(2, 3, dtype=torch.cfloat)
+    yield "TENSOR", (of(5, 3),), [*record, ANY, 3, 3, 1], True
+    yield "TENSOR", (of(3, 2).t(),), [*record, 2, 3, ANY, ANY], True
+    z = of(2, 3, dtype=torch.cfloat)
     about = evaluator.described(z)
     assert about is not None
     for tensor in (z, z.conj()):

@@ -101,6 +101,14 @@ def recurrent(name: str, gates: int, biases: bool, both: bool, first: bool) -> I
     yield of(5, 6, 3), (state, state) if name == "lstm" else state, weights
 
 
+TOKENS = (
+    of(2, 4, 8),
+    facts_of(torch.zeros(4, 2, 8).transpose(0, 1)),
+    of(2, 4, 8, dtype=torch.float64),
+    of(4, 8),
+)
+
+
 CASES = [
     *(
         case(name, facts(layout, grad=True), *args)
@@ -417,6 +425,26 @@ CASES = [
     ),
     case("cross_entropy", M, I64, of(4), call=F.cross_entropy, label_smoothing=0.1),
     case("cross_entropy", facts("matrix", torch.bfloat16), I64, call=F.cross_entropy),
+    *(
+        case(
+            "_native_multi_head_attention",
+            *(x, x, x, 8, 2, of(24, 8), of(24), of(8, 8), of(8), None, *asked),
+            call=torch._native_multi_head_attention,
+        )
+        for x in TOKENS
+        for asked in ((), (False,), (True, False))
+    ),
+    *(
+        case(
+            "_transformer_encoder_layer_fwd",
+            *(x, 8, 2, of(24, 8), of(24), of(8, 8), of(8), True, first, 1e-5),
+            *(*(of(8),) * 4, of(16, 8), of(16), of(8, 16), of(8), mask),
+            call=torch._transformer_encoder_layer_fwd,
+        )
+        for x in TOKENS
+        for first in (False, True)
+        for mask in (None, of(4, 4))
+    ),
     case("concatenate", [M, M], call=torch.concatenate),
     case("add", M, M, call=torch.add, alpha=2),
     case("sub", M, facts("row", torch.int64), call=torch.sub, alpha=0.5),

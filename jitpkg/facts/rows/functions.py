@@ -59,7 +59,7 @@ def attention(
     enable_gqa: bool = False,
 ) -> tuple[Made, Any]:
     """`scaled_dot_product_attention`, where it is one kernel (see `use_flash_attention_cpp`)."""
-    sure(dropout_p == 0.0 and not enable_gqa and _flash_is_on())
+    sure(0.0 <= dropout_p < 1.0 and not enable_gqa and _flash_is_on())
     sure(query.dtype in _FLOATS and query.dtype is key.dtype is value.dtype)
     sure(query.dim() == key.dim() == value.dim() == 4)
     batch, heads, length, width = query.shape
@@ -72,16 +72,20 @@ def attention(
         sure(attn_mask.shape[-2] == length and attn_mask.shape[-1] == key.shape[2])
         if attn_mask.dim() == 4:
             sure(attn_mask.shape[0] in (1, batch) and attn_mask.shape[1] in (1, heads))
-        if attn_mask.requires_grad:  # then it is matmul, softmax, matmul
-            sure(torch.is_grad_enabled() and query.dtype in _FLOATS[:2])
-            made = empty(query.shape, query.dtype)
-            return Made((made,), (query, key, value, attn_mask)), lambda tensors: tensors[0]
+    given = [query, key, value]
+    if attn_mask is not None and attn_mask.requires_grad:
+        sure(torch.is_grad_enabled())
+        given.append(attn_mask)
+    if dropout_p or len(given) > 3:  # then it is matmul, softmax, matmul
+        sure(query.dtype in _FLOATS[:2])
+        made = empty(query.shape, query.dtype)
+        return Made((made,), tuple(given), dropout_p > 0), lambda tensors: tensors[0]
     inner = heads * width
     layout: tuple[int, ...] = (length * inner, width, inner, 1)
     if _follows_query():
         layout = preserved(tuple(query.shape), query.stride())
     made = empty(query.shape, query.dtype, layout)
-    return Made((made,), (query, key, value)), lambda tensors: tensors[0]
+    return Made((made,), tuple(given)), lambda tensors: tensors[0]
 
 
 @asked_once

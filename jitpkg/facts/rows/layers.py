@@ -180,6 +180,32 @@ def batch_norm(func: Any, args: Any, kwargs: Any) -> Any:
 _FULL = (torch.float32, torch.float64)
 
 
+def encoder_layer(func: Any, args: Any, kwargs: Any) -> Any:
+    """`_transformer_encoder_layer_fwd`, which evaluates a layer of a transformer as one op."""
+    x, width = args[:2]
+    sure(not tensors(args[18:]))  # a mask
+    _check_one_dtype(x, width, args)
+    return empty(x.shape, x.dtype)
+
+
+def self_attention(func: Any, args: Any, kwargs: Any) -> Any:
+    """`_native_multi_head_attention`: the result, and the weights where they are asked for."""
+    x, key, value, width, heads = args[:5]
+    sure(x is key is value)
+    _check_one_dtype(x, width, args)
+    *_, needs_weights, averages, _ = _with_defaults(args[9:], None, True, True, None)
+    if not needs_weights:
+        return empty(x.shape, x.dtype), None
+    batch, length, _ = x.shape
+    each = () if averages else (heads,)
+    return empty(x.shape, x.dtype), empty((batch, *each, length, length), x.dtype)
+
+
+def _check_one_dtype(x: Any, width: int, args: Any) -> None:
+    sure(x.dim() == 3 and x.shape[2] == width and x.is_floating_point() and x.numel() > 0)
+    sure(all(t.dtype is x.dtype for t in tensors(args)))
+
+
 def nll_loss(func: Any, args: Any, kwargs: Any) -> Any:
     x, target, weight, reduction, _ = args
     sure(x.is_floating_point() and x.dim() == 2 and target.dtype is torch.int64)
@@ -202,5 +228,7 @@ ROWS = rows(
     (adaptive_pool, "_adaptive_avg_pool2d"),
     (layer_norm, "native_layer_norm"),
     (batch_norm, "native_batch_norm"),
+    (encoder_layer, "_transformer_encoder_layer_fwd"),
+    (self_attention, "_native_multi_head_attention"),
     (nll_loss, "nll_loss_forward"),
 )

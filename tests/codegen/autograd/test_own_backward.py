@@ -522,3 +522,47 @@ def test_nothing_of_aotautograd_is_imported(tmp_path: Path) -> None:
 
 def _environment() -> dict[str, str]:
     return {"PYTHONPATH": str(Path(__file__).parents[3]), "PATH": os.environ["PATH"]}
+
+
+TRANSFORMER = """
+import sys, torch, jitpkg
+from torch import nn
+torch.manual_seed(0)
+layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.1, batch_first=True)
+attention, x = nn.MultiheadAttention(8, 2, batch_first=True), torch.randn(2, 4, 8)
+
+def step(x):
+    y, weights = attention(x, x, x)
+    z, _ = attention(layer(y), y, y, need_weights=False)
+    return (z * weights.sum()).sum()
+
+def evaluated(x):
+    return layer(attention(x, x, x)[0])
+
+def run(step, evaluated):
+    torch.manual_seed(1)
+    loss = step(x)
+    loss.backward()
+    parameters = [*layer.parameters(), *attention.parameters()]
+    found = [loss.detach(), *(p.grad for p in parameters)]
+    for p in parameters:
+        p.grad = None
+    layer.eval(), attention.eval()
+    with torch.no_grad():
+        found.append(evaluated(x))
+    layer.train(), attention.train()
+    return found
+
+found = run(*(jitpkg.compile(f, backend="jitpkg") for f in (step, evaluated)))
+print([name for name in ("jitpkg.facts.fake", "sympy") if name in sys.modules])
+for a, b in zip(found, run(step, evaluated), strict=True):
+    torch.testing.assert_close(a, b)
+"""
+
+
+def test_a_layer_of_a_transformer_imports_no_compiler() -> None:
+    """With dropout, with and without the weights of attention, trained and evaluated."""
+    done = subprocess.run(
+        [sys.executable, "-c", TRANSFORMER], capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.returncode) == ("[]\n", 0), done.stderr[-2000:]
