@@ -129,8 +129,7 @@ class Row(Generic[T]):
                 raise
             return self._without(f"is missing ({type(error).__name__}: {error})")
         try:
-            with usual_state():
-                behaves = self.works is None or self.works(value)
+            behaves = self.works is None or _in_usual_state(self.works, value)
         except Exception as error:
             if from_outside(error):
                 raise
@@ -185,6 +184,11 @@ class Setting(Row[Callable[[T], None]]):
         module = pkgutil.resolve_name(owner)
         getattr(module, name)
         return partial(setattr, module, name)
+
+
+def _in_usual_state(works: Callable[[Any], bool], value: Any) -> bool:
+    with usual_state():
+        return works(value)
 
 
 class _Said:
