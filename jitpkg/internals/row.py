@@ -14,7 +14,6 @@ from typing import Any, Generic, TypeVar
 
 from jitpkg import events
 from jitpkg.internals import versions
-from jitpkg.internals.usual import usual_state
 from jitpkg.interrupts import from_outside
 
 T = TypeVar("T")
@@ -187,6 +186,8 @@ class Setting(Row[Callable[[T], None]]):
 
 
 def _in_usual_state(works: Callable[[Any], bool], value: Any) -> bool:
+    from jitpkg.internals.usual import usual_state  # it imports torch
+
     with usual_state():
         return works(value)
 

@@ -156,6 +156,7 @@ CALLS: dict[str, Call] = {
         F.embedding(torch.zeros(2, 3, dtype=torch.int64), x) if x.dim() == 2 and x.numel() else x
     ),
     "attention": _attention,
+    "attention with dropout": lambda x: _attention(x, dropout_p=0.5),
     "causal attention": lambda x: _attention(x, is_causal=True),
     "masked attention": lambda x: _attention(x, attn_mask=_mask(x)),
 }

@@ -21,6 +21,7 @@ from jitpkg.facts.rows.common import (
 from jitpkg.facts.rows.creation import plain
 from jitpkg.facts.rows.functions import attention as whole_attention
 from jitpkg.facts.rows.layers import batch_norm as batch_norm_of
+from jitpkg.facts.rows.reductions import softmax as softmax_of
 
 
 def elementwise(func: Any, args: Any, kwargs: Any) -> Any:
@@ -165,6 +166,13 @@ def of_a_part(func: Any, args: Any, kwargs: Any) -> Any:
     return empty(size, gradient.dtype)
 
 
+def safe_softmax(func: Any, args: Any, kwargs: Any) -> Any:
+    """Of attention that is computed op by op: 0 where all are minus infinity."""
+    x, dim, *dtype = args
+    sure(lies_in_order(x) and not any((*dtype, *kwargs.values())))
+    return softmax_of(func, (x, dim, False), {})
+
+
 def attention(func: Any, args: Any, kwargs: Any) -> Any:
     """The result of attention, and for each row of it the logarithm of a sum."""
     query, key, value, *_ = args
@@ -202,6 +210,7 @@ ROWS = rows(
     (pooling, "_adaptive_avg_pool2d_backward"),
     (strided, "empty_strided"),
     (of_a_part, "slice_backward select_backward diagonal_backward"),
+    (safe_softmax, "_safe_softmax"),
     (attention, "_scaled_dot_product_flash_attention_for_cpu"),
     (attention_backward, "_scaled_dot_product_flash_attention_for_cpu_backward"),
 )

@@ -108,13 +108,6 @@ def softmax(func: Any, args: Any, kwargs: Any) -> Any:
     return empty(x.shape, x.dtype)
 
 
-def safe_softmax(func: Any, args: Any, kwargs: Any) -> Any:
-    """Of attention that is computed op by op: 0 where all are minus infinity."""
-    x, dim, *dtype = args
-    sure(lies_in_order(x) and not any((*dtype, *kwargs.values())))
-    return softmax(func, (x, dim, False), {})
-
-
 def topk(func: Any, args: Any, kwargs: Any) -> Any:
     x, k, *rest = args
     dim = rest[0] if rest else -1
@@ -163,7 +156,6 @@ ROWS = rows(
     (extreme_index, "argmax argmin"),
     (to_bool, "any all"),
     (softmax, "_softmax _log_softmax"),
-    (safe_softmax, "_safe_softmax"),
     (topk, "topk"),
     (ordered, "sort"),
     (histogram, "histc"),
