@@ -7,7 +7,9 @@ A value that is to become an input's is computed in memory of its own otherwise,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from jitpkg.codegen.fusion.items import Opaque
 from jitpkg.codegen.fusion.kernel import Compute, Kernel, Loop, Schedule, Statement, Write
@@ -15,6 +17,7 @@ from jitpkg.codegen.fusion.loops import schedule
 from jitpkg.codegen.fusion.normal import Normaliser
 from jitpkg.codegen.ir.builder import Builder
 from jitpkg.codegen.ir.nodes import (
+    Axis,
     Buffer,
     Load,
     Node,
@@ -105,7 +108,38 @@ def _may_overwrite(loops: Schedule, output: Buffer, read: Buffer) -> bool:
     if len(stores) != 1 or stores[0].combine is not None:
         return False
     places = {load.index for load in loads(*nodes) if load.buffer is read}
-    return places == {stores[0].index} and _reads_first(loops.body, stores[0], read)
+    once = _comes_once(loops.body, stores[0], read)
+    return places == {stores[0].index} and once and _reads_first(loops.body, stores[0], read)
+
+
+def _comes_once(body: Sequence[Statement], store: Store, read: Buffer) -> bool:
+    """Whether the loops around a store, and around what reads, come to each element once: not again
+    for each row of a larger result, when it has been written."""
+    around = {
+        axes
+        for axes, statement in _within(body, ())
+        if (isinstance(statement, Write) and statement.store is store)
+        or (isinstance(statement, Compute) and any(_is_load(x, read) for x in statement.nodes))
+    }
+    if len(around) != 1:
+        return False
+    (axes,) = around
+    walked = [axis.extent for axis in axes if axis.extent != 1]
+    wanted = [n for n in store.buffer.sizes if n != 1]
+    if all(type(n) is int for n in (*walked, *wanted)):
+        return math.prod(walked) == math.prod(wanted)
+    return Counter(walked) == Counter(wanted)
+
+
+def _within(
+    body: Sequence[Statement], axes: tuple[Axis, ...]
+) -> Iterator[tuple[tuple[Axis, ...], Statement]]:
+    """Statements, each with the axes of the loops around it."""
+    for statement in body:
+        if isinstance(statement, Loop):
+            yield from _within(statement.body, (*axes, statement.axis))
+        else:
+            yield axes, statement
 
 
 def _reads_first(body: Sequence[Statement], store: Store, read: Buffer) -> bool:
