@@ -139,12 +139,19 @@ def _not_outside(gm: fx.GraphModule, inputs: Sequence[Any]) -> str | None:
     apart before autocast has seen them."""
     if any(isinstance(x, torch.Tensor) and x.is_inference() for x in inputs):
         return "autocast in inference mode, of a tensor that was made there"
+    before = _observed(gm, inputs)
+    return before if isinstance(before, str) else None
+
+
+def _observed(gm: fx.GraphModule, inputs: Sequence[Any]) -> Observed | str:
+    """What eager code does; or why the graph runs as it is."""
     try:
-        return observed(gm, inputs).obstacle
+        before = observed(gm, inputs)
     except Exception as error:  # eager code may refuse it, too
         if from_outside(error):
             raise
         return f"{type(error).__name__}: {error}"
+    return before if before.obstacle is None else before.obstacle
 
 
 def _through_aot(
@@ -178,17 +185,13 @@ def _functional(
     if why is not None:
         return as_it_is(backend, gm, why)
     context, gm = aot.CONTEXT.get()(fakes.mode), layouts.in_order(gm)
-    try:
-        compiled = Compiled(before=observed(gm, inputs))
-    except Exception as error:  # eager code may refuse it, too
-        if from_outside(error):
-            raise
-        return as_it_is(backend, gm, f"{type(error).__name__}: {error}")
-    if compiled.before.obstacle is not None:
-        return as_it_is(backend, gm, compiled.before.obstacle)
+    before = _observed(gm, inputs)
+    if isinstance(before, str):
+        return as_it_is(backend, gm, before)
+    compiled = Compiled(before=before)
     try:
         with unnoticed(), aot.TRACING.get()(context), _settings():
-            before = listing.texts_of_fx()
+            listed = listing.texts_of_fx()
             copy, unused = _copy(gm, inputs)
             with autocast.off():
                 function = compile_(copy, fakes.values, compiled)
@@ -264,7 +267,7 @@ def _functional(
         guarded = layouts.laid_out(guarded, copies)
     if views.shown:
         guarded = taken_again(guarded, views.shown)
-    for file in listing.texts_of_fx() - before:
+    for file in listing.texts_of_fx() - listed:
         listing.drop_with(guarded, file)
     return guarded
 

@@ -108,16 +108,22 @@ def _may_overwrite(loops: Schedule, output: Buffer, read: Buffer) -> bool:
     if len(stores) != 1 or stores[0].combine is not None:
         return False
     places = {load.index for load in loads(*nodes) if load.buffer is read}
-    once = _comes_once(loops.body, stores[0], read)
-    return places == {stores[0].index} and once and _reads_first(loops.body, stores[0], read)
+    if places != {stores[0].index}:
+        return False
+    statements = list(_within(loops.body, ()))
+    return _comes_once(statements, stores[0], read) and _reads_first(statements, stores[0], read)
 
 
-def _comes_once(body: Sequence[Statement], store: Store, read: Buffer) -> bool:
+Placed = tuple[tuple[Axis, ...], Statement]
+"""A statement, behind the axes of the loops around it."""
+
+
+def _comes_once(statements: Sequence[Placed], store: Store, read: Buffer) -> bool:
     """Whether the loops around a store, and around what reads, come to each element once: not again
     for each row of a larger result, when it has been written."""
     around = {
         axes
-        for axes, statement in _within(body, ())
+        for axes, statement in statements
         if (isinstance(statement, Write) and statement.store is store)
         or (isinstance(statement, Compute) and any(_is_load(x, read) for x in statement.nodes))
     }
@@ -131,10 +137,8 @@ def _comes_once(body: Sequence[Statement], store: Store, read: Buffer) -> bool:
     return Counter(walked) == Counter(wanted)
 
 
-def _within(
-    body: Sequence[Statement], axes: tuple[Axis, ...]
-) -> Iterator[tuple[tuple[Axis, ...], Statement]]:
-    """Statements, each with the axes of the loops around it."""
+def _within(body: Sequence[Statement], axes: tuple[Axis, ...]) -> Iterator[Placed]:
+    """One after the other, as they stand, those of loops among them."""
     for statement in body:
         if isinstance(statement, Loop):
             yield from _within(statement.body, (*axes, statement.axis))
@@ -142,23 +146,15 @@ def _within(
             yield axes, statement
 
 
-def _reads_first(body: Sequence[Statement], store: Store, read: Buffer) -> bool:
+def _reads_first(statements: Sequence[Placed], store: Store, read: Buffer) -> bool:
     done = False
-    for statement in _statements(body):
+    for _, statement in statements:
         match statement:
             case Write(store=written_) if written_ is store:
                 done = True
             case Compute(nodes=nodes) if done and any(_is_load(node, read) for node in nodes):
                 return False
     return done
-
-
-def _statements(body: Sequence[Statement]) -> list[Statement]:
-    """One after the other, as they stand, those of loops among them."""
-    found: list[Statement] = []
-    for statement in body:
-        found += _statements(statement.body) if isinstance(statement, Loop) else [statement]
-    return found
 
 
 def _is_load(node: Node, buffer: Buffer) -> bool:

@@ -138,13 +138,11 @@ def of_call(
         except Unsure:
             pass
     whole = FUNCTION_ROWS.get(name)
+    if values and name == "matmul" and products_compare_sizes():
+        raise Unsure(name)
     if name in FUNCTIONS and is_active() and dispatch.WRAPPER.found() is not None:
-        if values and name == "matmul" and products_compare_sizes():
-            raise Unsure(name)
         return _answered_under_autocast(call, args, kwargs, values)
     if (name not in FUNCTIONS and whole is None) or not _is_usual_state():
-        raise Unsure(name)
-    if values and name == "matmul" and products_compare_sizes():
         raise Unsure(name)
     return _answered(call, args, kwargs, values, whole)
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from jitpkg.internals.row import Row
+from jitpkg.internals.usual import zeros
 
 _GUARDS = "torch._C._dynamo.guards"
 
@@ -24,23 +25,20 @@ def _check(make: Callable[..., Any], *tensors: Any, size: Any = None) -> Callabl
 
 
 def _compares_tensors(make: Callable[..., Any]) -> bool:
-    def of(*size: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-        return torch.zeros(size, dtype=dtype, device="cpu")
-
-    x, y = of(2, 3), of(4)
+    x, y = zeros(2, 3), zeros(4)
     check, rows = _check(make, x, y), _check(make, x, size=[[None, 3]])
     return check(x, y) and not any(
         (
-            check(of(2, 4), y),
-            check(of(3, 2).t(), y),
+            check(zeros(2, 4), y),
+            check(zeros(3, 2).t(), y),
             check(x.double(), y),
             check(x.clone().requires_grad_(), y),
             check(torch.nn.Parameter(x, requires_grad=False), y),
             _check(make, x, x.clone())(x, x),
             _check(make, y.to(torch.complex64))(y.to(torch.complex64).conj()),
-            not rows(of(5, 3)),
-            rows(of(2, 4)),
-            rows(of(2, 3, dtype=torch.float64)),
+            not rows(zeros(5, 3)),
+            rows(zeros(2, 4)),
+            rows(zeros(2, 3, dtype=torch.float64)),
         )
     )
 

@@ -8,6 +8,11 @@ from contextlib import contextmanager
 import torch
 
 
+def zeros(*size: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    """A tensor for a trial, whatever the default dtype is."""
+    return torch.zeros(size, dtype=dtype)
+
+
 @contextmanager
 def usual_state() -> Iterator[None]:
     """A context without inference mode, gradients, autocast, and default devices.

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from jitpkg import forks
-from jitpkg.internals.usual import usual_state
+from jitpkg.internals.usual import usual_state, zeros
 from jitpkg.interrupts import from_outside
 from jitpkg.native import llvm, selftest
 from jitpkg.native.records import ANY, END
@@ -160,27 +160,24 @@ def _swapped(code: object) -> object:
 
 
 def _of_tensors(evaluator: Evaluator) -> Iterator[Example]:
-    def of(*size: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-        return torch.zeros(size, dtype=dtype)
-
-    x = of(2, 3)
+    x = zeros(2, 3)
     described = evaluator.described(x)
     if evaluator.layout.keys_at is None or described is None:
         return
     record = [0, id(torch.Tensor), 2, *described]
-    alike = of(3, 3)[1:]
+    alike = zeros(3, 3)[1:]
     yield "TENSOR", (alike,), [*record, 2, 3, 3, 1], True
     with torch.inference_mode():
-        inference = of(2, 3)
+        inference = zeros(2, 3)
     for tensor in (
         *(x.double(), x.clone().requires_grad_(), x.to("meta")),
-        *(torch.nn.Parameter(x, requires_grad=False), inference, x[0], of(2, 4)),
-        *(of(3, 2).t(), x.to_sparse(), of(2, 3, 1), 0),
+        *(torch.nn.Parameter(x, requires_grad=False), inference, x[0], zeros(2, 4)),
+        *(zeros(3, 2).t(), x.to_sparse(), zeros(2, 3, 1), 0),
     ):
         yield "TENSOR", (tensor,), [*record, 2, 3, 3, 1], False
-    yield "TENSOR", (of(5, 3),), [*record, ANY, 3, 3, 1], True
-    yield "TENSOR", (of(3, 2).t(),), [*record, 2, 3, ANY, ANY], True
-    z = of(2, 3, dtype=torch.cfloat)
+    yield "TENSOR", (zeros(5, 3),), [*record, ANY, 3, 3, 1], True
+    yield "TENSOR", (zeros(3, 2).t(),), [*record, 2, 3, ANY, ANY], True
+    z = zeros(2, 3, dtype=torch.cfloat)
     about = evaluator.described(z)
     assert about is not None
     for tensor in (z, z.conj()):

@@ -49,7 +49,7 @@ REAL_METHODS: Mapping[str, str] = MappingProxyType(
             __dlpack_device__ __deepcopy__ __reduce_ex__ __setstate__ __reduce__ _is_view is_set_to
             detach_ storage_offset rename_ rename refine_names align_to as_subclass __array_wrap__
             _view_func _make_subclass type to_sparse to_mkldnn _typed_storage new
-            unsafe_chunk unsafe_split unsafe_split_with_sizes multi_head_attention_forward
+            unsafe_chunk unsafe_split unsafe_split_with_sizes
             """.split(),
             "use",
         ),

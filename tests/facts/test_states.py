@@ -27,7 +27,7 @@ from jitpkg.facts.outcome import (
 from jitpkg.facts.tensor import facts_of
 from jitpkg.internals import dispatch
 from tests.facts import varying
-from tests.facts.cases import CASES, EXAMPLES, facts, method
+from tests.facts.cases import CASES, EXAMPLES, facts, method, of
 from tests.facts.test_rows import ACTIVATIONS, BINARY, OPERATORS, UNARY, pairs
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*degrees of freedom")
@@ -127,6 +127,20 @@ def test_binary(name: str, state: str) -> None:
         given += [(facts(a), facts(b, torch.bfloat16)) for a, b in pairs(name)]
         for pair in given:
             agree(name, call, *pair)
+
+
+def test_rows_answer_in_inference_mode() -> None:
+    """FakeTensor need not be asked."""
+    answers = Facts()
+    calls: tuple[tuple[str, Any, Any], ...] = (
+        ("linear", F.linear, (of(2, 4), of(5, 4), of(5))),
+        ("relu", F.relu, (of(2, 4),)),
+        ("view", method("view"), (of(2, 4), 8)),
+    )
+    with torch.inference_mode():
+        for name, call, args in calls:
+            assert answers.of_call(name, call, args, {}) == really(call, args, {})
+    assert answers._fake is None
 
 
 @pytest.mark.parametrize("state", STATES)
