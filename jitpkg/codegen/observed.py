@@ -21,7 +21,7 @@ from jitpkg.codegen.writing import name_of
 from jitpkg.errors import JitpkgWarning
 from jitpkg.facts import fake
 from jitpkg.facts.outcome import is_random
-from jitpkg.facts.shared import may_be_refused
+from jitpkg.facts.shared import is_differentiated_in_vain, may_be_refused
 from jitpkg.facts.thread_state import snapshot
 from jitpkg.internals import dispatch, fake_tensors, tensors
 from jitpkg.internals.ops import OpOverload, op_name
@@ -86,6 +86,8 @@ class _Observer:
         self.checks += is_check(func)
         if may_be_refused(func, args, kwargs):
             self.obstacle = "memory that an op reads or writes to: eager code may refuse it"
+        elif is_differentiated_in_vain(func, args, kwargs):
+            self.obstacle = "gradients that eager code may refuse to compute"
         elif writing.is_lost(func):
             self.obstacle = "a result that is written to `out=` by an op of which that is not known"
         return func(*args, **kwargs)

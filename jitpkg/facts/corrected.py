@@ -10,9 +10,9 @@ integers.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import partial, reduce
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -95,6 +95,7 @@ _WITH_STATISTICS = (_functional_batch_norm, _functional_updating_batch_norm)
 """Where the last two results are the running statistics: on a GPU, too, they stay as narrow."""
 
 
+R = TypeVar("R")
 Strides = tuple[int, ...]
 Rule = Callable[[Strides, Sequence[Operand]], Strides | None]
 
@@ -147,7 +148,7 @@ def _elementwise(*order: int) -> Rule:
     return rule
 
 
-def _names(names: str, rule: Rule) -> dict[str, Rule]:
+def _names(names: str, rule: R) -> dict[str, R]:
     return dict.fromkeys(names.split(), rule)
 
 
@@ -180,10 +181,10 @@ _LAYOUTS: Mapping[str, Rule] = MappingProxyType(
         ),
         **_names(
             """
-            glu_backward huber_loss_backward isin _log_softmax_backward_data log_sigmoid_forward
-            masked_fill mse_loss_backward native_layer_norm native_layer_norm_backward normal
-            poisson pow.Scalar renorm rrelu_with_noise smooth_l1_loss_backward _standard_gamma tril
-            triu _weight_norm_interface
+            diag_embed glu_backward huber_loss_backward isin _log_softmax_backward_data
+            log_sigmoid_forward masked_fill mse_loss_backward native_layer_norm
+            native_layer_norm_backward normal poisson pow.Scalar renorm rrelu_with_noise
+            smooth_l1_loss_backward _standard_gamma tril triu _weight_norm_interface
             """,
             _in_order,
         ),
@@ -316,6 +317,30 @@ def _unique(args: Sequence[Any], made: Any) -> Any:
     return made
 
 
+def _of_dtype(dtype: Callable[[Sequence[torch.Tensor]], torch.dtype]) -> Callable[..., Any]:
+    """Of tensors of several dtypes: FakeTensor promotes some, and takes the first one's of others,
+    not always as kernels do."""
+
+    def replaced(args: Sequence[Any], made: Any) -> Any:
+        given = [x for x in args if isinstance(x, torch.Tensor)]
+        found = dtype(given) if given and made.device.type == "cpu" else made.dtype
+        if found is made.dtype:
+            return made
+        return made.new_empty_strided(made.shape, made.stride(), dtype=found)
+
+    return replaced
+
+
+def _promoted(given: Sequence[torch.Tensor]) -> torch.dtype:
+    return reduce(torch.promote_types, (x.dtype for x in given))
+
+
+def _scaled(given: Sequence[torch.Tensor]) -> torch.dtype:
+    """Of a product of these and a float."""
+    dtype = _promoted(given)
+    return dtype if dtype.is_floating_point or dtype.is_complex else torch.get_default_dtype()
+
+
 _REPLACED: Mapping[str, Callable[[Sequence[Any], Any], Any]] = MappingProxyType(
     {
         "aten::_embedding_bag": _embedding_bag,
@@ -324,6 +349,21 @@ _REPLACED: Mapping[str, Callable[[Sequence[Any], Any], Any]] = MappingProxyType(
         "aten::_fft_r2c": _transform,
         "aten::_unique": _unique,
         "aten::roll": _roll,
+        "aten::addr": _of_dtype(_promoted),
+        "aten::native_dropout_backward": _of_dtype(_scaled),
+        **_names(
+            """
+            aten::binary_cross_entropy aten::huber_loss aten::normal aten::soft_margin_loss
+            """,
+            _of_dtype(lambda given: given[0].dtype),
+        ),
+        **_names(
+            """
+            aten::binary_cross_entropy_backward aten::huber_loss_backward aten::mse_loss_backward
+            aten::smooth_l1_loss_backward aten::soft_margin_loss_backward
+            """,
+            _of_dtype(lambda given: given[1].dtype),
+        ),
     }
 )
 """Other corrections; compared with the ops by the tests."""

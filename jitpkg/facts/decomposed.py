@@ -9,6 +9,7 @@ it leaves its last states a dim too many, but for a batch of one.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from types import MappingProxyType
 from typing import Any
 
@@ -50,6 +51,12 @@ def _has_gaps(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     return strides_of_format(size, Operand(size, stride)) != stride
 
 
+def _is_told_wrongly(args: Sequence[Any]) -> bool:
+    images, channels, inner = args[3:6]
+    size = size_of(args[0])
+    return size[:2] != (images, channels) or prod(size[2:]) != inner
+
+
 def _is_in_order(given: Any) -> bool:
     return isinstance(given, TensorFacts) and is_contiguous(size_of(given), stride_of(given))
 
@@ -65,31 +72,63 @@ def _has_no_elements(at: int) -> Rule:
     return lambda args, kwargs: len(args) <= at or 0 in args[at].size
 
 
-def _interpolates_integers(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Kernels refuse them, or round bytes at each step; decompositions do neither."""
+def _interpolates_otherwise(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Kernels refuse integers, or round bytes at each step, and refuse images without elements;
+    decompositions do none of that."""
+    if 0 in args[0].size[1:]:
+        return True
     mode = kwargs.get("mode", args[3] if len(args) > 3 else "nearest")
     if args[0].dtype is torch.uint8 and mode in ("nearest", "nearest-exact", "area"):
         return False
     return not _some_floats(args)
 
 
+def _of_two_dtypes(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    given = (*args, *kwargs.values())
+    return len({x.dtype for x in given if isinstance(x, TensorFacts)}) > 1
+
+
+def _of_booleans(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    return any(isinstance(x, TensorFacts) and x.dtype is torch.bool for x in args)
+
+
+def _counts_margins_otherwise(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Of one label and one example without reduction, it returns a vector of one number; and it
+    does not refuse integers, weights of another dtype, nor other classes than of int64."""
+    if len(args[0].size) < 2 or not args[0].dtype.is_floating_point:
+        return True
+    if len(args) < 2 or args[1].dtype is not torch.int64:
+        return True
+    return _of_two_dtypes([args[0], *args[2:]], kwargs)
+
+
 _WRONG: Mapping[str, Rule] = MappingProxyType(
     {
         # of several labels, it counts those behind the end of the list, too
         "multilabel_margin_loss": lambda args, kwargs: True,
-        # of one label and one example without reduction, it returns a vector of one number
-        "multi_margin_loss": lambda args, kwargs: len(args[0].size) < 2,
-        # kernels refuse what lies with gaps
-        "native_group_norm": _has_gaps,
+        "multi_margin_loss": _counts_margins_otherwise,
+        # kernels refuse them
+        "dot": _of_two_dtypes,
+        "mv": _of_two_dtypes,
+        # kernels refuse booleans
+        "sub": _of_booleans,
+        "rsub": _of_booleans,
+        # kernels refuse what lies with gaps, or is of another size than they are told
+        "native_group_norm": lambda args, kwargs: _has_gaps(args, kwargs) or _is_told_wrongly(args),
         # what a matrix without elements is added to is returned as it is, of whatever size
         "addmv": _has_no_elements(1),
         "pixel_unshuffle": _has_no_elements(0),
+        # its gradient is of another size, which kernels refuse
+        "pixel_shuffle": _has_no_elements(0),
+        # where places and bags are counted in two dtypes, it mixes them up
+        "_embedding_bag": lambda args, kwargs: _of_two_dtypes(args[1:3], {}),
+        "embedding_bag": lambda args, kwargs: _of_two_dtypes(args[:3:2], {}),
         # of integers it is in float32, and it lies in memory in another way
         "ldexp": lambda args, kwargs: not _some_floats(args) or not all(map(_is_in_order, args)),
         # kernels refuse integers, and decompositions do not
         "max_pool1d": lambda args, kwargs: not _some_floats(args),
         "hardshrink": lambda args, kwargs: not _some_floats(args),
-        "interpolate": _interpolates_integers,
+        "interpolate": _interpolates_otherwise,
         # kernels refuse a tensor of no dims, which no index fits
         "index_put": lambda args, kwargs: not args[0].size,
     }

@@ -1,7 +1,7 @@
 """Dtypes that an op refuses in eager code are refused by compiled code, in the same words."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -11,8 +11,11 @@ import torch.nn.functional as F
 import jitpkg
 from jitpkg.codegen.lowering.calls import ROWS
 from jitpkg.internals.ops import OpOverload, schema
+from jitpkg.testing import Comparison, call
 from tests.native.support import needs_llvm
 from tests.portions import WHOLE, portion
+
+Tensor = torch.Tensor
 
 DTYPES = (torch.bool, torch.int64, torch.float16, torch.float32)
 NUMBERS = {torch.bool: True, torch.int64: 2, torch.float32: 0.5}
@@ -131,3 +134,24 @@ def test_what_kernels_refuse_and_decompositions_take(dtype: torch.dtype) -> None
                 compiled = jitpkg.compile(beside_a_gradient, backend=backend, dynamic=False)
                 assert raised(compiled, given) == expected, (name, backend, x.shape)
     assert refused > 10
+
+
+def normed(x: Tensor, bias: Tensor, mean: Tensor, var: Tensor) -> Tensor:
+    return torch.native_batch_norm(x, None, bias, mean, var, True, 0.5, 1e-5)[0]
+
+
+def normed_by_hand(x: Tensor, bias: Tensor, mean: Tensor, var: Tensor) -> Tensor:
+    y = x * 2
+    return F.batch_norm(y, mean, var, None, bias, training=True) + 1
+
+
+@needs_llvm
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "jitpkg"])
+@pytest.mark.parametrize("norm", [normed, normed_by_hand])
+@pytest.mark.parametrize("dtype", [torch.int32, torch.float64, torch.bool])
+def test_statistics_are_updated_once_before_a_bias_is_refused(
+    norm: Callable[..., Tensor], dtype: torch.dtype, backend: str
+) -> None:
+    x = torch.arange(24.0).view(2, 3, 4)
+    given = call(x, torch.ones(3).to(dtype), torch.zeros(3), torch.ones(3))
+    Comparison(backend=backend).assert_same_calls(norm, given)

@@ -55,6 +55,22 @@ def test_parts_of_other_sizes(name: str) -> None:
     Comparison(backend="jitpkg", dynamic=False).assert_same_calls(PARTS[name], *calls)
 
 
+SOURCES = [(2, 3), (1, 3), (2, 1), (2, 2), (1, 4), (3, 3), (0, 3), (2, 0), (3,), (1, 2, 3)]
+
+
+@needs_llvm
+@pytest.mark.parametrize("sizes", SOURCES, ids=str)
+@pytest.mark.parametrize("dim", [0, 1])
+def test_sources_of_other_sizes(sizes: tuple[int, ...], dim: int) -> None:
+    """What torch answers without data is not all that its kernel refuses."""
+
+    def added(x: Tensor, index: Tensor, source: Tensor) -> Tensor:
+        return x.index_add(dim, index, source) + 1
+
+    given = call(torch.arange(6.0).view(2, 3), torch.tensor([0, 1]), torch.ones(sizes))
+    Comparison(backend="jitpkg", dynamic=False).assert_same_calls(added, given)
+
+
 SHOWN: dict[str, Callable[[Tensor], Any]] = {
     "nothing": lambda x: torch.ones(0).as_strided((2,), (0,)),
     "more": lambda x: (x * 2).as_strided((3,), (1,)),

@@ -231,6 +231,69 @@ def _with_numbers(call: Call, change: Callable[[Any], Any]) -> Call:
     return pytree.tree_map(change, call)
 
 
+# One tensor that may not fit
+
+
+def misfits(op: Any, call: Call) -> Iterator[Versions]:
+    """One tensor after the other is of another size: its first or last dim is shorter, longer, of
+    one element or of none; or it has a dim less, or more."""
+    if op.name not in _UNCHECKED:
+        yield from _one_after_the_other(call, _of_other_sizes)
+
+
+_UNCHECKED = frozenset(
+    """
+    _batch_norm_with_update _native_batch_norm_legit linalg.lstsq lu_unpack native_batch_norm
+    nn.functional.ctc_loss nn.functional.embedding_bag nn.functional.pdist segment_reduce
+    """.split()
+)
+"""Ops that read or write beyond the end of what does not fit: eager code may die of it."""
+
+
+def _of_other_sizes(x: torch.Tensor) -> Iterator[torch.Tensor]:
+    for dim in dict.fromkeys((0, x.dim() - 1) if x.dim() else ()):
+        size = x.shape[dim]
+        for other in dict.fromkeys((size - 1, size + 1, 1, 0)):
+            if size and 0 <= other != size:
+                yield x.index_select(dim, torch.arange(other, device=x.device) % size)
+    if x.dim() and x.shape[0]:
+        yield x[0].clone()
+    yield x[None].clone()
+
+
+def of_other_dtypes(op: Any, call: Call) -> Iterator[Versions]:
+    """One tensor after the other is of another dtype."""
+    yield from _one_after_the_other(call, _of_other_dtypes)
+
+
+def _of_other_dtypes(x: torch.Tensor) -> Iterator[torch.Tensor]:
+    for dtype in _KINDS:
+        if dtype is not x.dtype and (dtype.is_complex or not x.is_complex()):
+            yield x.to(dtype)
+
+
+_KINDS = (torch.float64, torch.bfloat16, torch.int64, torch.int32, torch.bool, torch.complex64)
+
+
+def _one_after_the_other(
+    call: Call, change: Callable[[torch.Tensor], Iterator[torch.Tensor]]
+) -> Iterator[Versions]:
+    given = list({id(x): x for x in tensors(call)}.values())
+    if not all(map(_plain, given)):
+        return
+    for chosen in given[:MISFITS]:
+        with torch.no_grad():
+            made = list(change(chosen.detach()))
+        for other in made:
+            may = other.is_floating_point() or other.is_complex()
+            other.requires_grad_(chosen.requires_grad and may)
+            yield (each(call, lambda x, a=chosen, b=other: b if x is a else x),)
+
+
+MISFITS = 4
+"""So many tensors of a sample, the first ones, are changed one after the other."""
+
+
 # Values
 
 SPECIAL = (math.nan, math.inf, -math.inf, -0.0, 0.0, 1e-40, -1.0, 3e38, 0.5, 1.0)

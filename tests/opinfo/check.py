@@ -35,7 +35,8 @@ GROUP = 32
 """Samples that are one program: most of what a compilation costs is paid once for them all."""
 
 RAISING = 4
-"""Samples of an op that eager code refuses, of which as many are tried, each alone."""
+"""Samples of an op that eager code refuses, of which as many are tried, each alone; unless they are
+what the context is about."""
 
 Function = Callable[..., Any]
 
@@ -182,7 +183,8 @@ class Check:
             (good if works else raising).append(k)
             if len(good) >= most:
                 break
-        return sorted(good), sorted(raising[: min(RAISING, most)])
+        refused = most if self._context.refused else min(RAISING, most)
+        return sorted(good), sorted(raising[:refused])
 
     def _four(self, chosen: Sequence[int]) -> list[dict[int, Versions]]:
         """Samples for four runs."""

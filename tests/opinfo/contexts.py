@@ -48,6 +48,8 @@ class Context:
     """As for `jitpkg.compile`."""
     alone: bool = False
     """Whether each sample is a program of its own."""
+    refused: bool = False
+    """Whether samples that eager code refuses are as many as the others."""
     rounds_alike: bool = False
     """Whether most elements must be rounded as eager code rounds them."""
 
@@ -142,6 +144,14 @@ CONTEXTS: Mapping[str, Context] = MappingProxyType(
         "aliased": Context("tensors that can be one are one", changes.aliased),
         "scalars": Context("tensors of no dims", changes.scalars),
         "empty": Context("tensors of no elements", changes.empty),
+        "misfit": Context("one tensor has another size", changes.misfits, refused=True),
+        "misfit_grad": Context("the same, trained", changes.misfits, grad="all", refused=True),
+        "other_dtype": Context(
+            "one tensor has another dtype", changes.of_other_dtypes, refused=True
+        ),
+        "other_dtype_grad": Context(
+            "the same, trained", changes.of_other_dtypes, grad="all", refused=True
+        ),
         "special_values": Context("NaN, infinities, -0.0 and tiny numbers", changes.special),
         "after_break": Context(
             "copies made in another graph, before a break", before=BREAK, alone=True
@@ -168,8 +178,7 @@ def program(length: int, context: Context) -> str:
         for name in (f"r{k}", f"s{k}") if context.twice else (f"r{k}",):
             names.append(name)
             lines.append(f"{indent}{name} = function(*calls[{k}][0], **calls[{k}][1])")
-    if context.dynamic is not False:
-        names.append(f"described([{', '.join(names)}])")
+    names.append(f"described([{', '.join(names)}])")
     if "w = leaf * 2" in context.before:
         names.append("w")
     body = "\n".join(f"    {line}" for line in lines)
@@ -208,9 +217,10 @@ def copied(value: Any) -> Any:
 
 
 def described(value: Any) -> Any:
-    """Sizes and dtypes, which a graph says before it computes the tensors."""
+    """Sizes, strides and dtypes, which a graph says before it computes the tensors."""
     if isinstance(value, torch.Tensor):
-        return tuple(value.shape), value.dtype
+        lies = tuple(value.stride()) if value.layout is torch.strided else None
+        return tuple(value.shape), lies, value.dtype, value.requires_grad
     if isinstance(value, list | tuple):
         return [described(each) for each in value]
     return None

@@ -25,7 +25,7 @@ from jitpkg.facts.layout import broadcast, overlaps
 from jitpkg.facts.rows.common import Raises, Unsure
 from jitpkg.facts.rows.views import VIEWS as SYMBOLIC_VIEWS
 from jitpkg.facts.rows.views import varies
-from jitpkg.facts.shared import may_be_refused
+from jitpkg.facts.shared import is_differentiated_in_vain, may_be_refused
 from jitpkg.facts.single import Singles, Unanswered, facts_of_stand_in, is_random, stand_in
 from jitpkg.facts.symbolic import Decisions, length
 from jitpkg.facts.tensor import TensorFacts, size_of
@@ -338,6 +338,8 @@ class Recorder:
             func = aten.zeros.default
         if may_be_refused(func, args, kwargs):
             raise Declined("a write to what it reads: eager code may refuse it, or reads it after")
+        if is_differentiated_in_vain(func, args, kwargs):
+            raise Declined("gradients that eager code may refuse to compute")
         hidden = hidden_writes(func, args)
         if hidden is not None:
             return self._hidden(func, args, kwargs, *hidden)

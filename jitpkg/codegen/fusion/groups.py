@@ -19,6 +19,7 @@ from jitpkg.codegen.fusion.items import (
     Scattered,
     has_any,
     is_single,
+    perhaps_without_positions,
     reads_of,
     reads_once,
     reads_wholly,
@@ -28,7 +29,7 @@ from jitpkg.codegen.fusion.items import (
 from jitpkg.codegen.fusion.kernel import Kernel
 from jitpkg.codegen.fusion.rows import deep, folds_of, is_row_by_row, most_folded, renaming, runs
 from jitpkg.codegen.ir import ops
-from jitpkg.codegen.ir.builder import Builder
+from jitpkg.codegen.ir.builder import Builder, IllegalNode
 from jitpkg.codegen.ir.extents import example, same
 from jitpkg.codegen.ir.nodes import (
     Apply,
@@ -421,6 +422,8 @@ class _Fusion:
             if maker is not None and maker is not group and maker.before & bit:
                 return False  # something between the two needs the group, and is needed
         running = running_axes(item)
+        if perhaps_without_positions(running) != perhaps_without_positions(group.axes):
+            return False  # in loops over nothing, nothing is written
         if vertical:
             if not (running <= group.axes or running >= group.axes):
                 return False
@@ -479,12 +482,19 @@ _NEAR = 8
 
 
 def kernel_of(name: str, stores: Sequence[Store]) -> Kernel:
-    """A kernel of these writes: loops over all their axes, those of folds outermost."""
+    """A kernel of these writes: loops over all their axes, those of folds outermost.
+
+    Raises:
+        IllegalNode: one of them would not be done where there is nothing of another.
+    """
     values = written(stores)
     every: dict[Axis, None] = {}
     for store in stores:
         free = store.value.axes.union(*(at.axes for at in store.index))
         every.update(dict.fromkeys(sorted(free, key=lambda axis: axis.serial)))
+    nothing = perhaps_without_positions(every)
+    if not all(nothing <= frozenset().union(*(at.axes for at in s.index)) for s in stores):
+        raise IllegalNode(f"{name} writes inside of a loop over nothing")
     position = _positions(stores)
     # Inside of a loop that it does not depend on, a fold would be done again and again.
     folds = (node for node in below(*values) if isinstance(node, Reduce))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 from jitpkg.codegen.fusion.rows import runs
-from jitpkg.codegen.ir.extents import example, same
+from jitpkg.codegen.ir.extents import example, less, same
 from jitpkg.codegen.ir.nodes import (
     Axis,
     Buffer,
@@ -70,6 +70,11 @@ def reads_of(item: Item) -> tuple[Buffer, ...]:
 def running_axes(item: Definition) -> frozenset[Axis]:
     """Those with more than one position."""
     return frozenset(axis for axis in item.axes if not same(axis.extent, 1))
+
+
+def perhaps_without_positions(axes: Iterable[Axis]) -> frozenset[Axis]:
+    """Those of no extent, or of one that varies and may be 0."""
+    return frozenset(axis for axis in axes if not less(0, axis.extent))
 
 
 def is_single(item: Definition) -> bool:

@@ -326,7 +326,7 @@ def _glu_backward(k: Lowering, grad: Tensor, x: Tensor, dim: int) -> Tensor:
 
 def _dropout_backward(k: Lowering, grad: Tensor, mask: Tensor, scale: float) -> Tensor:
     """Eager code rounds the factor to the dtype."""
-    require(grad.dtype.is_floating_point, "dropout of integers")
+    require(grad.dtype.is_floating_point and mask.dtype is torch.bool, "dropout of integers")
     factor = k.pointwise(lambda m: m * scale, [k.cast(mask, k.wide(grad).dtype)], grad.dtype)
     return k.pointwise(lambda g, m: g * m, [grad, factor], grad.dtype)
 

@@ -172,7 +172,7 @@ def _index_fill(
     k: Lowering, x: Tensor, dim: int, index: Tensor, value: Tensor | Scalar
 ) -> Scattered:
     dim = dim_of(dim, x.rank)
-    require(x.rank > 0 and index.rank == 1 and index.dtype in INDICES, "no dims")
+    require(x.rank > 0 and index.rank == 1 and index.dtype is torch.int64, "no dims")
     if isinstance(value, Tensor):
         require(value.rank == 0, "a value with dims")
         number = value.get().cast(x.dtype)
@@ -240,6 +240,8 @@ def _index_add(
     dim = dim_of(dim, x.rank)
     require(x.rank > 0 and index.rank == 1 and index.dtype in INDICES, "no dims")
     require(source.dtype is x.dtype and source.rank == x.rank, "another source")
+    sizes = [index.sizes[0] if k == dim else size for k, size in enumerate(x.sizes)]
+    require(list(source.sizes) == sizes, "a source of another size: the op refuses it")
 
     def update(at: Sequence[Expr]) -> Expr:
         value = source.get(*at)
@@ -309,6 +311,8 @@ def _unsafe_masked_index(
     plan = _Indexing(x, indices, clamped=True)
     number = k.number(fill, x.dtype)
     require(mask.dtype is torch.bool, "no mask")
+    fits = layout.broadcast([mask.sizes, plan.result]) == plan.result
+    require(fits, "a mask of more elements than are chosen")
 
     def element(*at: Expr) -> Expr:
         place = k.expr(k.broadcast(mask, [i.node for i in at]))

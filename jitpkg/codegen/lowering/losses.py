@@ -11,7 +11,6 @@ from jitpkg.codegen.ir.extents import same
 from jitpkg.codegen.lowering.expression import Expr
 from jitpkg.codegen.lowering.promotion import computed_in, promoted
 from jitpkg.codegen.lowering.table import (
-    INDICES,
     Lowering,
     NotLowered,
     Row,
@@ -188,9 +187,12 @@ class _Classes:
     def __init__(
         self, k: Lowering, x: Tensor, target: Tensor, weight: Tensor | None, ignored: int
     ) -> None:
-        require(x.dtype.is_floating_point and target.dtype in INDICES, "no classes")
+        require(x.dtype.is_floating_point and target.dtype is torch.int64, "no classes")
         self.dim = min(x.rank - 1, 1)
         require(x.rank in (1, 2, 4), "no classes")
+        wanted = (x.dtype, (x.sizes[self.dim],))
+        fits = weight is None or (weight.dtype, weight.sizes) == wanted
+        require(fits, "weights of another dtype, or not of all classes")
         rest = [n for d, n in enumerate(x.sizes) if d != self.dim]
         require(target.sizes == tuple(rest), "another target")
         self.k, self.x, self.target, self.weight, self.ignored = k, x, target, weight, ignored

@@ -70,6 +70,7 @@ def _safe_softmax(k: Lowering, x: Tensor, dim: int, dtype: torch.dtype | None = 
 
 def _softmax_backward(k: Lowering, grad: Tensor, y: Tensor, dim: int, dtype: torch.dtype) -> Tensor:
     """In the order of ATen's kernels, which differ by device where something is infinite."""
+    _check_alike(grad, y)
     grad, y = k.wide(grad), k.wide(y)
     products = k.pointwise(lambda g, v: g * v, [grad, y])
     total = k.fold("sum", products, dims_of(dim, y.rank), keepdim=True)
@@ -80,9 +81,14 @@ def _softmax_backward(k: Lowering, grad: Tensor, y: Tensor, dim: int, dtype: tor
     return k.cast(made, dtype)
 
 
+def _check_alike(grad: Tensor, y: Tensor) -> None:
+    require(grad.dtype is y.dtype and grad.sizes == y.sizes, "a gradient that does not fit")
+
+
 def _log_softmax_backward(
     k: Lowering, grad: Tensor, y: Tensor, dim: int, dtype: torch.dtype
 ) -> Tensor:
+    _check_alike(grad, y)
     grad, y = k.wide(grad), k.wide(y)
     total = k.fold("sum", grad, dims_of(dim, y.rank), keepdim=True)
     return k.cast(k.pointwise(lambda g, v, s: g - v.exp() * s, [grad, y, total]), dtype)
@@ -185,6 +191,19 @@ def _through_norm(
     )
 
 
+def _check_parameters(channels: int, *given: Tensor | None) -> None:
+    """ATen's kernels refuse others, or read beyond their end."""
+    for each in given:
+        require(each is None or each.sizes == (channels,), "parameters of another size")
+
+
+def _check_dtypes(x: Tensor, *given: Tensor | None) -> None:
+    """Parameters are as their input, or of float32 beside a narrow one; all of them alike."""
+    dtypes = {each.dtype for each in given if each is not None}
+    may_be = [{x.dtype}, {torch.float32}] if x.dtype in ops.NARROW else [{x.dtype}]
+    require(not dtypes or dtypes in may_be, "parameters of another dtype")
+
+
 # Group norm
 
 
@@ -200,6 +219,8 @@ def _group_norm(
     eps: float,
 ) -> tuple[Tensor, ...]:
     require(x.numel > 0 and channels % groups == 0, "a norm of nothing")
+    require(x.numel == n * channels * inner, "another size than it is told")
+    _check_parameters(channels, weight, bias)
     kept = _kept_dtype(x, weight, bias)
     size = [n, groups, channels // groups, inner]
     split = k.wide(view(k, x, size))
@@ -228,6 +249,8 @@ def _group_norm_backward(
     groups: int,
     mask: Sequence[bool],
 ) -> tuple[Result, ...]:
+    if k.device.type == "cpu":
+        _check_dtypes(x, weight, center, scale)
     size = [n, groups, channels // groups, inner]
     kept = [n, groups, 1, 1]
     scale = k.wide(view(k, scale, kept))
@@ -289,6 +312,7 @@ def _batch_norm_eval(
     eps: float,
 ) -> tuple[Tensor, ...]:
     _but_channels(x)
+    _check_parameters(x.sizes[1], weight, bias, running_mean, running_var)
     scale = _scale_of(k, running_var, eps)
     made = _normalised(k, x, weight, bias, running_mean, scale)
     kept = _statistics_dtype(k, x, weight, bias)
@@ -302,6 +326,7 @@ def _batch_norm_train(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The result, the mean, the scale, and the variance of this batch."""
     dims = _but_channels(x)
+    _check_parameters(x.sizes[1], weight, bias)
     variance, center = (view(k, t, [x.sizes[1]]) for t in moments(k, x, dims, 0))
     scale = _scale_of(k, variance, eps)
     return _normalised(k, x, weight, bias, center, scale), center, scale, variance
@@ -324,6 +349,7 @@ def _batch_norm_functional(
     if not training:
         found = _batch_norm_eval(k, x, weight, bias, running_mean, running_var, momentum, eps)
         return (*found, running_mean, running_var)
+    _check_parameters(x.sizes[1], running_mean, running_var)
     made, center, scale, variance = _batch_norm_train(k, x, weight, bias, eps)
     kept = _statistics_dtype(k, x, weight, bias)
     count = x.numel // x.sizes[1]
@@ -398,10 +424,15 @@ def _batch_norm_backward(
     if training or are_kept:
         center, scale = save_mean, save_scale
     else:
+        _check_dtypes(x, running_mean, running_var)
         center, scale = running_mean, running_var and _scale_of(k, running_var, eps)
     require(center is not None and scale is not None, "no statistics")
     assert center is not None
     assert scale is not None
+    _check_parameters(x.sizes[1], weight, center, scale)
+    if k.device.type == "cpu":
+        _check_dtypes(x, weight, center, scale)
+    require(grad.dtype is x.dtype and grad.sizes == x.sizes, "a gradient that does not fit")
     scale = k.wide(_by_channel(k, scale, x))
     normal = _normal(k, x, _by_channel(k, center, x), scale)
     wide = k.wide(grad)

@@ -133,7 +133,7 @@ def _addr(
 ) -> Tensor:
     """Plus an outer product. What is multiplied by 0 is not looked at."""
     require(x.dtype not in ops.NARROW, _ROUNDED)
-    require(a.rank == 1 and b.rank == 1 and promoted([x, a, b]) is not torch.bool, "no vectors")
+    require(a.rank == 1 and b.rank == 1 and promoted([a, b]) is not torch.bool, "no vectors")
     column = k.define([a.sizes[0], 1], a.dtype, lambda i, j: a.get(i))
     added = k.pointwise(lambda p, q: _scaled(k, p * q, alpha), [column, b])
     require(added.dtype is x.dtype and k.common_sizes([x, added]) == added.sizes, "other operands")
@@ -388,8 +388,7 @@ def sign(v: Expr) -> Expr:
 
 
 def _round(k: Lowering, x: Tensor, *, decimals: int = 0) -> Tensor:
-    if not x.dtype.is_floating_point:
-        return x
+    require(x.dtype.is_floating_point, "decimals of integers: they are refused")
     require(x.dtype not in ops.NARROW or decimals == 0, "decimals of a narrow dtype")
     scale = float(10 ** abs(decimals))
 

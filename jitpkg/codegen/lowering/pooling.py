@@ -203,7 +203,7 @@ def _adaptive_avg_pool(k: Lowering, x: Tensor, counts: Sequence[int]) -> Tensor:
 
 def _adaptive_avg_pool_backward(k: Lowering, grad: Tensor, x: Tensor) -> Tensor:
     pairs = list(zip(x.sizes[-2:], grad.sizes[-2:], strict=True))
-    require(all(c and n % c == 0 for n, c in pairs), "windows of several lengths")
+    require(all(n and c and n % c == 0 for n, c in pairs), "windows of several lengths")
     share = 1 / product([n // c for n, c in pairs])
 
     def element(*at: Expr) -> Expr:
@@ -272,6 +272,7 @@ def _max_pool_backward(
     indices: Tensor,
 ) -> Scattered:
     """Each window adds to one element: 10 times as fast as each element looking at its windows."""
+    require(x.dtype.is_floating_point and grad.dtype is x.dtype, "images of integers")
     zeros = k.define(x.sizes, x.dtype, lambda *_: k.number(0, x.dtype))
     height, width = x.sizes[-2:]
 

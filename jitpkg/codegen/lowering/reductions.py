@@ -173,10 +173,12 @@ def _with_place(op: str) -> Row:
 
 
 def _truth(op: str) -> Row:
-    """Of bytes it is a byte."""
+    """Of bytes it is a byte. Of no dims, each element is one of its own."""
 
     def row(k: Lowering, x: Tensor, dims: Dims = None, keepdim: bool = False) -> Tensor:
         result = torch.uint8 if x.dtype is torch.uint8 else torch.bool
+        if dims is not None and not isinstance(dims, int) and not dims:
+            return k.cast(k.cast(x, torch.bool), result)
         found = k.fold(
             op, x, dims_of(dims, x.rank), keepdim=keepdim, of=lambda v: v.cast(torch.bool)
         )

@@ -189,6 +189,12 @@ def elementwise_loss(func: Any, args: Any, kwargs: Any) -> Any:
     return empty((), dtype) if reduction else result
 
 
+def huber_loss(func: Any, args: Any, kwargs: Any) -> Any:
+    """Of two dtypes it is of the first, or refused."""
+    sure(args[0].dtype is args[1].dtype)
+    return elementwise_loss(func, args, kwargs)
+
+
 ROWS = rows(
     (
         unary,
@@ -216,5 +222,6 @@ ROWS = rows(
     (masked_fill, "masked_fill masked_fill_"),
     (of_three, "lerp addcmul addcmul_ addcdiv addcdiv_"),
     (filled, "bernoulli_ zero_ fill_ normal_ uniform_"),
-    (elementwise_loss, "mse_loss smooth_l1_loss huber_loss"),
+    (elementwise_loss, "mse_loss smooth_l1_loss"),
+    (huber_loss, "huber_loss"),
 )

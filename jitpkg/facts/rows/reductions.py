@@ -93,9 +93,13 @@ def extreme_index(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def to_bool(func: Any, args: Any, kwargs: Any) -> Any:
-    """`any` and `all`."""
+    """`any` and `all`: of no dims, each element is one of its own."""
     x, *rest = args
-    sure(x.dtype is torch.bool)
+    sure(x.dtype is torch.bool or x.is_floating_point())
+    sure("dim" not in kwargs)
+    if rest and isinstance(rest[0], list | tuple) and not rest[0]:
+        sure(lies_in_order(x))
+        return empty(x.shape, torch.bool)
     return empty(_reduced(x, *(rest or [None])), torch.bool)
 
 
