@@ -88,6 +88,11 @@ def _of_two_dtypes(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     return len({x.dtype for x in given if isinstance(x, TensorFacts)}) > 1
 
 
+def _counts_in_two_dtypes(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    counts = [x for x in args if isinstance(x, TensorFacts) and not x.dtype.is_floating_point]
+    return _of_two_dtypes(counts, {})
+
+
 def _of_booleans(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     return any(isinstance(x, TensorFacts) and x.dtype is torch.bool for x in args)
 
@@ -121,8 +126,8 @@ _WRONG: Mapping[str, Rule] = MappingProxyType(
         # its gradient is of another size, which kernels refuse
         "pixel_shuffle": _has_no_elements(0),
         # where places and bags are counted in two dtypes, it mixes them up
-        "_embedding_bag": lambda args, kwargs: _of_two_dtypes(args[1:3], {}),
-        "embedding_bag": lambda args, kwargs: _of_two_dtypes(args[:3:2], {}),
+        "_embedding_bag": _counts_in_two_dtypes,
+        "embedding_bag": _counts_in_two_dtypes,
         # of integers it is in float32, and it lies in memory in another way
         "ldexp": lambda args, kwargs: not _some_floats(args) or not all(map(_is_in_order, args)),
         # kernels refuse integers, and decompositions do not

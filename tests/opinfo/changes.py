@@ -275,6 +275,29 @@ def _of_other_dtypes(x: torch.Tensor) -> Iterator[torch.Tensor]:
 _KINDS = (torch.float64, torch.bfloat16, torch.int64, torch.int32, torch.bool, torch.complex64)
 
 
+def of_other_numbers(op: Any, call: Call) -> Iterator[Versions]:
+    """One number after the other is another one, perhaps one that does not fit."""
+    leaves, spec = pytree.tree_flatten(call)
+    numbers = [k for k, leaf in enumerate(leaves) if type(leaf) in (bool, int, float)]
+    for k in numbers[:NUMBERS] if all(map(_plain, tensors(call))) else ():
+        for number in _others(leaves[k]):
+            changed = [*leaves[:k], number, *leaves[k + 1 :]]
+            yield (mapped(pytree.tree_unflatten(changed, spec), torch.clone),)
+
+
+def _others(number: float) -> Iterator[float]:
+    if isinstance(number, bool):
+        yield not number
+    elif isinstance(number, int):
+        yield from dict.fromkeys((number - 1, number + 1, -number, 0, -number - 1, number + 7))
+    else:
+        yield from (0.0, -number, number + 1.5, 1.0, math.inf, math.nan)
+
+
+NUMBERS = 6
+"""So many numbers of a sample, the first ones, are changed one after the other."""
+
+
 def _one_after_the_other(
     call: Call, change: Callable[[torch.Tensor], Iterator[torch.Tensor]]
 ) -> Iterator[Versions]:

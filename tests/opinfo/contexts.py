@@ -152,6 +152,12 @@ CONTEXTS: Mapping[str, Context] = MappingProxyType(
         "other_dtype_grad": Context(
             "the same, trained", changes.of_other_dtypes, grad="all", refused=True
         ),
+        "other_number": Context(
+            "one number is another one", changes.of_other_numbers, refused=True
+        ),
+        "other_number_grad": Context(
+            "the same, trained", changes.of_other_numbers, grad="all", refused=True
+        ),
         "special_values": Context("NaN, infinities, -0.0 and tiny numbers", changes.special),
         "after_break": Context(
             "copies made in another graph, before a break", before=BREAK, alone=True
@@ -217,10 +223,13 @@ def copied(value: Any) -> Any:
 
 
 def described(value: Any) -> Any:
-    """Sizes, strides and dtypes, which a graph says before it computes the tensors."""
+    """Sizes, strides that matter, and dtypes, which a graph says before it computes the tensors."""
     if isinstance(value, torch.Tensor):
-        lies = tuple(value.stride()) if value.layout is torch.strided else None
-        return tuple(value.shape), lies, value.dtype, value.requires_grad
+        size = tuple(value.shape)
+        strides: list[int] = []
+        if value.layout is torch.strided and 0 not in size:
+            strides = [step for n, step in zip(size, value.stride(), strict=True) if n > 1]
+        return size, strides, value.dtype, value.requires_grad
     if isinstance(value, list | tuple):
         return [described(each) for each in value]
     return None

@@ -37,6 +37,10 @@ vec:
     <mat>[-1]
     <mat>[..., 0].sum() * <vec>
     <mat>.T[:, 0]
+    <mat>[2:].sum(0) + <vec>
+    (<mat>[:0] * <vec>).sum(0) + <vec>
+    <vec>[2:]
+    <vec>[: <vec>.shape[0] - 1]
     <mat>.diagonal()[:1] + <vec>
     <mat>.flatten()[: <vec>.shape[0]]
     torch.where(<mask>, <number>, <vec>)

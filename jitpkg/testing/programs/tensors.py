@@ -110,6 +110,11 @@ mat:
     <mat>.flip(1)
     <mat>[:]
     <mat>[::1]
+    <mat>[1:]
+    <mat>[2:]
+    <mat>[2:] * <vec>
+    <mat>[:0] + <vec>
+    <mat>[: <vec>.shape[0] - 1]
     <mat>.transpose(0, 1).transpose(0, 1)
     torch.stack([<vec>, <vec>])
     <vec>[None] + <mat>
