@@ -21,7 +21,8 @@ from jitpkg.codegen.writing import name_of
 from jitpkg.errors import JitpkgWarning
 from jitpkg.facts import fake
 from jitpkg.facts.outcome import is_random
-from jitpkg.facts.shared import is_differentiated_in_vain, may_be_refused
+from jitpkg.facts.refused import is_differentiated_in_vain
+from jitpkg.facts.shared import may_be_refused
 from jitpkg.facts.thread_state import snapshot
 from jitpkg.internals import dispatch, fake_tensors, tensors
 from jitpkg.internals.ops import OpOverload, op_name

@@ -260,7 +260,10 @@ def _check_kind(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> No
 
 
 def _embedding_bag(args: Sequence[Any], made: Any) -> Any:
-    """Sums of bfloat16 are taken without noting which bag an index belongs to, as for float16."""
+    """Sums of bfloat16 are taken without noting which bag an index belongs to, as for float16. What
+    is counted has the dtype of both, where indices and offsets have two."""
+    counted = torch.promote_types(args[1].dtype, args[2].dtype)
+    made = made[0], *(x.new_empty_strided(x.shape, x.stride(), dtype=counted) for x in made[1:])
     weight, scale = args[0], args[6] if len(args) > 6 else None
     padding = args[8] if len(args) > 8 else -1
     steps = [weight.stride(1), *([] if scale is None else scale.stride())]
@@ -317,6 +320,10 @@ def _unique(args: Sequence[Any], made: Any) -> Any:
     return made
 
 
+def _unfold_backward(args: Sequence[Any], made: Any) -> Any:
+    return made if len(args[1]) else made.new_empty(())
+
+
 def _of_dtype(dtype: Callable[[Sequence[torch.Tensor]], torch.dtype]) -> Callable[..., Any]:
     """Of tensors of several dtypes: FakeTensor promotes some, and takes the first one's of others,
     not always as kernels do."""
@@ -349,6 +356,7 @@ _REPLACED: Mapping[str, Callable[[Sequence[Any], Any], Any]] = MappingProxyType(
         "aten::_fft_r2c": _transform,
         "aten::_unique": _unique,
         "aten::roll": _roll,
+        "aten::unfold_backward": _unfold_backward,
         "aten::addr": _of_dtype(_promoted),
         "aten::native_dropout_backward": _of_dtype(_scaled),
         **_names(

@@ -9,7 +9,7 @@ it leaves its last states a dim too many, but for a batch of one.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from math import prod
+from math import isfinite, prod
 from types import MappingProxyType
 from typing import Any
 
@@ -72,10 +72,23 @@ def _has_no_elements(at: int) -> Rule:
     return lambda args, kwargs: len(args) <= at or 0 in args[at].size
 
 
+def _is_resized_to_nothing(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    size = kwargs.get("size", args[1] if len(args) > 1 else None)
+    factor = kwargs.get("scale_factor", args[2] if len(args) > 2 else None)
+    lengths = args[0].size[2:]
+    if size is None:
+        factors = factor if isinstance(factor, list | tuple) else [factor] * len(lengths)
+        pairs = zip(lengths, factors, strict=False)
+        sizes = [n * f for n, f in pairs if type(n) is int and isinstance(f, int | float)]
+    else:
+        sizes = [n for n in ([size] if isinstance(size, int) else size) if type(n) is int]
+    return any(n < 1 for n in sizes)
+
+
 def _interpolates_otherwise(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Kernels refuse integers, or round bytes at each step, and refuse images without elements;
-    decompositions do none of that."""
-    if 0 in args[0].size[1:]:
+    """Kernels refuse integers, or round bytes at each step, and refuse images without elements, as
+    input and as output; decompositions do none of that."""
+    if 0 in args[0].size[1:] or _is_resized_to_nothing(args, kwargs):
         return True
     mode = kwargs.get("mode", args[3] if len(args) > 3 else "nearest")
     if args[0].dtype is torch.uint8 and mode in ("nearest", "nearest-exact", "area"):
@@ -88,18 +101,16 @@ def _of_two_dtypes(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     return len({x.dtype for x in given if isinstance(x, TensorFacts)}) > 1
 
 
-def _counts_in_two_dtypes(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    counts = [x for x in args if isinstance(x, TensorFacts) and not x.dtype.is_floating_point]
-    return _of_two_dtypes(counts, {})
-
-
 def _of_booleans(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     return any(isinstance(x, TensorFacts) and x.dtype is torch.bool for x in args)
 
 
 def _counts_margins_otherwise(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     """Of one label and one example without reduction, it returns a vector of one number; and it
-    does not refuse integers, weights of another dtype, nor other classes than of int64."""
+    does not refuse integers, weights of another dtype, nor other classes than of int64. A margin
+    that is NaN, or infinite, is compared another way round."""
+    if any(type(x) is float and not isfinite(x) for x in (*args, *kwargs.values())):
+        return True
     if len(args[0].size) < 2 or not args[0].dtype.is_floating_point:
         return True
     if len(args) < 2 or args[1].dtype is not torch.int64:
@@ -125,9 +136,6 @@ _WRONG: Mapping[str, Rule] = MappingProxyType(
         "pixel_unshuffle": _has_no_elements(0),
         # its gradient is of another size, which kernels refuse
         "pixel_shuffle": _has_no_elements(0),
-        # where places and bags are counted in two dtypes, it mixes them up
-        "_embedding_bag": _counts_in_two_dtypes,
-        "embedding_bag": _counts_in_two_dtypes,
         # of integers it is in float32, and it lies in memory in another way
         "ldexp": lambda args, kwargs: not _some_floats(args) or not all(map(_is_in_order, args)),
         # kernels refuse integers, and decompositions do not

@@ -3,14 +3,12 @@ functional ops cannot tell."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import permutations
-from types import MappingProxyType
 from typing import Any
 
 import torch
 
-from jitpkg.facts.layout import broadcast
 from jitpkg.facts.outcome import HIDDEN_WRITES
 from jitpkg.facts.tensor import TensorFacts
 from jitpkg.internals import trees
@@ -64,46 +62,6 @@ def may_be_refused(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any
         for (one, is_written), (other, both_written) in permutations(operands, 2)
         if is_written
     )
-
-
-def is_differentiated_in_vain(
-    op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> bool:
-    """Whether an op may have a gradient that eager code refuses to compute, by a formula of torch's
-    that comes to something where it is traced."""
-    refuses = _REFUSING.get(op_name(op).removeprefix("aten::").rstrip("_"))
-    if refuses is None or not torch.is_grad_enabled():
-        return False
-    given = [x for x in _arguments(op, args, kwargs).values() if isinstance(x, torch.Tensor)]
-    return any(x.requires_grad for x in given) and refuses(*given)
-
-
-def _are_bounds_of_two_sizes(x: torch.Tensor, *bounds: torch.Tensor) -> bool:
-    """To which elements are below one bound the formula writes whether they are below the other."""
-    return len({broadcast([x.shape, bound.shape]) for bound in bounds}) > 1
-
-
-def _are_larger(x: torch.Tensor, *targets: torch.Tensor) -> bool:
-    """The formula writes to what is as large as the first."""
-    return broadcast([x.shape, *(y.shape for y in targets)]) != tuple(x.shape)
-
-
-def _are_booleans(*given: torch.Tensor) -> bool:
-    """The formula subtracts them, which kernels refuse."""
-    return any(x.dtype is torch.bool for x in given)
-
-
-_REFUSING: Mapping[str, Callable[..., bool]] = MappingProxyType(
-    {
-        "clamp": _are_bounds_of_two_sizes,
-        **dict.fromkeys(
-            "binary_cross_entropy huber_loss mse_loss smooth_l1_loss soft_margin_loss".split(),
-            _are_larger,
-        ),
-        "logaddexp": _are_booleans,
-        "logaddexp2": _are_booleans,
-    }
-)
 
 
 def _arguments(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:

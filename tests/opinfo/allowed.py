@@ -57,7 +57,7 @@ ROWS: Sequence[Row] = (
         "What `resize_` adds to a tensor holds whatever the memory held.",
         Allowed(values=True),
         ops="resize_",
-        contexts="varying_numbers|misfit.*",
+        contexts="varying_numbers|misfit.*|other_number.*",
     ),
     Row(
         "The mean of `multi_margin_loss` and `multilabel_margin_loss` over no examples is whatever"
@@ -148,7 +148,7 @@ ROWS: Sequence[Row] = (
         "The strides of dims of one element, on which the place of no element depends, may differ.",
         Allowed(ignore=("idle strides",)),
         ops="linalg_matrix_norm|__rmatmul__",
-        contexts="grad|misfit_grad|other_dtype_grad",
+        contexts="grad|misfit_grad|other_(dtype|number)_grad",
         backends="jitpkg|aot_eager",
     ),
     Row(

@@ -279,10 +279,16 @@ def of_other_numbers(op: Any, call: Call) -> Iterator[Versions]:
     """One number after the other is another one, perhaps one that does not fit."""
     leaves, spec = pytree.tree_flatten(call)
     numbers = [k for k, leaf in enumerate(leaves) if type(leaf) in (bool, int, float)]
-    for k in numbers[:NUMBERS] if all(map(_plain, tensors(call))) else ():
+    if op.name in _UNCHECKED_NUMBERS or not all(map(_plain, tensors(call))):
+        return
+    for k in numbers[:NUMBERS]:
         for number in _others(leaves[k]):
             changed = [*leaves[:k], number, *leaves[k + 1 :]]
             yield (mapped(pytree.tree_unflatten(changed, spec), torch.clone),)
+
+
+_UNCHECKED_NUMBERS = frozenset(["grid_sampler_2d", "grid_sampler_3d"])
+"""Ops that take whatever an int says for a way to go."""
 
 
 def _others(number: float) -> Iterator[float]:

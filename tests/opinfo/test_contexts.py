@@ -49,6 +49,11 @@ ALWAYS: dict[str, str] = {
     "inference_tensors": "native_batch_norm",
     "deterministic": "empty_like",
     "out": "dot",
+    "misfit": "index_add all",
+    "misfit_grad": "clamp pow nn_functional_soft_margin_loss",
+    "other_dtype": "index_fill round_decimals_0",
+    "other_dtype_grad": "nn_functional_mse_loss",
+    "other_number_grad": "unfold_copy",
 }
 """Where something was wrong once."""
 

@@ -22,10 +22,11 @@ from jitpkg.codegen.aten.writes import draw, drawn, hidden_writes, without_writi
 from jitpkg.codegen.ir.extents import symbolic, with_expressions
 from jitpkg.facts.casting import Casting
 from jitpkg.facts.layout import broadcast, overlaps
+from jitpkg.facts.refused import is_differentiated_in_vain
 from jitpkg.facts.rows.common import Raises, Unsure
 from jitpkg.facts.rows.views import VIEWS as SYMBOLIC_VIEWS
 from jitpkg.facts.rows.views import varies
-from jitpkg.facts.shared import is_differentiated_in_vain, may_be_refused
+from jitpkg.facts.shared import may_be_refused
 from jitpkg.facts.single import Singles, Unanswered, facts_of_stand_in, is_random, stand_in
 from jitpkg.facts.symbolic import Decisions, length
 from jitpkg.facts.tensor import TensorFacts, size_of

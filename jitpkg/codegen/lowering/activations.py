@@ -190,6 +190,8 @@ def _leaky_relu_backward(g: Expr, x: Expr, slope: float, is_result: bool) -> Exp
 
 
 def _hardtanh_backward(g: Expr, x: Expr, low: float, high: float) -> Expr:
+    """With NaN as a bound, ATen gives one thing in vectors and another at their ends."""
+    require(low == low and high == high, "a bound that is NaN")
     return ((x <= low) | (x >= high)).where(0, g)
 
 

@@ -87,6 +87,14 @@ def _empty(row: Row) -> Row:
     return filled_or_not
 
 
+def _strided(row: Row) -> Row:
+    def checked(k: Lowering, *args: Any, **given: Any) -> Any:
+        require(all(step >= 0 for step in args[-1]), "negative strides: they are refused")
+        return row(k, *args, **given)
+
+    return checked
+
+
 def _full_like(k: Lowering, x: Tensor, value: Scalar, **given: Any) -> Tensor:
     return filled(k, x.sizes, value, asked_dtype(k, given, x.dtype))
 
@@ -173,13 +181,15 @@ ROWS: Mapping[str, Any] = named(
         "full": _full,
         "scalar_tensor": _scalar_tensor,
         "zeros": _of_sizes(0),
-        "empty.memory_format empty_strided": _empty(_of_sizes(0)),
+        "empty.memory_format": _empty(_of_sizes(0)),
+        "empty_strided": _strided(_empty(_of_sizes(0))),
         "ones": _of_sizes(1),
         "zeros_like": _like(0),
         "empty_like": _empty(_like(0)),
         "ones_like": _like(1),
         "new_zeros": _new(0),
-        "new_empty new_empty_strided": _empty(_new(0)),
+        "new_empty": _empty(_new(0)),
+        "new_empty_strided": _strided(_empty(_new(0))),
         "new_ones": _new(1),
         "full_like": _full_like,
         "new_full": _new_full,
