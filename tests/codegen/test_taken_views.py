@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 
 import jitpkg
+from jitpkg.testing import Comparison, call
+from tests.native.support import needs_llvm
 
 Function = Callable[..., Any]
 
@@ -198,3 +200,46 @@ def test_what_is_detached_is_one_tensor(
 
     f = CHAINS[chain]
     assert known(jitpkg.compile(f, backend=backend)) == known(f)
+
+
+def after(x: torch.Tensor) -> torch.Tensor:
+    x.mul_(2)
+    return x[:1]
+
+
+def before(x: torch.Tensor) -> torch.Tensor:
+    y = x[:1]
+    x.mul_(2)
+    return y
+
+
+def between(x: torch.Tensor) -> torch.Tensor:
+    x.mul_(2)
+    y = x[:1]
+    x.add_(1)
+    return y
+
+
+def through_it(x: torch.Tensor) -> torch.Tensor:
+    y = x[:1]
+    y.mul_(2)
+    return y
+
+
+def through_another(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    y = x[:1]
+    x[1:].mul_(2)
+    return y, x[1:]
+
+
+@needs_llvm
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "jitpkg"])
+@pytest.mark.parametrize("function", [after, before, between, through_it, through_another])
+@pytest.mark.parametrize("size", [3, 0])
+def test_a_view_that_is_taken_without_gradients_before_or_after_a_write(
+    function: Callable[..., Any], backend: str, size: int
+) -> None:
+    with torch.no_grad():
+        Comparison(backend=backend, ignore=("grad_fn", "view")).assert_same_calls(
+            function, *[call(torch.ones(size, requires_grad=True)) for _ in range(2)]
+        )

@@ -368,11 +368,18 @@ class _Preparation:
             of = Input(base.memory.input)
             if views and self._modes.changes:
                 raise Declined("a view of an input, and changes of grad mode")
+            if views and base.memory.version and self._is_watched(base.memory.input):
+                raise Declined("a view of an input that is written to, while grad mode is off")
         else:
             of = Value(self._slot(base))
         # eager code lets nobody write to a view taken while grad mode is off what requires grad
         taken = all(each.grad_mode for each in traced.shown() if each.view is not None)
         return ViewOf(of, views, None if taken is self._modes.first else taken) if views else of
+
+    def _is_watched(self, k: int) -> bool:
+        """Whether an input requires grad where grad mode is off: of its views autograd knows
+        whether they were taken before writes to it, or after."""
+        return not self._modes.first and self._inputs[k].requires_grad
 
     def _slot(self, base: Traced) -> int:
         """Where the graph returns the value of a tensor."""

@@ -56,7 +56,7 @@ def main() -> int:
     options = arguments()
     if options.show:
         program, mode = of_seed(options.seed, named(options.grammar))
-        sys.stdout.write(program.as_test(mode.text()))
+        sys.stdout.write(program.as_test(mode.text(), around=mode.around))
         return 0
     start = time.monotonic()
     findings = Findings()
@@ -97,7 +97,8 @@ def _shrink(options: argparse.Namespace, findings: Findings) -> None:
         for seed in found[: options.shrink]:
             program, mode = of_seed(seed, named(options.grammar))
             small = shrunk(program, mode, kind, timeout=options.timeout, seconds=options.seconds)
-            text = small.as_test(mode.text(), doc=f"Seed {seed}: {kind.splitlines()[0]}")
+            doc = f"Seed {seed}: {kind.splitlines()[0]}"
+            text = small.as_test(mode.text(), doc, mode.around)
             path = write_tests(options.folder, str(seed), text)
             _say([f"{path}: {len(small.source.splitlines())} lines"])
 

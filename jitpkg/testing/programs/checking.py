@@ -81,7 +81,7 @@ def check(
     Args:
         ended: is called when it has run eagerly, before it is compiled.
     """
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), mode.entered():
         warnings.simplefilter("ignore")
         eagerly = _eagerly(program, statistics)
         if eagerly is not None:

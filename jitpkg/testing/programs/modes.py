@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+import torch
 
 from jitpkg.testing.programs.choices import Choices, between, weighted
 from jitpkg.testing.same import Comparison
@@ -24,11 +27,18 @@ class Mode:
         name: of the way.
         options: of the comparison.
         share: how many of a hundred programs it is tried with, about.
+        around: the expression of a context manager in which the program is called.
     """
 
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)
     share: int = 1
+    around: str = ""
+
+    def entered(self) -> AbstractContextManager[Any]:
+        """What the program is called in."""
+        found: AbstractContextManager[Any] = eval(self.around or "nullcontext()", _NAMES)
+        return found
 
     def comparison(self) -> Comparison:
         return Comparison(**self.options)
@@ -37,6 +47,17 @@ class Mode:
         """The expression that makes the comparison."""
         return f"Comparison({', '.join(f'{k}={v!r}' for k, v in self.options.items())})"
 
+
+_NAMES = {"nullcontext": nullcontext, "torch": torch}
+
+_AROUND = {
+    "": 84,
+    "torch.no_grad()": 9,
+    "torch.inference_mode()": 3,
+    'torch.autocast("cpu", dtype=torch.bfloat16)': 4,
+}
+"""What programs are called in, and how often of a hundred times, about. Kernels may round otherwise
+under autocast, where the last is none."""
 
 _TIMELESS = {"never_worse": False}
 """The clock decides nothing, so that a seed does the same in any process: what it would postpone
@@ -67,9 +88,12 @@ def mode(choices: Choices, modes: tuple[Mode, ...] = MODES) -> Mode:
     """One of the modes; where there is to be one break, it is before any of some points, and what
     is postponed are any compilations."""
     found = weighted(choices, modes, [one.share for one in modes])
+    around = weighted(choices, list(_AROUND), list(_AROUND.values()))
+    is_rounded = "autocast" in around and "backend" in found.options
+    found = replace(found, around="" if is_rounded else around)
     given = found.options.get("settings", {})
     name, numbered, _ = given.get("disturb", "").partition(":")
     if not numbered:
         return found
     drawn = {"disturb": f"{name}:{between(choices, *_DRAWN[name])}"}
-    return Mode(found.name, {**found.options, "settings": {**given, **drawn}})
+    return replace(found, options={**found.options, "settings": {**given, **drawn}})

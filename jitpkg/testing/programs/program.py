@@ -61,20 +61,23 @@ class Program:
         namespace = self.namespace()
         comparison.assert_same_calls(namespace[NAME], *self.arguments(namespace))
 
-    def as_test(self, comparison: str = "Comparison()", doc: str = "") -> str:
+    def as_test(self, comparison: str = "Comparison()", doc: str = "", around: str = "") -> str:
         """The text of a test of it, that needs nothing but jitpkg.
 
         Args:
             comparison: the expression that makes the comparison.
             doc: what the module says of itself.
+            around: the expression of a context manager in which it is called.
         """
         imports, rest = _split(self.source)
         said = f'"""{doc}"""\n\n' if doc else ""
         calls = indent(",\n".join((NAME, *self.calls)) + ",\n", " " * 8)
+        body = f"    {comparison}.assert_same_calls(\n{calls}    )\n"
+        if around:
+            body = f"    with {around}:\n{indent(body, '    ')}"
         return (
             f"{said}{imports}\nfrom jitpkg.testing import Comparison, call\n\n\n{rest}\n\n\n"
-            f"def test_{NAME}():\n"
-            f"    {comparison}.assert_same_calls(\n{calls}    )\n"
+            f"def test_{NAME}():\n{body}"
         )
 
     def __repr__(self) -> str:

@@ -61,6 +61,7 @@ class Checker:
             "calls": program.calls,
             "name": mode.name,
             "options": dict(mode.options),
+            "around": mode.around,
         }
         answer: Answer = {}
         late = Timer(self._timeout, process.kill)

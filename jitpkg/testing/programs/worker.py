@@ -24,6 +24,7 @@ import torch
 
 from jitpkg.errors import InvalidArgument
 from jitpkg.facts.fake import FakeFacts
+from jitpkg.facts.thread_state import snapshot
 from jitpkg.testing.programs.checking import Statistics, check
 from jitpkg.testing.programs.choices import Seeded
 from jitpkg.testing.programs.grammar import Grammar
@@ -90,19 +91,21 @@ def main(arguments: list[str]) -> None:
 
 
 def _serve(say: Callable[..., None]) -> None:
+    restore = snapshot()
     for k, line in enumerate(sys.stdin, 1):
+        restore()
         asked = json.loads(line)
         program = Program(asked["source"], tuple(asked["calls"]))
-        outcome = check(
-            program, Mode(asked["name"], asked["options"]), ended=partial(say, ended=True)
-        )
+        way = Mode(asked["name"], asked["options"], around=asked["around"])
+        outcome = check(program, way, ended=partial(say, ended=True))
         say(**outcome.plain())
         _collect(k)
 
 
 def _run(seeds: range, grammar: Grammar, say: Callable[..., None]) -> None:
-    statistics = Statistics()
+    statistics, restore = Statistics(), snapshot()
     for k, seed in enumerate(seeds, 1):
+        restore()  # a generator of an earlier one may have left a context when it was collected
         say(seed=seed)
         outcome = check(*of_seed(seed, grammar), statistics, partial(say, ended=True))
         say(seed=seed, **outcome.plain())
