@@ -159,9 +159,11 @@ class KeysAre:
     keys: tuple[object, ...]
     cls: type = dict
     """The builtin class that walks the keys."""
+    exact: bool = True
+    """Whether the dict is of that class, and not of one derived from it."""
 
     def test(self, names: Names) -> str:
-        if not self.keys and self.cls is dict:
+        if not self.keys and self.cls is dict and self.exact:
             return f"not {names.of(self.at)}"
         same = names.hold(same_keys, "same_keys")
         keys = names.hold(tuple(k.obj if isinstance(k, Held) else k for k in self.keys), "keys")
@@ -214,15 +216,24 @@ class Has:
     at: Source
     key: object
     present: bool
+    cls: type | None = None
+    """The builtin class of a subclass's instance; None where the object itself is of one."""
 
     def test(self, names: Names) -> str:
         held = self.key.obj if isinstance(self.key, Held) else self.key
         key = literal(held) or names.hold(held, "key")
-        return f"{key} {'in' if self.present else 'not in'} {names.of(self.at)}"
+        return _contains(names, self.at, key, self.cls, present=self.present)
 
     def why(self, now: object) -> str:
         key = object_name(self.key.obj) if isinstance(self.key, Held) else repr(self.key)
         return f"{described(self.at)} {'lacks' if self.present else 'has'} {key} now"
+
+
+def _contains(names: Names, at: Source, key: str, cls: type | None, *, present: bool) -> str:
+    if cls is None:
+        return f"{key} {'in' if present else 'not in'} {names.of(at)}"
+    contains = names.hold(special(cls, "__contains__"), f"{cls.__name__}_contains")
+    return f"{'' if present else 'not '}{contains}({names.of(at)}, {key})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,10 +243,12 @@ class HasAt:
     at: Source
     key: Source
     present: bool
+    cls: type | None = None
+    """As of `Has`."""
 
     def test(self, names: Names) -> str:
-        said = "in" if self.present else "not in"
-        return f"{names.of(self.key)} {said} {names.of(self.at)}"
+        key = names.of(self.key)
+        return _contains(names, self.at, key, self.cls, present=self.present)
 
     def why(self, now: object) -> str:
         said = "lacks" if self.present else "has"
@@ -571,7 +584,7 @@ def sources_of(guard: Guard) -> tuple[Source, ...]:
     match guard:
         case Same(at, other, _):
             return at, other
-        case HasAt(at, key, _):
+        case HasAt(at, key):
             return at, key
         case OwnMemory(tensors):
             return tensors

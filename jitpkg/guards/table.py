@@ -242,7 +242,7 @@ class _Builder:
                 self._record("BITS", self._read(at), 0, self._hold(sized))
             case KeysAre(at, keys, cls) if cls is dict and self._types.get(at) is dict:
                 self._keys(at, keys, guard)
-            case Has(at, key, present):
+            case Has(at, key, present, None):
                 held = key.obj if isinstance(key, Held) else key
                 self._record("CONTAINS", self._read(at), self._hold(held), not present)
             case Exists(at):

@@ -286,7 +286,7 @@ def all_entries(vm: VM, value: Object, *, ordered: bool = True) -> Entries:
             found[name] = entry
     if any(name is _UNNAMED for name in names):
         vm.stop(reasons.UNSUPPORTED, "a dict with keys that cannot be found again")
-    vm.guard(KeysAre(value.source, tuple(names), base))
+    vm.guard(KeysAre(value.source, tuple(names), base, exact=value.cls is base))
     state = replace(state, entries=MappingProxyType(found), unread=False)
     vm.heap.write(value, "entries", state)
     return state
@@ -344,11 +344,12 @@ def find(vm: VM, value: Object, key: Value) -> Value | None:
     if isinstance(key, Tensor):
         real_key = vm.graph.example(key.node)
     present = special(base, "__contains__")(value.obj, real_key)
+    derived_from = None if value.cls is base else base
     if isinstance(key, Tensor):
         assert key.source is not None
-        vm.guard(HasAt(value.source, key.source, present=present))
+        vm.guard(HasAt(value.source, key.source, present, derived_from))
     else:
-        vm.guard(Has(value.source, source_key, present=present))
+        vm.guard(Has(value.source, source_key, present, derived_from))
     if not present or base in (set, frozenset):
         found: Value = key if present else UNBOUND
     elif isinstance(key, Tensor):

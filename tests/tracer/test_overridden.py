@@ -146,6 +146,42 @@ def test_who_calls_whom(name: str, base: type, breaks: bool) -> None:
         assert observed(jitpkg.compile(program)) == observed(program), use
 
 
+@pytest.mark.parametrize("base", MAKE, ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize("name", OVERRIDDEN)
+def test_who_calls_whom_of_an_argument(name: str, base: type) -> None:
+    """Guards call none of them, nor does what changes the container behind the graph."""
+    own = getattr(base, name, None)
+    if own is None and name not in ("__missing__", "__bool__", "nothing"):
+        pytest.skip(f"a {base.__name__} has no {name}")
+    told: list[object] = []
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        told.append((name, len(args), len(kwargs)))
+        return own(self, *args, **kwargs) if own is not None else True
+
+    cls = type("Own", (base,), {name: method})
+    for use, act in portion(USES.items(), 3, name, base.__name__):
+
+        def program(x: Tensor, given: Any, act: Any = act) -> Any:
+            x += 1
+            return x, act(given)
+
+        def observed(function: Callable[..., Any]) -> Any:
+            x, given = torch.ones(2), None
+            told.clear()
+            try:
+                given = MAKE[base](cls)
+                _, found = function(x, given)
+            except Exception as error:
+                return type(error), list(told), x.tolist(), _content(given)
+            called = list(told)
+            return called, type(found), _content(found), _content(given), x.tolist()
+
+        compiled = jitpkg.compile(program)
+        for k in range(3):
+            assert observed(compiled) == observed(program), (use, k)
+
+
 def _content(value: Any) -> Any:
     if hasattr(value, "__next__"):
         return list(value)
@@ -154,6 +190,8 @@ def _content(value: Any) -> Any:
 
 def _items(value: Any) -> Any:
     for base in (collections.OrderedDict, dict, list, tuple, set, frozenset, collections.deque):
+        if base is collections.OrderedDict and isinstance(value, base) and not dict.__len__(value):
+            return []  # walked, one of a subclass raises after `clear`
         if isinstance(value, base):
             return list(base.items(value) if issubclass(base, dict) else base.__iter__(value))  # type: ignore[attr-defined]
     return value
