@@ -12,11 +12,11 @@ from jitpkg.guards.kinds import (
     CodeIs,
     ConstantIs,
     Guard,
+    Has,
     Is,
     KeysAre,
     LineageIs,
     Same,
-    SetIs,
     StateIs,
     sources_of,
 )
@@ -82,8 +82,9 @@ def shown(guard: Guard) -> str:
         case KeysAre(at, keys):
             names = (object_name(k.obj) if isinstance(k, Held) else brief(k) for k in keys)
             return f"list({described(at)}) == [{', '.join(names)}]"
-        case SetIs(at, elements):
-            return f"{described(at)} == {brief(set(elements))}"
+        case Has(at, key, present):
+            name = object_name(key.obj) if isinstance(key, Held) else brief(key)
+            return f"{name} {'in' if present else 'not in'} {described(at)}"
         case CodeIs(at):
             return f"the code of {described(at)} is unchanged"
         case BasesAre(cls):

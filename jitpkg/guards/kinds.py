@@ -269,45 +269,6 @@ class Exists:
 
 
 @dataclass(frozen=True, slots=True)
-class Empty:
-    """A container is empty, or is not."""
-
-    at: Source
-    empty: bool
-
-    def test(self, names: Names) -> str:
-        return f"not {names.of(self.at)}" if self.empty else f"{names.of(self.at)}"
-
-    def why(self, now: object) -> str:
-        return f"{described(self.at)} is {'not ' if self.empty else ''}empty now"
-
-
-@dataclass(frozen=True, slots=True)
-class SetIs:
-    """The elements of a set of constants."""
-
-    at: Source
-    elements: frozenset[object]
-    cls: type
-
-    def test(self, names: Names) -> str:
-        same = names.hold(same_elements, "same_elements")
-        return f"{same}({names.of(self.at)}, {names.hold(self.elements, 'elements')})"
-
-    def why(self, now: object) -> str:
-        return f"the elements of {described(self.at)} differ from {brief(set(self.elements))}"
-
-
-def same_elements(now: frozenset[object], elements: frozenset[object]) -> bool:
-    """Whether two sets of constants are equal, and each element has the same class in both."""
-    return (
-        len(now) == len(elements)
-        and all(type(element) in PLAIN for element in now)
-        and set(map(constant_key, now)) == set(map(constant_key, elements))
-    )
-
-
-@dataclass(frozen=True, slots=True)
 class Same:
     """Two paths lead to one object, or to two."""
 
@@ -559,8 +520,6 @@ Guard = (
     | HasAt
     | OwnMemory
     | Exists
-    | Empty
-    | SetIs
     | Same
     | CellIsEmpty
     | CodeIs

@@ -23,7 +23,6 @@ from jitpkg.guards.kinds import (
     BasesAre,
     CodeIs,
     ConstantIs,
-    Empty,
     Exists,
     Guard,
     Has,
@@ -236,8 +235,6 @@ class _Builder:
                 self._record("BITS", self._read(at), _bits(value), self._hold(float))
             case LengthIs(at, length) if (sized := self._sized(at)) is not None:
                 self._record("BITS", self._read(at), length, self._hold(sized))
-            case Empty(at, True) if (sized := self._sized(at)) is not None:
-                self._record("BITS", self._read(at), 0, self._hold(sized))
             case KeysAre(at, (), cls) if cls is dict and (sized := self._sized(at)) is not None:
                 self._record("BITS", self._read(at), 0, self._hold(sized))
             case KeysAre(at, keys, cls) if cls is dict and self._types.get(at) is dict:

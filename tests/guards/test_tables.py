@@ -19,7 +19,6 @@ from jitpkg.guards import table as tables
 from jitpkg.guards.kinds import (
     CodeIs,
     ConstantIs,
-    Empty,
     Exists,
     Guard,
     Has,
@@ -29,7 +28,6 @@ from jitpkg.guards.kinds import (
     LengthIs,
     LineageIs,
     Same,
-    SetIs,
     TypeIs,
     sources_of,
     static_lookup,
@@ -202,7 +200,7 @@ def described(value: object, at: Source) -> list[Guard]:
         case _ if type(value) in _PLAIN_CONSTANTS:
             found.append(ConstantIs(at, value))
         case list() | tuple():
-            found += [LengthIs(at, len(value)), Empty(at, not value)]
+            found.append(LengthIs(at, len(value)))
             items += [(Item(at, k), item) for k, item in enumerate(value)]
         case dict():
             names = tuple(key if type(key) in _PLAIN_CONSTANTS else Held(key) for key in value)
@@ -211,16 +209,12 @@ def described(value: object, at: Source) -> list[Guard]:
                 KeysAre(at, names, cls),
                 LengthIs(at, len(value), cls),
                 Has(at, "a", "a" in value),
+                Has(at, "a", "a" in value, cls),
             ]
             for name, (key, item) in zip(names, value.items(), strict=True):
                 if not (isinstance(key, float) and key != key):
                     exact = type(value) is dict
                     items.append((Item(at, name) if exact else BaseItem(at, name, dict), item))
-        case frozenset():
-            if all(
-                type(each) in (int, str, bytes, bool, float, complex, type(None)) for each in value
-            ):
-                found.append(SetIs(at, value, frozenset))
         case torch.Tensor() if value.device.type == "cpu" and not value.is_conj():
             found.append(TensorIs(at, facts_of(value)))
         case torch.Tensor():
