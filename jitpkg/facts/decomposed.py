@@ -52,9 +52,8 @@ def _has_gaps(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
 
 
 def _is_told_wrongly(args: Sequence[Any]) -> bool:
-    images, channels, inner = args[3:6]
     size = size_of(args[0])
-    return size[:2] != (images, channels) or prod(size[2:]) != inner
+    return tuple(args[3:6]) != (*size[:2], prod(size[2:]))
 
 
 def _is_in_order(given: Any) -> bool:
@@ -81,7 +80,8 @@ def _is_resized_to_nothing(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bo
         pairs = zip(lengths, factors, strict=False)
         sizes = [n * f for n, f in pairs if type(n) is int and isinstance(f, int | float)]
     else:
-        sizes = [n for n in ([size] if isinstance(size, int) else size) if type(n) is int]
+        given = size if isinstance(size, list | tuple) else [size]
+        sizes = [n for n in given if type(n) is int]
     return any(n < 1 for n in sizes)
 
 
