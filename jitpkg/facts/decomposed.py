@@ -118,11 +118,22 @@ def _counts_margins_otherwise(args: Sequence[Any], kwargs: Mapping[str, Any]) ->
     return _of_two_dtypes([args[0], *args[2:]], kwargs)
 
 
+@asked_once
+def _logits_promote() -> bool:
+    """Whether a loss has the dtype of all that it is made of. In PyTorch 2.11 it does not."""
+    x, weight = torch.zeros(1, dtype=torch.float32), torch.ones(1, dtype=torch.float64)
+    loss = torch.binary_cross_entropy_with_logits(x, x, None, weight, 1)
+    return loss.dtype is torch.float64
+
+
 _WRONG: Mapping[str, Rule] = MappingProxyType(
     {
         # of several labels, it counts those behind the end of the list, too
         "multilabel_margin_loss": lambda args, kwargs: True,
         "multi_margin_loss": _counts_margins_otherwise,
+        "binary_cross_entropy_with_logits": lambda args, kwargs: (
+            _of_two_dtypes(args, kwargs) and not _logits_promote()
+        ),
         # kernels refuse them
         "dot": _of_two_dtypes,
         "mv": _of_two_dtypes,

@@ -39,6 +39,11 @@ def _are_booleans(*given: torch.Tensor) -> bool:
     return any(x.dtype is torch.bool for x in given)
 
 
+def _are_integers(*given: torch.Tensor) -> bool:
+    """In PyTorch 2.11 the formula writes floats to them."""
+    return not all(x.is_floating_point() or x.is_complex() for x in given)
+
+
 _REFUSING: Mapping[str, Callable[..., bool]] = MappingProxyType(
     {
         "clamp": _are_bounds_of_two_sizes,
@@ -46,6 +51,7 @@ _REFUSING: Mapping[str, Callable[..., bool]] = MappingProxyType(
             "binary_cross_entropy huber_loss mse_loss smooth_l1_loss soft_margin_loss".split(),
             _are_larger,
         ),
+        "addcdiv": _are_integers,
         "logaddexp": _are_booleans,
         "logaddexp2": _are_booleans,
     }
