@@ -279,3 +279,28 @@ def test_a_long_chain_computes_its_values_again_for_the_backward_graph() -> None
     assert moved["forward"] <= 8
     assert len(seen["backward"].kernels) <= 3
     assert moved["backward"] <= 30
+
+
+@pytest.mark.parametrize("affine", [False, True])
+def test_a_norm_of_bfloat16_by_its_statistics_goes_backward_in_kernels(affine: bool) -> None:
+    """The statistics are compared with the input as they are given, not as they are computed
+    with."""
+
+    def normed(x: Tensor, mean: Tensor, var: Tensor, weight: Tensor | None) -> Tensor:
+        return torch.nn.functional.batch_norm(x, mean, var, weight)
+
+    seen: list[events.Fused] = []
+
+    def listen(event: events.Event) -> None:
+        if isinstance(event, events.Fused):
+            seen.append(event)
+
+    x = torch.randn(4, 3, 5, dtype=torch.bfloat16, requires_grad=True)
+    mean, var = torch.zeros(3, dtype=x.dtype), torch.ones(3, dtype=x.dtype)
+    weight = torch.ones(3, dtype=x.dtype, requires_grad=True) if affine else None
+    with events.STREAM.listening(listen):
+        made = jitpkg.compile(normed, backend="jitpkg")(x, mean, var, weight)
+        made.float().sum().backward()
+    assert [event.calls for event in seen] == [(), ()]
+    assert x.grad is not None
+    torch.testing.assert_close(x.grad, torch.ones_like(x))

@@ -421,18 +421,15 @@ def _batch_norm_backward(
     """On a GPU, statistics that were used are kept: the running ones may be others by now."""
     dims = _but_channels(x)
     are_kept = k.device.type == "cuda" and save_scale is not None and save_scale.numel
-    if training or are_kept:
-        center, scale = save_mean, save_scale
-    else:
-        _check_dtypes(x, running_mean, running_var)
-        center, scale = running_mean, running_var and _scale_of(k, running_var, eps)
-    require(center is not None and scale is not None, "no statistics")
+    of_batch = training or are_kept
+    center, spread = (save_mean, save_scale) if of_batch else (running_mean, running_var)
+    require(center is not None and spread is not None, "no statistics")
     assert center is not None
-    assert scale is not None
-    _check_parameters(x.sizes[1], weight, center, scale)
-    if k.device.type == "cpu":
-        _check_dtypes(x, weight, center, scale)
-    require(grad.dtype is x.dtype and grad.sizes == x.sizes, "a gradient that does not fit")
+    assert spread is not None
+    _check_parameters(x.sizes[1], weight, center, spread)
+    _check_dtypes(x, center, spread, *([weight] if k.device.type == "cpu" else []))
+    _check_alike(grad, x)
+    scale = spread if of_batch else _scale_of(k, spread, eps)
     scale = k.wide(_by_channel(k, scale, x))
     normal = _normal(k, x, _by_channel(k, center, x), scale)
     wide = k.wide(grad)
