@@ -259,11 +259,17 @@ def _check_kind(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> No
         raise RuntimeError(f"{result.dtype} can't be cast to {args[0].dtype}")
 
 
+def _cast(made: Any, dtype: torch.dtype) -> Any:
+    if made.dtype is dtype:
+        return made
+    return made.new_empty_strided(made.shape, made.stride(), dtype=dtype)
+
+
 def _embedding_bag(args: Sequence[Any], made: Any) -> Any:
     """Sums of bfloat16 are taken without noting which bag an index belongs to, as for float16. What
     is counted has the dtype of both, where indices and offsets have two."""
     counted = torch.promote_types(args[1].dtype, args[2].dtype)
-    made = made[0], *(x.new_empty_strided(x.shape, x.stride(), dtype=counted) for x in made[1:])
+    made = made[0], *(_cast(x, counted) for x in made[1:])
     weight, scale = args[0], args[6] if len(args) > 6 else None
     padding = args[8] if len(args) > 8 else -1
     steps = [weight.stride(1), *([] if scale is None else scale.stride())]
@@ -321,6 +327,7 @@ def _unique(args: Sequence[Any], made: Any) -> Any:
 
 
 def _unfold_backward(args: Sequence[Any], made: Any) -> Any:
+    """Of no dims it is a number, and not a vector of nothing."""
     return made if len(args[1]) else made.new_empty(())
 
 
@@ -330,10 +337,7 @@ def _of_dtype(dtype: Callable[[Sequence[torch.Tensor]], torch.dtype]) -> Callabl
 
     def replaced(args: Sequence[Any], made: Any) -> Any:
         given = [x for x in args if isinstance(x, torch.Tensor)]
-        found = dtype(given) if given and made.device.type == "cpu" else made.dtype
-        if found is made.dtype:
-            return made
-        return made.new_empty_strided(made.shape, made.stride(), dtype=found)
+        return _cast(made, dtype(given)) if given and made.device.type == "cpu" else made
 
     return replaced
 

@@ -19,6 +19,7 @@ from jitpkg.facts.asked import asked_once
 from jitpkg.facts.layout import Operand, is_contiguous, strides_of_format
 from jitpkg.facts.tensor import TensorFacts, size_of, stride_of
 from jitpkg.internals import decompositions, modes
+from jitpkg.internals.usual import zeros
 
 
 def is_recurrent(function: object) -> bool:
@@ -121,7 +122,7 @@ def _counts_margins_otherwise(args: Sequence[Any], kwargs: Mapping[str, Any]) ->
 @asked_once
 def _logits_promote() -> bool:
     """Whether a loss has the dtype of all that it is made of. In PyTorch 2.11 it does not."""
-    x, weight = torch.zeros(1, dtype=torch.float32), torch.ones(1, dtype=torch.float64)
+    x, weight = zeros(1), zeros(1, dtype=torch.float64)
     loss = torch.binary_cross_entropy_with_logits(x, x, None, weight, 1)
     return loss.dtype is torch.float64
 

@@ -18,6 +18,7 @@ from jitpkg.internals.tensors import BASE, memory
 _BY_INDEX = ("index_", "scatter", "put", "masked_scatter")
 """How the names of ops begin that may not even read just what they write."""
 _NORMS = ("batch_norm", "instance_norm")
+"""What the names of ops have that update statistics."""
 
 
 def may_be_left_half_done(name: str, args: Sequence[Any]) -> bool:

@@ -73,6 +73,12 @@ def derives(vm: VM, cls: type, base: type) -> bool:
     return cls is base or base is object or base in bases(vm, cls)
 
 
+def derived_from(cls: type, base: type) -> type | None:
+    """The builtin class whose methods are to be called of a subclass's instance; None where the
+    class is that one."""
+    return None if cls is base else base
+
+
 def bases(vm: VM, cls: type) -> tuple[type, ...]:
     """The method resolution order; guarded."""
     order = mro(cls)

@@ -89,7 +89,7 @@ def _read_list(vm: VM, value: Object, state: Items) -> Items:
     assert value.source is not None and base is not None and isinstance(value.obj, base)
     real: list[Any] = list(special(base, "__iter__")(value.obj))
     exact = value.cls is base
-    vm.guard(LengthIs(value.source, len(real), None if exact else base))
+    vm.guard(LengthIs(value.source, len(real), classes.derived_from(value.cls, base)))
     source = value.source
     existing = tuple(
         vm.wrap(item, Item(source, k) if exact else BaseItem(source, k, base))
@@ -118,7 +118,7 @@ def length(vm: VM, value: Object) -> int:
             return len(state.items)
         assert value.source is not None and isinstance(value.obj, base)
         count: int = special(base, "__len__")(value.obj)
-        vm.guard(LengthIs(value.source, count, None if value.cls is base else base))
+        vm.guard(LengthIs(value.source, count, classes.derived_from(value.cls, base)))
         return count + len(state.items)
     entries = entries_of(vm, value)
     changed = any(e.moved or e.value is UNBOUND for e in entries.entries.values())
@@ -126,7 +126,7 @@ def length(vm: VM, value: Object) -> int:
         return len(all_entries(vm, value).entries)
     assert value.source is not None
     number: int = special(base, "__len__")(value.obj)
-    vm.guard(LengthIs(value.source, number, None if value.cls is base else base))
+    vm.guard(LengthIs(value.source, number, classes.derived_from(value.cls, base)))
     return number
 
 
@@ -344,12 +344,12 @@ def find(vm: VM, value: Object, key: Value) -> Value | None:
     if isinstance(key, Tensor):
         real_key = vm.graph.example(key.node)
     present = special(base, "__contains__")(value.obj, real_key)
-    derived_from = None if value.cls is base else base
+    builtin = classes.derived_from(value.cls, base)
     if isinstance(key, Tensor):
         assert key.source is not None
-        vm.guard(HasAt(value.source, key.source, present, derived_from))
+        vm.guard(HasAt(value.source, key.source, present, builtin))
     else:
-        vm.guard(Has(value.source, source_key, present, derived_from))
+        vm.guard(Has(value.source, source_key, present, builtin))
     if not present or base in (set, frozenset):
         found: Value = key if present else UNBOUND
     elif isinstance(key, Tensor):

@@ -314,8 +314,7 @@ def _one_after_the_other(
         with torch.no_grad():
             made = list(change(chosen.detach()))
         for other in made:
-            may = other.is_floating_point() or other.is_complex()
-            other.requires_grad_(chosen.requires_grad and may)
+            other.requires_grad_(chosen.requires_grad and _is_inexact(other))
             yield (each(call, lambda x, a=chosen, b=other: b if x is a else x),)
 
 
@@ -377,7 +376,7 @@ def requiring(op: Any, call: Call) -> Iterator[Versions]:
         return
 
     def leaf(x: torch.Tensor) -> torch.Tensor:
-        return x.detach().clone().requires_grad_(x.is_floating_point() or x.is_complex())
+        return x.detach().clone().requires_grad_(_is_inexact(x))
 
     yield (each(call, leaf),)
     yield (each(call, lambda x: leaf(x) * 1),)

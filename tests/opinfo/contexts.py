@@ -223,7 +223,8 @@ def copied(value: Any) -> Any:
 
 
 def described(value: Any) -> Any:
-    """Sizes, strides that matter, and dtypes, which a graph says before it computes the tensors."""
+    """Sizes, strides that matter, dtypes, and whether gradients are required, all of which a graph
+    says before it computes the tensors."""
     if isinstance(value, torch.Tensor):
         size = tuple(value.shape)
         strides: list[int] = []

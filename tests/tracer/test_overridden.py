@@ -111,20 +111,25 @@ USES: Mapping[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("breaks", [True, False])
-@pytest.mark.parametrize("base", MAKE, ids=lambda cls: cls.__name__)
-@pytest.mark.parametrize("name", OVERRIDDEN)
-def test_who_calls_whom(name: str, base: type, breaks: bool) -> None:
+def telling(base: type, name: str, told: list[object]) -> type:
+    """A subclass with a method of its own, which is noted when it is called."""
     own = getattr(base, name, None)
     if own is None and name not in ("__missing__", "__bool__", "nothing"):
         pytest.skip(f"a {base.__name__} has no {name}")
-    told: list[object] = []
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         told.append((name, len(args), len(kwargs)))
         return own(self, *args, **kwargs) if own is not None else True
 
-    cls = type("Own", (base,), {name: method})
+    return type("Own", (base,), {name: method})
+
+
+@pytest.mark.parametrize("breaks", [True, False])
+@pytest.mark.parametrize("base", MAKE, ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize("name", OVERRIDDEN)
+def test_who_calls_whom(name: str, base: type, breaks: bool) -> None:
+    told: list[object] = []
+    cls = telling(base, name, told)
     for use, act in portion(USES.items(), 4, name, base.__name__, breaks):
 
         def program(x: Tensor, act: Any = act) -> Any:
@@ -150,16 +155,8 @@ def test_who_calls_whom(name: str, base: type, breaks: bool) -> None:
 @pytest.mark.parametrize("name", OVERRIDDEN)
 def test_who_calls_whom_of_an_argument(name: str, base: type) -> None:
     """Guards call none of them, nor does what changes the container behind the graph."""
-    own = getattr(base, name, None)
-    if own is None and name not in ("__missing__", "__bool__", "nothing"):
-        pytest.skip(f"a {base.__name__} has no {name}")
     told: list[object] = []
-
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        told.append((name, len(args), len(kwargs)))
-        return own(self, *args, **kwargs) if own is not None else True
-
-    cls = type("Own", (base,), {name: method})
+    cls = telling(base, name, told)
     for use, act in portion(USES.items(), 3, name, base.__name__):
 
         def program(x: Tensor, given: Any, act: Any = act) -> Any:

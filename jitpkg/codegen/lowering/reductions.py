@@ -177,7 +177,7 @@ def _truth(op: str) -> Row:
 
     def row(k: Lowering, x: Tensor, dims: Dims = None, keepdim: bool = False) -> Tensor:
         result = torch.uint8 if x.dtype is torch.uint8 else torch.bool
-        if dims is not None and not isinstance(dims, int) and not dims:
+        if isinstance(dims, list | tuple) and not dims:
             return k.cast(k.cast(x, torch.bool), result)
         found = k.fold(
             op, x, dims_of(dims, x.rank), keepdim=keepdim, of=lambda v: v.cast(torch.bool)

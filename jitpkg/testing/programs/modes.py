@@ -37,8 +37,7 @@ class Mode:
 
     def entered(self) -> AbstractContextManager[Any]:
         """What the program is called in."""
-        found: AbstractContextManager[Any] = eval(self.around or "nullcontext()", _NAMES)
-        return found
+        return eval(self.around, {"torch": torch}) if self.around else nullcontext()
 
     def comparison(self) -> Comparison:
         return Comparison(**self.options)
@@ -48,16 +47,14 @@ class Mode:
         return f"Comparison({', '.join(f'{k}={v!r}' for k, v in self.options.items())})"
 
 
-_NAMES = {"nullcontext": nullcontext, "torch": torch}
-
 _AROUND = {
     "": 84,
     "torch.no_grad()": 9,
     "torch.inference_mode()": 3,
     'torch.autocast("cpu", dtype=torch.bfloat16)': 4,
 }
-"""What programs are called in, and how often of a hundred times, about. Kernels may round otherwise
-under autocast, where the last is none."""
+"""What programs are called in, and how often of a hundred times, about; `eager` alone under
+autocast, where kernels may round otherwise."""
 
 _TIMELESS = {"never_worse": False}
 """The clock decides nothing, so that a seed does the same in any process: what it would postpone
