@@ -106,6 +106,7 @@ _IN_TEXTS = (
             r"(This view is the output of a function that returns multiple|Given that this use).*"
         ),
     ),
+    ("view", re.compile(r"a view of (?=a leaf Variable that requires grad is being used in)")),
 )
 """How torch's messages, and the text of a tensor, tell such respects."""
 

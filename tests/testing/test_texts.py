@@ -29,6 +29,10 @@ def without_history(why: str, mode: str = "no_grad") -> str:
     )
 
 
+def of_a_leaf(what: str) -> str:
+    return f"{what} that requires grad is being used in an in-place operation."
+
+
 SEVERAL = "This view is the output of a function that returns multiple views. Such functions do not"
 SINGLE = "Given that this use case is ambiguous, it is forbidden (if you don't want it tracked)"
 
@@ -39,6 +43,7 @@ SAME = [
     (written("1 of Split"), written("0 of Unbind"), "grad_fn"),
     ("tensor(2., grad_fn=<SumBackward0>)", "tensor(2., grad_fn=<KernelsBackward>)", "grad_fn"),
     (without_history(SEVERAL), without_history(SINGLE), "view"),
+    (of_a_leaf("a view of a leaf Variable"), of_a_leaf("a leaf Variable"), "view"),
 ]
 DIFFERENT = [
     (modified("", 2), modified("", 3), "grad_fn"),
@@ -51,6 +56,8 @@ DIFFERENT = [
     (without_history(SEVERAL), without_history(SINGLE), "grad_fn version"),
     (without_history(SEVERAL), without_history(SINGLE, "inference"), "view"),
     (without_history(SEVERAL), without_history("It is old."), "view"),
+    (of_a_leaf("a view of a leaf Variable"), of_a_leaf("a leaf Variable"), "grad_fn version"),
+    (of_a_leaf("a view of a leaf Variable"), "a leaf Variable that is written", "view"),
 ]
 
 
