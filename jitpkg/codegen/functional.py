@@ -44,7 +44,7 @@ from jitpkg.facts.thread_state import setters
 from jitpkg.internals import Missing, aot, modes, tensors, trees
 from jitpkg.internals.ops import OpOverload, op_name
 from jitpkg.interrupts import from_outside, lost
-from jitpkg.marks import LEAVES, VARIES, VIEW_LEAVES, WARNS
+from jitpkg.marks import LEAVES, RECORDED, VARIES, VIEW_LEAVES, WARNS, WRITES
 
 Function = Callable[..., Any]
 
@@ -207,6 +207,8 @@ def _functional(
         why = "a write to inputs that share memory"
     if any(map(_refused, metadata.inputs, inputs)):
         why = "a write to a leaf that requires grad, or to a view of one: eager code refuses it"
+    if _unseen(gm, metadata):
+        why = "a write that autograd does not see, to an input that has a history"
     if any(info.mutates_data and info.mutates_metadata for info in metadata.inputs):
         why = "a write to an input whose strides change, too: they would be those of a copy"
     if compiled.saves_restrided:
@@ -401,6 +403,16 @@ def _restrided_in_vain(gm: fx.GraphModule, metadata: aot.Metadata) -> bool:
 
 def _refused(info: aot.InputInfo, given: torch.Tensor) -> bool:
     return info.refused and given.is_leaf and given.requires_grad
+
+
+def _unseen(gm: fx.GraphModule, metadata: aot.Metadata) -> bool:
+    """Whether AOTAutograd would give an input a new history, where eager code writes to a detached
+    view of it and leaves the history as it is."""
+    seen = {name for node in gm.graph.nodes if RECORDED in node.meta for name in node.meta[WRITES]}
+    return any(
+        info.refused and info.requires_grad and node.name not in seen
+        for node, info in zip(gm.graph.find_nodes(op="placeholder"), metadata.inputs, strict=False)
+    )
 
 
 def _written_through(info: aot.InputInfo, given: torch.Tensor) -> bool:

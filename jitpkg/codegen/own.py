@@ -38,7 +38,7 @@ from jitpkg.codegen.lists import is_fused_step, singly
 from jitpkg.codegen.lowering.table import NotLowered
 from jitpkg.codegen.maker import Maker
 from jitpkg.codegen.options import Options, WithOptions
-from jitpkg.codegen.stages import around_backward, has_backward, in_stages
+from jitpkg.codegen.stages import around_backward, has_backward, in_stages, writes_histories
 from jitpkg.internals import Missing, modes
 from jitpkg.interrupts import from_outside
 from jitpkg.marks import VARIES, varies
@@ -114,7 +114,7 @@ def _with_backward(
     gm: fx.GraphModule, inputs: list[Any], maker: Maker, options: Options
 ) -> Function:
     """A graph with a backward pass inside: as one, or what is around the pass."""
-    if _may_record(inputs, maker, options):
+    if _may_record(inputs, maker, options) and not writes_histories(gm, inputs):
         name = type(gm).__name__
         key = graph_key(gm, inputs, options, maker.depends()) if maker.keeps else None
         with kept_or_claimed(key, name, gm) as known:

@@ -26,7 +26,7 @@ from jitpkg.codegen.declined import as_it_is
 from jitpkg.codegen.numbers import ARITHMETIC
 from jitpkg.codegen.straight_line import straight_line
 from jitpkg.facts.thread_state import changes_autocast
-from jitpkg.marks import DIMS, GRADIENTS, TRAINS, VARIES, WRITES, Dims, varies
+from jitpkg.marks import DIMS, GRADIENTS, RECORDED, TRAINS, VARIES, WRITES, Dims, varies
 
 Function = Callable[..., Any]
 Compile = Callable[[fx.GraphModule, list[Any]], Function]
@@ -59,11 +59,32 @@ def has_backward(graph: fx.Graph) -> bool:
     return any(GRADIENTS in node.meta for node in graph.nodes)
 
 
+def writes_histories(gm: fx.GraphModule, inputs: Sequence[Any]) -> bool:
+    """Whether a graph with a backward pass gives an input a history, or writes to one that has got
+    a history elsewhere, or would if eager code did not refuse it, as for a leaf.
+
+    The pass would free more of it than it went through, and a graph that runs without grad mode
+    refuses nothing.
+    """
+    names = (node.name for node in gm.graph.find_nodes(op="placeholder"))
+    given = dict(zip(names, inputs, strict=True))
+    for node in gm.graph.nodes:
+        written = (given[name] for name in node.meta.get(WRITES, ()) if name in given)
+        if any(RECORDED in node.meta or (x.requires_grad and not x.is_leaf) for x in written):
+            return True
+    return False
+
+
+HISTORIES = "a backward pass, and a write to an input that has a history then"
+
+
 def around_backward(gm: fx.GraphModule, inputs: list[Any], compile_: Compile) -> Function:
     """What is before and behind each backward pass, compiled, and the passes by torch's engine.
 
     The graph as it is where autocast is entered in one of these parts and left in another.
     """
+    if writes_histories(gm, inputs):
+        return as_it_is("jitpkg", gm, HISTORIES)
     parts = [part for part in _around(gm.graph) if part]
     if sum(any(changes_autocast(node.target) for node in part) for part in parts) > 1:
         return as_it_is("jitpkg", gm, "a backward pass under autocast")

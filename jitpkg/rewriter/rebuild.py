@@ -104,7 +104,8 @@ class Rebuilder:
                 return self._named(value, "tuple", self._tuple(value))
             case Slice():
                 bounds = (value.start, value.stop, value.step)
-                return f"{self._hold(slice)}({', '.join(map(self.expression, bounds))})"
+                made = f"{self._hold(slice)}({', '.join(map(self.expression, bounds))})"
+                return self._named(value, "slice", made)
             case Object():
                 return self._object(value)
             case Cell():
@@ -112,16 +113,16 @@ class Rebuilder:
             case Function():
                 return self._function(value)
             case Method():
-                return self._method(value)
+                return self._named(value, "method", self._method(value))
             case Super():
-                start = self._hold(value.start)
-                return f"{self._hold(super)}({start}, {self.expression(value.receiver)})"
+                start, receiver = self._hold(value.start), self.expression(value.receiver)
+                return self._named(value, "super", f"{self._hold(super)}({start}, {receiver})")
             case Iterator():
                 return self._iterator(value)
             case InstanceDict():
                 return f"{self.expression(value.of)}.__dict__"
             case DictView():
-                return self._view(value)
+                return self._named(value, "view", self._view(value))
             case Continuation():
                 return self._continuation(value)
         if value is UNBOUND or value is NULL:

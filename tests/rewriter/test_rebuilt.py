@@ -128,3 +128,58 @@ def _attributes(value: object) -> object:
         return object.__getattribute__(value, "__dict__")
     except AttributeError:
         return None
+
+
+class Owner:
+    def method(self) -> None: ...
+
+    @classmethod
+    def of_class(cls) -> None: ...
+
+
+ONE: dict[str, Callable[[Tensor], Any]] = {
+    "int's method": lambda x: (x.dim()).__add__,
+    "text's method": lambda x: "a".join,
+    "list's method": lambda x: [].append,
+    "dict's class method": lambda x: dict.fromkeys,
+    "tensor's method": lambda x: x.add,
+    "dtype's method": lambda x: x.dtype.__repr__,
+    "object's method": lambda x: object().__repr__,
+    "method": lambda x: Owner().method,
+    "class method": lambda x: Owner().of_class,
+    "super's method": lambda x: super(Owner, Owner()).__repr__,
+    "super": lambda x: super(Owner, Owner()),
+    "keys": lambda x: {"a": x}.keys(),
+    "values": lambda x: {"a": x}.values(),
+    "items": lambda x: {"a": x}.items(),
+    "slice": lambda x: slice(x.dim(), None),
+    "range": lambda x: range(x.dim()),
+    "size": lambda x: x.shape,
+    "tuple": lambda x: (x.dim(), 2),
+    "frozenset": lambda x: frozenset((x.dim(),)),
+    "number": lambda x: x.dim() + 1e9,
+    "iterator": lambda x: iter([x]),
+    "generator": lambda x: (each for each in [x]),
+}
+
+
+@pytest.mark.parametrize("of_call", [False, True])
+@pytest.mark.parametrize("made", ONE.values(), ids=ONE)
+def test_one_object_everywhere(made: Callable[[Tensor], Any], of_call: bool) -> None:
+    """In a tuple, a list, a dict, a closure's cell and an attribute."""
+
+    def function(x: Tensor) -> Any:
+        one = made(x)
+
+        def closure() -> Any:
+            return one
+
+        x = x + 1
+        holder = Owner()
+        holder.attribute = one  # type: ignore[attr-defined]
+        if of_call:
+            print()
+        return one, [one], {"a": one}, closure, holder
+
+    first, (second,), named, closure, holder = jitpkg.jit(function)(torch.ones(2))
+    assert first is second is named["a"] is closure() is holder.attribute

@@ -3,6 +3,7 @@
 import ast
 import os
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +150,48 @@ def test_the_order_in_which_gradients_are_added_is_left_out() -> None:
     """A guard asks for the history of `t`; eager code makes it when `t` goes backward."""
     outcome = check(Program(ADDED, ("call(torch.ones(1))",)), Mode("eager", {"backend": "eager"}))
     assert (outcome.verdict, outcome.kind) == ("left out", "adds gradients in another order")
+
+
+def test_a_warning_of_a_view_that_has_got_a_history_is_left_out() -> None:
+    """Eager code has not looked at the view since, and takes it for a leaf."""
+    source = (
+        "import torch\n"
+        "def program(x, y):\n    view = x.view(1)\n    x[0] = y[0]\n    return view.grad"
+    )
+    program = Program(source, ("call(torch.ones(1), torch.ones(1).requires_grad_())",))
+    outcome = check(program, Mode("eager", {"backend": "eager"}))
+    assert (outcome.verdict, outcome.kind) == ("left out", "warns of a view that has a history")
+
+
+OVERFLOWING = """import torch
+def program(x):
+    if x.sum() < 0:
+        return x / 2
+    return x / 3"""
+
+
+def from_the_end(gm: torch.fx.GraphModule, inputs: list[Any]) -> Any:
+    return _with_sums(gm, lambda x: x.flip(0).sum())
+
+
+def without_the_first(gm: torch.fx.GraphModule, inputs: list[Any]) -> Any:
+    return _with_sums(gm, lambda x: x[1:].sum())
+
+
+def _with_sums(gm: torch.fx.GraphModule, sum_: Callable[[Any], Any]) -> Any:
+    for node in gm.graph.find_nodes(op="call_method", target="sum"):
+        node.op, node.target = "call_function", sum_
+    gm.recompile()
+    return gm.forward
+
+
+@pytest.mark.parametrize(
+    ("backend", "verdict"), [(from_the_end, "left out"), (without_the_first, "differs")]
+)
+def test_the_order_in_which_a_sum_overflows_is_left_out(backend: Any, verdict: str) -> None:
+    numbers = "-torch.inf, 3e38, 3e38" if verdict == "left out" else "-3.0, 1.0, 1.0"
+    program = Program(OVERFLOWING, (f"call(torch.tensor([{numbers}]))",))
+    assert check(program, Mode("other", {"backend": backend})).verdict == verdict
 
 
 def test_a_seed_is_a_program() -> None:

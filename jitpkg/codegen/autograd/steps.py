@@ -16,7 +16,7 @@ from torch import fx
 
 from jitpkg.codegen.aten.prepare import prepare
 from jitpkg.codegen.aten.prepared import Prepared, Result, Same, Value, ViewOf
-from jitpkg.codegen.aten.recorder import NO_GRAD, PART, REPLACES, Declined
+from jitpkg.codegen.aten.recorder import NO_GRAD, PART, REPLACES, WRITTEN_TO, Declined
 from jitpkg.codegen.autograd.freed import KEPT, Freed
 from jitpkg.codegen.autograd.record import Replay, recorded_or_why
 from jitpkg.facts.layout import gradient_of
@@ -74,13 +74,13 @@ class _Step(Replay):
 
     def _note_stale(self, node: fx.Node) -> None:
         before = node.meta.get(REPLACES)
-        if before is None or NO_GRAD not in node.meta:
+        if before is None or (NO_GRAD not in node.meta and WRITTEN_TO not in before.meta):
             return
         if before in self._stale or self._made[before].requires_grad:
             self._stale.add(node)
 
     def _check_replaced(self, node: fx.Node) -> None:
-        if NO_GRAD not in node.meta:
+        if NO_GRAD not in node.meta and WRITTEN_TO not in node.meta[REPLACES].meta:
             super()._check_replaced(node)
 
     def _differentiated(self, node: fx.Node, places: Mapping[int, int]) -> tuple[Any, ...]:
