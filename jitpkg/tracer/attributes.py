@@ -351,6 +351,10 @@ def _of_tensor(vm: VM, tensor: Tensor, name: str) -> Value:
     cls = vm.facts(tensor).cls
     found = classes.lookup(vm, cls, name)
     if found is not ABSENT and not isinstance(found, property | types.GetSetDescriptorType):
+        if tensors.may_hide(vm, tensor, name):
+            own = tensors.own_attribute(vm, tensor, name)
+            if own is not None:
+                return own
         member = classes.member(vm, cls, name)
         assert member is not None
         return _bound(vm, member, tensor, cls)

@@ -13,6 +13,7 @@ from typing import Any, cast
 import torch
 from torch import fx
 
+from jitpkg.code.names import stored_by
 from jitpkg.facts import sizes
 from jitpkg.facts.decomposed import is_recurrent
 from jitpkg.facts.outcome import (
@@ -568,6 +569,19 @@ def _one_of(vm: VM, lengths: tuple[Length, ...], dim: Value) -> Value | None:
     if not -len(lengths) <= dim.value < len(lengths):
         return None
     return numbers.length(vm, lengths[dim.value])
+
+
+def may_hide(vm: VM, tensor: Tensor, name: str) -> bool:
+    """Whether an existing tensor has, or may get, something of its own that hides a method.
+
+    To ask at each call would cost more than all else that is asked of a tensor: only what the code
+    at hand may store is guarded.
+    """
+    if tensor.source is None:
+        return False
+    return name in vars(vm.graph.example(tensor.node)) or any(
+        name in stored_by(frame.program.code) for frame in vm.frames
+    )
 
 
 def own_attribute(vm: VM, tensor: Tensor, name: str) -> Value | None:

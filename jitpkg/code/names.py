@@ -1,0 +1,18 @@
+"""Names in code objects."""
+
+from __future__ import annotations
+
+import dis
+from functools import lru_cache
+from types import CodeType
+
+
+@lru_cache(maxsize=4096)
+def stored_by(code: CodeType) -> frozenset[str]:
+    """The attributes that a code object, or one inside of it, may store on any object."""
+    inner = (each for each in code.co_consts if isinstance(each, CodeType))
+    found = {name for each in inner for name in stored_by(each)}
+    found.update(i.argval for i in dis.get_instructions(code) if i.opname == "STORE_ATTR")
+    if "setattr" in code.co_names:
+        found.update(each for each in code.co_consts if isinstance(each, str))
+    return frozenset(found)
