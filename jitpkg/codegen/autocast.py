@@ -43,7 +43,7 @@ def is_kept(x: object) -> bool:
         isinstance(x, torch.Tensor)
         and x.requires_grad
         and x.dtype is torch.float32
-        and x.is_leaf
+        and tensors.is_leaf(x)
         and tensors.BASE.get()(x) is None
     )
 
@@ -54,14 +54,16 @@ def of_these_leaves(
     """What is compiled for some leaves, and the graph as it is for others: guards do not ask which
     inputs are."""
     asked = [
-        (k, x.is_leaf) for k, x in enumerate(inputs) if isinstance(x, torch.Tensor) and _is_cast(x)
+        (k, tensors.is_leaf(x))
+        for k, x in enumerate(inputs)
+        if isinstance(x, torch.Tensor) and _is_cast(x)
     ]
     if not asked:
         return compiled
 
     def run(*inputs: Any) -> Any:
         for k, is_leaf in asked:
-            if inputs[k].is_leaf is not is_leaf:
+            if tensors.is_leaf(inputs[k]) is not is_leaf:
                 return gm.forward(*inputs)
         return compiled(*inputs)
 

@@ -402,7 +402,7 @@ def _restrided_in_vain(gm: fx.GraphModule, metadata: aot.Metadata) -> bool:
 
 
 def _refused(info: aot.InputInfo, given: torch.Tensor) -> bool:
-    return info.refused and given.is_leaf and given.requires_grad
+    return info.refused and given.requires_grad and tensors.is_leaf(given)
 
 
 def _unseen(gm: fx.GraphModule, metadata: aot.Metadata) -> bool:
@@ -444,7 +444,7 @@ class _State(Enum):
     def of(cls, x: torch.Tensor) -> _State:
         if overlaps_itself(x):
             return cls.OVERLAPS
-        if x.is_leaf:
+        if tensors.is_leaf(x):
             return cls.LEAF
         base = tensors.BASE.get()(x)
         if base is not None and base.is_leaf and base.requires_grad:

@@ -26,6 +26,7 @@ from jitpkg.codegen.declined import as_it_is
 from jitpkg.codegen.numbers import ARITHMETIC
 from jitpkg.codegen.straight_line import straight_line
 from jitpkg.facts.thread_state import changes_autocast
+from jitpkg.internals.tensors import is_leaf
 from jitpkg.marks import DIMS, GRADIENTS, RECORDED, TRAINS, VARIES, WRITES, Dims, varies
 
 Function = Callable[..., Any]
@@ -70,7 +71,7 @@ def writes_histories(gm: fx.GraphModule, inputs: Sequence[Any]) -> bool:
     given = dict(zip(names, inputs, strict=True))
     for node in gm.graph.nodes:
         written = (given[name] for name in node.meta.get(WRITES, ()) if name in given)
-        if any(RECORDED in node.meta or (x.requires_grad and not x.is_leaf) for x in written):
+        if any(RECORDED in node.meta or (x.requires_grad and not is_leaf(x)) for x in written):
             return True
     return False
 

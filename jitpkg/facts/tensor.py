@@ -119,7 +119,7 @@ def why_not_plain(t: torch.Tensor) -> str | None:
 def why_no_history(t: torch.Tensor) -> str | None:
     """Why torch cannot say whether a tensor, real or fake, is a leaf; None where it can."""
     try:
-        _ = t.is_leaf
+        tensors.is_leaf(t)
     except RuntimeError:
         return (
             "a view taken under no_grad of what was written to later: it has no history to ask for"
@@ -142,6 +142,6 @@ def facts_of(t: torch.Tensor) -> TensorFacts:
         size=tuple(t.shape),
         stride=t.stride(),
         requires_grad=t.requires_grad,
-        is_leaf=t.is_leaf,
+        is_leaf=tensors.is_leaf(t),
         is_inference=t.is_inference(),
     )

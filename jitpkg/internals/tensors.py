@@ -186,3 +186,22 @@ IS_TRANSFORMED = Row[Callable[[Any], bool]](
 def memory(tensor: Any) -> int:
     """What tensors have in common that share memory, as long as one of them lives."""
     return STORAGE_ADDRESS.get()(tensor.untyped_storage())
+
+
+def is_leaf(tensor: torch.Tensor) -> bool:
+    """Whether a tensor, real or fake, is a leaf, without a look at the history of a view.
+
+    Autograd makes that when it is asked for, after a write to the base. Until then eager code takes
+    the view for a leaf: it refuses to write to it, and does not warn of its `.grad`. (It is one if
+    the base has come to require grad since, and was not written to.)
+
+    Raises:
+        RuntimeError: it is a view that has no history to ask for.
+    """
+    if tensor.requires_grad:
+        base_of, creation_of = BASE.found(), CREATION.found()
+        base = None if base_of is None else base_of(tensor)
+        if base is not None and base.requires_grad and creation_of and not int(creation_of(tensor)):
+            may_be = base.is_leaf and not VERSION.get()(tensor)
+            return may_be and tensor.is_leaf
+    return tensor.is_leaf

@@ -273,7 +273,7 @@ def _is_given_leaf(vm: VM, tensor: Tensor) -> bool:
 
 
 def _check_leaf(vm: VM, leaf: torch.Tensor, source: Source) -> None:
-    if not leaf.is_leaf:
+    if not private.is_leaf(leaf):
         vm.stop(reasons.BACKWARD, "it goes on in what was computed before the graph")
     vm.wrap(True, Attr(source, "is_leaf"))
     dtype = getattr(leaf, "grad_dtype", leaf.dtype)

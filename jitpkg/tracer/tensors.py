@@ -35,6 +35,7 @@ from jitpkg.guards.metadata import SizesAre, TensorIs
 from jitpkg.guards.sources import Attr, Item, Source
 from jitpkg.internals import trees
 from jitpkg.internals.ops import is_of_another_library
+from jitpkg.internals.tensors import BASE, is_leaf
 from jitpkg.marks import (
     DIMS,
     DYNAMIC_DIMS,
@@ -462,10 +463,12 @@ def _bytes(vm: VM, tensor: Tensor) -> Value:
 
 def _is_leaf(vm: VM, tensor: Tensor) -> Value:
     """The tensor guard does not tell; in-place ops on what must be a leaf raise by themselves."""
-    facts = vm.facts(tensor)
     if tensor.source is not None and tensor not in vm.mutations:
-        return vm.wrap(facts.is_leaf, Attr(tensor.source, "is_leaf"))
-    return Constant(facts.is_leaf)
+        real = vm.graph.example(tensor.node)
+        if vm.mutations and real.requires_grad and BASE.get()(real) is not None:
+            vm.stop(reasons.TENSOR_USE, ".is_leaf of a view, after a write")
+        return vm.wrap(real.is_leaf, Attr(tensor.source, "is_leaf"))  # a history is made by that
+    return Constant(vm.facts(tensor).is_leaf)
 
 
 def _grad_fn(vm: VM, tensor: Tensor) -> Value:
@@ -483,7 +486,7 @@ def _grad(vm: VM, tensor: Tensor) -> Value:
         vm.stop(reasons.TENSOR_USE, "the .grad of a tensor that the function computed")
     source = Attr(tensor.source, "grad")
     real = vm.graph.example(tensor.node)
-    if not real.is_leaf and not real.retains_grad:
+    if not is_leaf(real) and not real.retains_grad:
         vm.stop(reasons.TENSOR_USE, "the .grad of a tensor that is no leaf")
     return vm.wrap(real.grad, source)
 

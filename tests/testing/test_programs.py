@@ -127,42 +127,6 @@ def test_gradients_of_what_was_written_to_are_left_out(how: dict[str, Any], verd
     assert outcome.verdict == verdict
 
 
-ADDED = """import torch
-def program(x):
-    t = x[0]
-    def maker():
-        try:
-            x[0] = 0
-        finally:
-            x.requires_grad_()
-        yield 0
-    for k in maker():
-        pass
-    w = x[0]
-    try:
-        t
-    except Exception:
-        pass
-    return t, w"""
-
-
-def test_the_order_in_which_gradients_are_added_is_left_out() -> None:
-    """A guard asks for the history of `t`; eager code makes it when `t` goes backward."""
-    outcome = check(Program(ADDED, ("call(torch.ones(1))",)), Mode("eager", {"backend": "eager"}))
-    assert (outcome.verdict, outcome.kind) == ("left out", "adds gradients in another order")
-
-
-def test_a_warning_of_a_view_that_has_got_a_history_is_left_out() -> None:
-    """Eager code has not looked at the view since, and takes it for a leaf."""
-    source = (
-        "import torch\n"
-        "def program(x, y):\n    view = x.view(1)\n    x[0] = y[0]\n    return view.grad"
-    )
-    program = Program(source, ("call(torch.ones(1), torch.ones(1).requires_grad_())",))
-    outcome = check(program, Mode("eager", {"backend": "eager"}))
-    assert (outcome.verdict, outcome.kind) == ("left out", "warns of a view that has a history")
-
-
 OVERFLOWING = """import torch
 def program(x):
     if x.sum() < 0:

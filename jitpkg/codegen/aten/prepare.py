@@ -206,7 +206,7 @@ class _Preparation:
         facts = facts_of(given) if self._symbols is None else self._symbols.facts(index)
         traced = self._recorder.placeholder(node.name, index, facts)
         self._given.append(traced)
-        if self._casting is not None and given.requires_grad and given.is_leaf:
+        if self._casting is not None and given.requires_grad and tensors.is_leaf(given):
             self._casting.leaf(traced.tensor)
         return traced.tensor
 

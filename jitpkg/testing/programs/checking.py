@@ -9,10 +9,9 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import asdict, dataclass, replace
-from types import MappingProxyType
 from typing import Any
 
 from jitpkg import events
@@ -22,7 +21,7 @@ from jitpkg.comparison.surroundings import same_process
 from jitpkg.errors import InvalidArgument, JitpkgError
 from jitpkg.testing.programs.modes import Mode
 from jitpkg.testing.programs.program import NAME, Program
-from jitpkg.testing.programs.reordered import reordered
+from jitpkg.testing.programs.variants import asking, from_the_end
 from jitpkg.testing.same import Comparison
 
 LONGEST = 0.2
@@ -94,11 +93,13 @@ def check(
             return Outcome("left out", "two eager runs differ")
         if _AGAIN in outcome.said and not _compared(_retaining(program), mode.comparison()).kind:
             return Outcome("left out", "goes backward from two results of one graph")
+        if outcome.is_fault and outcome.kind == _otherwise(program, mode, asking).kind:
+            return Outcome("left out", "writes to a view that has no history yet")
         if mode.comparison().backend == "eager":
             return outcome
         if re.search(_MODIFIED, outcome.said):
             return Outcome("left out", "goes backward from what eager code has saved")
-        if outcome.is_fault and outcome.kind == _by_other_sums(program, mode).kind:
+        if outcome.is_fault and outcome.kind == _otherwise(program, mode, from_the_end).kind:
             return Outcome("left out", "depends on the order of a sum")
         return outcome
 
@@ -109,10 +110,10 @@ def _is_random(program: Program, mode: Mode) -> bool:
     return any(_compared(program, itself).kind for _ in range(_EAGERLY))
 
 
-def _by_other_sums(program: Program, mode: Mode) -> Outcome:
-    """How it compares with itself when sums are rounded, or overflow, in another order."""
+def _otherwise(program: Program, mode: Mode, variant: Callable[[Any], Any]) -> Outcome:
+    """How it compares with itself when eager code does something in another way."""
     how = mode.comparison()
-    return _compared(program, replace(how, compile=reordered, ignore=(*how.ignore, "traceback")))
+    return _compared(program, replace(how, compile=variant, ignore=(*how.ignore, "traceback")))
 
 
 _EAGERLY = 5
@@ -213,29 +214,7 @@ def _compared(
         return Outcome("failed", _place(error), said)
     if not found:
         return Outcome("same")
-    for why, tells in _HISTORIES.items():
-        if all(map(tells, found)):
-            return Outcome("left out", why)
     return Outcome("differs", _kind(found), "\n".join(map(str, found[:6])))
-
-
-def _warns_of_grad(found: Difference) -> bool:
-    said = (str(found.eager), str(found.compiled))
-    return found.what == "warnings" and not said[0] and bool(re.fullmatch(_NOT_A_LEAF, said[1]))
-
-
-_NOT_A_LEAF = r"UserWarning: The \.grad attribute of a Tensor that is not a leaf[^\n]*"
-
-_HISTORIES: Mapping[str, Callable[[Difference], bool]] = MappingProxyType(
-    {
-        "adds gradients in another order": (
-            lambda found: found.what == "version" and found.where.endswith(".grad")
-        ),
-        "warns of a view that has a history": _warns_of_grad,
-    }
-)
-"""What differs since guards ask for the history of a view: autograd makes it then, which is later
-in eager code, or never."""
 
 
 def _kind(found: tuple[Difference, ...]) -> str:
