@@ -100,7 +100,7 @@ def check(
         if re.search(_MODIFIED, outcome.said):
             return Outcome("left out", "goes backward from what eager code has saved")
         if outcome.is_fault and outcome.kind == _otherwise(program, mode, from_the_end).kind:
-            return Outcome("left out", "depends on the order of a sum")
+            return Outcome("left out", "depends on the order of a reduction")
         return outcome
 
 

@@ -31,16 +31,21 @@ class _FromTheEnd(TorchFunctionMode):
     ) -> Any:
         named = kwargs or {}
         operand = args[0] if args else None
-        if func in _REDUCTIONS and isinstance(operand, torch.Tensor):
+        is_whole = func in _OF_ALL and len(args) == 1 and not named
+        if isinstance(operand, torch.Tensor) and (is_whole or func in _REDUCTIONS):
             dims = named.get("dim", args[1] if len(args) > 1 else None)
             every = list(range(operand.dim())) if dims is None else dims
             args = (operand.flip(every), *args[1:])
         return func(*args, **named)
 
 
-_REDUCTIONS = frozenset(
-    getattr(where, name) for where in (torch, torch.Tensor) for name in ("sum", "mean", "prod")
-)
+def _named(*names: str) -> frozenset[Function]:
+    return frozenset(getattr(where, name) for where in (torch, torch.Tensor) for name in names)
+
+
+_REDUCTIONS = _named("sum", "mean", "prod", "amax", "amin")
+_OF_ALL = _named("max", "min")
+"""Of a dimension, they return indices, too."""
 
 
 class _Asking(TorchFunctionMode):
@@ -54,8 +59,8 @@ class _Asking(TorchFunctionMode):
 
 
 from_the_end = _under(_FromTheEnd)
-"""Sums, means and products begin at the other end, as those of a kernel may: where a partial one
-overflows, a branch may depend on it."""
+"""Reductions begin at the other end, as those of a kernel may: where a partial sum overflows, a
+branch may depend on it, and of 0.0 and -0.0 the first is the greatest."""
 
 asking = _under(_Asking)
 """Autograd makes the history of a view that it lacks since a write to its base before the view is
