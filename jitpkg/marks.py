@@ -84,6 +84,10 @@ MEMORY = "jitpkg_memory"
 """The key in the `meta` of a graph's node whose result lies in memory that another node has made:
 the name of that."""
 
+LEAF = "jitpkg_leaf"
+"""The key in the `meta` of a graph's node that takes a view of what requires grad while grad mode
+is off: a leaf of its own."""
+
 RECORDED = "jitpkg_recorded"
 """The key in the `meta` of a graph's node that writes to memory where autograd records that."""
 
@@ -94,6 +98,10 @@ the gradients of that, by leaves; and whether it may be done again."""
 WRITES = "jitpkg_writes"
 """The key in the `meta` of a graph's node that writes to memory: the names of the nodes which that
 memory was made by."""
+
+KEEPS = "jitpkg_keeps"
+"""The key in the `meta` of a graph's node during which the values of these nodes live on, by name:
+if it fails, the program has them."""
 
 WARNS = "_jitpkg_warns"
 """The attribute of a function in a graph that calls an op which warns."""

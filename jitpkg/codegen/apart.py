@@ -2,12 +2,12 @@
 
 Autograd keeps the first gradient of a leaf as it is, if nobody else holds it, and adds the next
 ones in place. Eager code's engine still holds a gradient that goes on to other ops, and copies it.
-Of a graph's results it cannot know that one is a view of another.
+Of a graph's results it cannot know that one is a view of another, or two are of a third: there
+eager code has a gradient that was expanded, which autograd copies, and a kernel has written it out.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 import torch
@@ -17,14 +17,16 @@ from jitpkg.codegen.reach import root_of
 
 
 def apart(backward: fx.Graph) -> None:
-    """Copy each gradient of which another one is a view."""
+    """Copy gradients that lie in the same memory, all but one."""
     (output,) = backward.find_nodes(op="output")
     gradients: Any = output.args[0]
-    roots = [root_of(node) for node in gradients if isinstance(node, fx.Node)]
-    several = Counter(roots)
     returned = list(gradients)
+    kept: dict[fx.Node, fx.Node] = {}
+    for node in gradients:
+        if isinstance(node, fx.Node) and kept.get(root_of(node)) in (None, root_of(node)):
+            kept[root_of(node)] = node  # of a view nobody needs the rest
     for k, node in enumerate(gradients):
-        if not isinstance(node, fx.Node) or root_of(node) is not node or several[node] < 2:
+        if not isinstance(node, fx.Node) or kept[root_of(node)] is node:
             continue
         with backward.inserting_before(output):
             returned[k] = backward.call_function(torch.ops.aten.clone.default, (node,))

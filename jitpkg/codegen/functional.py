@@ -44,7 +44,7 @@ from jitpkg.facts.thread_state import setters
 from jitpkg.internals import Missing, aot, modes, tensors, trees
 from jitpkg.internals.ops import OpOverload, op_name
 from jitpkg.interrupts import from_outside, lost
-from jitpkg.marks import LEAVES, RECORDED, VARIES, VIEW_LEAVES, WARNS, WRITES
+from jitpkg.marks import LEAVES, MEMORY, RECORDED, VARIES, VIEW_LEAVES, WARNS, WRITES
 
 Function = Callable[..., Any]
 
@@ -207,8 +207,8 @@ def _functional(
         why = "a write to inputs that share memory"
     if any(map(_refused, metadata.inputs, inputs)):
         why = "a write to a leaf that requires grad, or to a view of one: eager code refuses it"
-    if _unseen(gm, metadata):
-        why = "a write that autograd does not see, to an input that has a history"
+    if _unseen(gm, metadata, inputs):
+        why = "a write that autograd does not see, to an input that requires grad"
     if any(info.mutates_data and info.mutates_metadata for info in metadata.inputs):
         why = "a write to an input whose strides change, too: they would be those of a copy"
     if compiled.saves_restrided:
@@ -405,13 +405,18 @@ def _refused(info: aot.InputInfo, given: torch.Tensor) -> bool:
     return info.refused and given.requires_grad and tensors.is_leaf(given)
 
 
-def _unseen(gm: fx.GraphModule, metadata: aot.Metadata) -> bool:
-    """Whether AOTAutograd would give an input a new history, where eager code writes to a detached
-    view of it and leaves the history as it is."""
+def _unseen(gm: fx.GraphModule, metadata: aot.Metadata, inputs: Sequence[Any]) -> bool:
+    """Whether AOTAutograd would give an input a new history, where eager code writes to it while
+    grad mode is off, or to a detached view of it, and leaves the history as it is; or would count a
+    write through `.data`."""
     seen = {name for node in gm.graph.nodes if RECORDED in node.meta for name in node.meta[WRITES]}
+    datas = {node.meta.get(MEMORY) for node in gm.graph.nodes if node.args[1:] == ("data",)}
+    placeholders = gm.graph.find_nodes(op="placeholder")
     return any(
-        info.refused and info.requires_grad and node.name not in seen
-        for node, info in zip(gm.graph.find_nodes(op="placeholder"), metadata.inputs, strict=False)
+        info.mutates_data
+        and given.requires_grad
+        and (node.name in datas or not (tensors.is_leaf(given) or node.name in seen))
+        for node, info, given in zip(placeholders, metadata.inputs, inputs, strict=False)
     )
 
 

@@ -19,6 +19,7 @@ from jitpkg import listing
 from jitpkg.codegen.bindings import BINDINGS
 from jitpkg.codegen.ir.extents import Symbolic, text_of
 from jitpkg.internals.ops import OpOverload
+from jitpkg.marks import KEEPS
 
 _OPERATORS: Mapping[object, str] = MappingProxyType(
     {
@@ -150,8 +151,10 @@ def _last_uses(graph: fx.Graph) -> dict[fx.Node, list[fx.Node]]:
     """For each node, those whose value nobody needs behind it."""
     seen: set[fx.Node] = set()
     found: dict[fx.Node, list[fx.Node]] = {}
+    nodes = {node.name: node for node in graph.nodes}
     for node in reversed(graph.nodes):
-        for used in node.all_input_nodes:
+        kept = (nodes[name] for name in node.meta.get(KEEPS, ()) if name in nodes)
+        for used in (*node.all_input_nodes, *kept):
             if used not in seen:
                 seen.add(used)
                 if node.op != "output":

@@ -38,7 +38,8 @@ from jitpkg.marks import IN_ITS_PLACE
 from jitpkg.rewriter.gains import Meter
 from jitpkg.rewriter.rebuild import Rebuilder
 from jitpkg.rewriter.references import can_rebuild, needed
-from jitpkg.tracer.effects import effect_operands
+from jitpkg.tracer.differentiation import accumulate_reached
+from jitpkg.tracer.effects import Effect, effect_operands, lasting
 from jitpkg.tracer.heap import Heap, values_of
 from jitpkg.tracer.reached import reachable
 from jitpkg.tracer.region import Left
@@ -128,6 +129,7 @@ class Failures:
             raise error
         if self._replay is not None:
             self._replay.run(failure, arguments, computed)
+        accumulate_reached(error)
         if failure.escape.leave is not None:
             failure.escape.leave()
         called = of_handler(error) or _called_by(frame, error)
@@ -244,7 +246,8 @@ class Replay:
             computed: what the graph has computed, by node name.
         """
         heap = self._heap.as_of(failure.heap).with_states(failure.escape.states)
-        effects = (*self._effects[: failure.effects], *failure.escape.effects)
+        before = self._effects[: failure.effects]
+        effects = self._shown((*before, *failure.escape.effects), heap, computed)
         operands = [operand for effect in effects for operand in effect_operands(effect)]
         text = Text(self._parameters, reserved=["computed"])
         rebuilder = Rebuilder(text, heap, None)
@@ -255,10 +258,7 @@ class Replay:
             rebuilder.numbers[number] = text.variable("number")
             text.line(f"{rebuilder.numbers[number]} = {number_text(number, text)}")
         for tensor in tensors:
-            node = heap.read(tensor, "node") or tensor.node
-            if computed.get(node.name) is None:
-                return  # freed: nothing refers to it at the trace's end
-            rebuilder.names[tensor] = f"computed[{node.name!r}]"
+            rebuilder.names[tensor] = f"computed[{_name_of(tensor, heap, computed)!r}]"
         rebuilder.make(operands)
         for effect in effects:
             text.line(rebuilder.effect(effect))
@@ -267,6 +267,25 @@ class Replay:
         namespace: dict[str, Any] = {}
         exec(compile(f"def replay({signature}):\n{body}\n", "<jitpkg replay>", "exec"), namespace)
         namespace["replay"](*arguments, computed, *text.held.values())
+
+    def _shown(
+        self, effects: Sequence[Effect], heap: Heap, computed: Mapping[str, Any]
+    ) -> list[Effect]:
+        """Those that can be replayed. What others need was freed: nothing refers to it at the
+        trace's end, and nobody sees them."""
+        return [
+            effect
+            for effect in lasting(effects)
+            if all(_name_of(t, heap, computed) for t in needed(heap, effect_operands(effect))[1])
+        ]
+
+
+def _name_of(tensor: Tensor, heap: Heap, computed: Mapping[str, Any]) -> str | None:
+    """Under which name a graph has computed a tensor; None where it is not there any more. Ops that
+    write to it return it under other names."""
+    node = heap.read(tensor, "node") or tensor.node
+    names = (node.name, tensor.node.name)
+    return next((name for name in names if computed.get(name) is not None), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from jitpkg.internals.ops import is_of_another_library
 from jitpkg.marks import (
     BODY,
     GRADIENTS,
+    LEAF,
     MEMORY,
     OUTCOME,
     RECOMPUTED,
@@ -59,11 +60,19 @@ def gradients(
     try:
         for leaf in leaves:
             leaf.grad = None
-        torch.autograd.backward(
-            list(roots), list(tangents), retain_graph=retain_graph, inputs=list(leaves)
-        )
-        found = [leaf.grad for leaf in leaves]
+        if len(roots) == 1:  # what most programs call, and see in a traceback
+            root: Any = roots[0]
+            root.backward(tangents[0], retain_graph, inputs=list(leaves))
+        else:
+            torch.autograd.backward(
+                list(roots), list(tangents), retain_graph=retain_graph, inputs=list(leaves)
+            )
+    except BaseException as error:
+        pairs = [(leaf, leaf.grad) for leaf in leaves]
+        setattr(error, _REACHED, [(leaf, grad) for leaf, grad in pairs if grad is not None])
+        raise
     finally:
+        found = [leaf.grad for leaf in leaves]
         for leaf, grad in zip(leaves, before, strict=True):
             leaf.grad = grad
     made = tuple(each for each in found if each is not None)
@@ -73,6 +82,20 @@ def gradients(
             " please report it."
         )
     return made
+
+
+_REACHED = "_jitpkg_reached"
+"""The attribute of an exception: the leaves that the pass had reached, and their gradients."""
+
+
+def accumulate_reached(error: BaseException) -> None:
+    """Do what a pass has done before it failed, as the engine does it."""
+    for leaf, grad in error.__dict__.pop(_REACHED, ()):
+        if leaf.grad is None:
+            leaf.grad = grad
+        else:
+            with torch.no_grad():
+                leaf.grad += grad
 
 
 def leaves_of(vm: VM, roots: Value, inputs: Value) -> Value:
@@ -85,6 +108,12 @@ def leaves_of(vm: VM, roots: Value, inputs: Value) -> Value:
     if not reached:
         vm.stop(reasons.BACKWARD, "it goes to tensors that the graph does not have")
     looked = vm.look(inputs)
+    for example in map(vm.graph.example, reached):
+        base = private.BASE.get()(example)
+        if base is not None and base.requires_grad and private.is_leaf(example):
+            vm.stop(reasons.BACKWARD, "it ends at a view that was taken with grad mode off")
+        if not private.is_leaf(example):  # what is asked for may lie there
+            vm.stop(reasons.BACKWARD, "it goes on in what was computed before the graph")
     leaves = [_leaf(vm, node) for node in reached]
     if not (isinstance(looked, Constant) and looked.value is None):
         asked = _tensors(vm, looked)
@@ -166,7 +195,7 @@ def _reached(vm: VM, roots: Sequence[fx.Node]) -> list[fx.Node]:
         for used in node.all_input_nodes:
             written = writes.get(used.meta.get(MEMORY, used.name), ())
             goes_on += [write for write in written if write < node]
-        if TRAINS in node.meta and not goes_on:
+        if LEAF in node.meta or (TRAINS in node.meta and not goes_on):
             vm.stop(reasons.BACKWARD, f"it ends at what the function has made: {node.name}")
         stack += goes_on
     return [i.node for i in vm.graph.inputs if i.node in seen]
@@ -200,6 +229,8 @@ _OF_TORCH = ("torch", "_operator", "builtins")
 def _differentiated(vm: VM, node: fx.Node) -> list[fx.Node]:
     """The arguments of an op that its gradient goes on to."""
     used = node.all_input_nodes
+    if WRITES in node.meta and RECORDED not in node.meta:  # what it writes to keeps its history
+        used = [x for x in used if x.meta.get(MEMORY, x.name) in node.meta[WRITES]]
     if node.target is getitem:  # of several results, or of a tensor
         return [x for x in used if x.op != "placeholder" or _is_differentiated(vm, node, x)]
     return [x for x in used if _is_differentiated(vm, node, x)]
@@ -273,8 +304,6 @@ def _is_given_leaf(vm: VM, tensor: Tensor) -> bool:
 
 
 def _check_leaf(vm: VM, leaf: torch.Tensor, source: Source) -> None:
-    if not private.is_leaf(leaf):
-        vm.stop(reasons.BACKWARD, "it goes on in what was computed before the graph")
     vm.wrap(True, Attr(source, "is_leaf"))
     dtype = getattr(leaf, "grad_dtype", leaf.dtype)
     if dtype is not leaf.dtype:

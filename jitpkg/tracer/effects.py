@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from jitpkg.tracer.values import Cell, Tensor, Value
@@ -75,16 +75,17 @@ def effect_operands(effect: Effect) -> list[Value]:
 
 
 def lasting(effects: Sequence[Effect]) -> list[Effect]:
-    """The effects without those that nobody sees where all are replayed: a gradient that is
-    assigned to a tensor, and replaced by another one or by None."""
-    last: dict[Value, Effect] = {}
-    for effect in effects:
+    """The effects without those that nobody sees where all are replayed."""
+    gone = {k for k, _ in replaced(effects)}
+    return [effect for k, effect in enumerate(effects) if k not in gone]
+
+
+def replaced(effects: Sequence[Effect]) -> Iterator[tuple[int, int]]:
+    """The numbers of effects that assign a gradient to a tensor, each with the number of the next
+    that replaces it by another one or by None."""
+    last: dict[Value, int] = {}
+    for k, effect in enumerate(effects):
         if isinstance(effect, SetAttribute) and isinstance(effect.target, Tensor):
-            last[effect.target] = effect
-    kept = set(map(id, last.values()))
-    return [
-        effect
-        for effect in effects
-        if id(effect) in kept
-        or not (isinstance(effect, SetAttribute) and isinstance(effect.target, Tensor))
-    ]
+            if effect.target in last:
+                yield last[effect.target], k
+            last[effect.target] = k

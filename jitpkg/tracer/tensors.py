@@ -39,12 +39,14 @@ from jitpkg.internals.tensors import BASE, is_leaf
 from jitpkg.marks import (
     DIMS,
     DYNAMIC_DIMS,
+    LEAF,
     MEMORY,
     OUTCOME,
     RANDOM,
     RECORDED,
     SCALAR,
     TRAINS,
+    WRITES,
     Dims,
 )
 from jitpkg.tracer import containers, numbers, operands, reasons, resizing, warnings
@@ -420,6 +422,8 @@ class _Results:
             node.meta[MEMORY] = root.name
         if facts.requires_grad:
             node.meta[TRAINS] = root.name
+            if facts.is_leaf and root is not node and WRITES not in node.meta:
+                node.meta[LEAF] = True
         return tensor
 
 

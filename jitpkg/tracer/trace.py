@@ -16,8 +16,9 @@ from jitpkg.errors import Break, Location
 from jitpkg.facts.answers import Facts
 from jitpkg.guards.kinds import Guard, Same, sources_of
 from jitpkg.guards.sources import Globals, Source, base_of, dictionary_of
+from jitpkg.marks import KEEPS
 from jitpkg.tracer import autograd_functions, escapes, namespaces, reasons, state, tensors
-from jitpkg.tracer.effects import DeleteAttribute, Effect, SetAttribute, SetCell
+from jitpkg.tracer.effects import DeleteAttribute, Effect, SetAttribute, SetCell, replaced
 from jitpkg.tracer.frames import Frame
 from jitpkg.tracer.graph import GraphInput
 from jitpkg.tracer.heap import Heap
@@ -144,6 +145,7 @@ def trace(
             exit_ = region.left(_uncaught(vm, frame, raised))
         finally:
             vm.checkpoint = None  # it refers to the trace, which holds the call's arguments
+    _keep_replaced(vm)
     vm.guards.extend(_distinct(vm))
     if vm.frozen:
         left = alive(vm.effects, _values_of(exit_))
@@ -190,6 +192,24 @@ def _lasting(vm: VM, result: Value, private: frozenset[Cell], limits: Limits) ->
         else effect
         for effect, is_own in zip(vm.effects, own, strict=True)
     ]
+
+
+def _keep_replaced(vm: VM) -> None:
+    """Let what an effect assigns live on until another one replaces it: an op in between may fail,
+    and then the program has it."""
+    for k, replacing in replaced(vm.effects):
+        effect = vm.effects[k]
+        assert isinstance(effect, SetAttribute)
+        if not isinstance(effect.value, Tensor) or effect.value.source is not None:
+            continue
+        between = [
+            node
+            for node in vm.graph.graph.nodes
+            if (failure := vm.failures.get(node.name)) and k < failure.effects <= replacing
+        ]
+        if between:
+            kept = between[-1].meta.setdefault(KEEPS, [])
+            kept.append(effect.value.node.name)
 
 
 def _distinct(vm: VM) -> list[Guard]:

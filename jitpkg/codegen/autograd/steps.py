@@ -132,9 +132,9 @@ class _Step(Replay):
                 return bool(self._made[self._prepared.values[index]].requires_grad)
             case Same(index):
                 return self._has_history(self._prepared.results[index])
-            case ViewOf(base, views, grad_mode):
+            case ViewOf(base, views):
                 detached = any(op_name(view.op) == "aten::detach" for view in views)
-                if not detached and grad_mode is not False and self._has_history(base):
+                if not detached and self._has_history(base):
                     raise Declined("a view with a history is returned")
         return False
 

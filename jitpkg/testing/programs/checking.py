@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import re
 import signal
@@ -113,7 +114,8 @@ def _is_random(program: Program, mode: Mode) -> bool:
 def _otherwise(program: Program, mode: Mode, variant: Callable[[Any], Any]) -> Outcome:
     """How it compares with itself when eager code does something in another way."""
     how = mode.comparison()
-    return _compared(program, replace(how, compile=variant, ignore=(*how.ignore, "traceback")))
+    ignore = (*how.ignore, "traceback", "grad_fn", "version", "view")  # which the variant changes
+    return _compared(program, replace(how, compile=variant, ignore=ignore))
 
 
 _EAGERLY = 5
@@ -129,14 +131,17 @@ _MODIFIED = r"needed for gradient computation has been modified by an[^\n]* eage
 
 def _retaining(program: Program) -> Program:
     """The program, keeping what its own backward passes could free."""
-    source = program.source.replace(".backward()", ".backward(retain_graph=True)")
-    source = _BACKWARD.sub(r"\1, retain_graph=True)", source)
-    source = source.replace("torch.autograd.grad(", f"{_GRAD}(")
-    return replace(program, source=f"import functools, torch\n{source}")
+    tree = _Retaining().visit(ast.parse(program.source))
+    return replace(program, source=ast.unparse(ast.fix_missing_locations(tree)))
 
 
-_BACKWARD = re.compile(r"(torch\.autograd\.backward\(\[.*\])\)$", re.MULTILINE)
-_GRAD = "functools.partial(torch.autograd.grad, retain_graph=True)"
+class _Retaining(ast.NodeTransformer):
+    def visit_Call(self, node: ast.Call) -> ast.Call:
+        self.generic_visit(node)
+        goes_backward = ast.unparse(node.func).endswith((".backward", "autograd.grad"))
+        if goes_backward and all(keyword.arg != "retain_graph" for keyword in node.keywords):
+            node.keywords.append(ast.keyword("retain_graph", ast.Constant(value=True)))
+        return node
 
 
 def _itself(target: Any) -> Any:
