@@ -22,7 +22,7 @@ from jitpkg.facts.layout import gradient_of
 from jitpkg.facts.outcome import Outcome
 from jitpkg.facts.tensor import TensorFacts
 from jitpkg.guards import state
-from jitpkg.guards.kinds import Is, LengthIs
+from jitpkg.guards.kinds import Answers, ConstantIs, Is, LengthIs
 from jitpkg.guards.sources import Attr, Source
 from jitpkg.internals import tensors as private
 from jitpkg.internals.ops import is_of_another_library
@@ -304,7 +304,11 @@ def _is_given_leaf(vm: VM, tensor: Tensor) -> bool:
 
 
 def _check_leaf(vm: VM, leaf: torch.Tensor, source: Source) -> None:
-    vm.wrap(True, Attr(source, "is_leaf"))
+    if private.BASE.get()(leaf) is None:  # then the question raises nothing
+        vm.guard(Is(Attr(source, "_base"), None))
+        vm.guard(ConstantIs(Attr(source, "is_leaf"), True))
+    else:
+        vm.guard(Answers(source, _is_leaf, (), answer=True, what="whether a view is a leaf"))
     dtype = getattr(leaf, "grad_dtype", leaf.dtype)
     if dtype is not leaf.dtype:
         vm.stop(reasons.BACKWARD, "a gradient of another dtype than its leaf")
@@ -320,6 +324,13 @@ def _check_leaf(vm: VM, leaf: torch.Tensor, source: Source) -> None:
         vm.guard(Is(Attr(source, name), None) if hooks is None else LengthIs(Attr(source, name), 0))
     if _is_hooked(leaf):
         vm.stop(reasons.BACKWARD, "a hook waits for the gradient of a leaf")
+
+
+def _is_leaf(x: torch.Tensor) -> bool:
+    try:
+        return private.is_leaf(x)
+    except RuntimeError:
+        return False
 
 
 def _is_hooked(leaf: torch.Tensor) -> bool:

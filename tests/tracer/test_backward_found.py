@@ -154,3 +154,36 @@ def test_gradients_of_two_leaves_are_added_to_apart(
     assert p.grad is not None and q.grad is not None
     assert p.grad.tolist() == [3.0] * 3
     assert q.grad.tolist() == [1.0] * 3
+
+
+def squared(p: Tensor) -> None:
+    (p * p).sum().backward()
+
+
+def squared_eagerly(p: Tensor) -> None:
+    (p * p).sum().backward()
+
+
+KINDS: dict[str, Callable[[Tensor], Tensor]] = {
+    "leaf": lambda leaf: leaf,
+    "with a history": lambda leaf: leaf * 2,
+    "view of a leaf": lambda leaf: leaf[:],
+    "leaf that is a view": lambda leaf: leaf.detach()[:].requires_grad_(),
+    "parameter": lambda leaf: torch.nn.Parameter(leaf.detach()),
+}
+
+
+@pytest.mark.parametrize("backend", ["eager", "jitpkg"])
+@pytest.mark.parametrize("first", KINDS)
+def test_the_next_call_has_a_leaf_or_none(first: str, backend: str) -> None:
+    def gradients(function: Any, kind: str) -> list[str]:
+        leaf = torch.ones(3, requires_grad=True)
+        given = KINDS[kind](leaf)
+        function(given)
+        return [str(leaf.grad), str(given.grad) if given.is_leaf else ""]
+
+    for then in KINDS:
+        jitpkg.reset()
+        compiled = jitpkg.jit(squared, backend=backend)
+        for kind in (first, then, first):
+            assert gradients(compiled, kind) == gradients(squared_eagerly, kind)

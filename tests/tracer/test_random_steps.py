@@ -37,6 +37,7 @@ ARGUMENTS = [
     "numbers.expand(3).requires_grad_()",
     "numbers.requires_grad_()[:]",
 ]
+SHARED = ["p", "p.detach()", "p[:]", "p.detach().requires_grad_()", "p.view(3)"]
 AFTER = [
     "if {leaf}.grad is not None: values.append({leaf}.grad * 2)",
     "{leaf}.grad = None",
@@ -80,16 +81,26 @@ def program(p, q, r, x):
 
 
 def calls(seed: int) -> tuple[str, str]:
+    """Of every two, the second has other kinds of arguments, for which there is no entry yet."""
     choose = random.Random(seed)
+    first = _call(choose)
+    return first, first if seed % 2 else _call(choose)
 
+
+def _call(choose: random.Random) -> str:
     def argument(kind: str) -> str:
         listed = ", ".join(f"{choose.random() + 0.5:.3f}" for _ in range(3))
         return kind.replace("numbers", f"torch.tensor([{listed}])")
 
     leaf = "numbers.requires_grad_()"
     kinds = [leaf if choose.random() < 0.75 else choose.choice(ARGUMENTS) for _ in range(3)]
-    text = f"call({', '.join(map(argument, [*kinds, 'numbers']))})"
-    return text, text
+    kinds.append("numbers")
+    if choose.random() < 0.4:
+        kinds[0] = f"(p := {kinds[0]})"
+        kinds[choose.randint(1, 2)] = choose.choice(SHARED)
+        if choose.random() < 0.5:
+            kinds[3] = choose.choice(["p.detach()", "p.detach()[:]", "p.data"])
+    return f"call({', '.join(map(argument, kinds))})"
 
 
 OWN = {
