@@ -11,7 +11,14 @@ import torch
 
 from jitpkg.guards.kinds import ABSENT, Has, TypeIs, static_lookup
 from jitpkg.guards.sources import Attr, Held, Item, SlotOf, Source, dictionary_of
-from jitpkg.tracer import classes, constants, containers, exceptions, reasons, tensors
+from jitpkg.tracer import (
+    classes,
+    constants,
+    containers,
+    exceptions,
+    reasons,
+    tensor_attributes,
+)
 from jitpkg.tracer.construction import FROM_ARGUMENTS, arguments_of
 from jitpkg.tracer.memoized import Memoized
 from jitpkg.tracer.values import (
@@ -345,14 +352,14 @@ def _bound(vm: VM, found: Value, value: Value, cls: type) -> Value:
 
 
 def _of_tensor(vm: VM, tensor: Tensor, name: str) -> Value:
-    result = tensors.attribute(vm, tensor, name)
+    result = tensor_attributes.attribute(vm, tensor, name)
     if result is not None:
         return result
     cls = vm.facts(tensor).cls
     found = classes.lookup(vm, cls, name)
     if found is not ABSENT and not isinstance(found, property | types.GetSetDescriptorType):
-        if tensors.may_hide(vm, tensor, name):
-            own = tensors.own_attribute(vm, tensor, name)
+        if tensor_attributes.may_hide(vm, tensor, name):
+            own = tensor_attributes.own_attribute(vm, tensor, name)
             if own is not None:
                 return own
         member = classes.member(vm, cls, name)
@@ -360,7 +367,7 @@ def _of_tensor(vm: VM, tensor: Tensor, name: str) -> Value:
         return _bound(vm, member, tensor, cls)
     if found is not ABSENT:
         vm.stop(reasons.TENSOR_USE, f".{name} of a tensor")
-    own = tensors.own_attribute(vm, tensor, name)
+    own = tensor_attributes.own_attribute(vm, tensor, name)
     if own is None:
         _no_attribute(vm, f"'{classes.shown(cls)}' object", name)
     return own

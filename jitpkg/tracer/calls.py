@@ -30,7 +30,7 @@ from jitpkg.tracer import (
     numbers,
     reasons,
     state,
-    tensors,
+    tensor_attributes,
     torch_calls,
 )
 from jitpkg.tracer.binding import Signature, bind
@@ -180,7 +180,9 @@ def _call_descriptor(
     """A method of a builtin class."""
     name = torch_calls.tensor_methods().get(obj)
     if name is not None and args and isinstance(vm.look(args[0]), Tensor):
-        return tensors.metadata_method(vm, name, args, kwargs) or vm.op(name, args, kwargs)
+        return tensor_attributes.metadata_method(vm, name, args, kwargs) or vm.op(
+            name, args, kwargs
+        )
     if obj in torch_calls.real_methods():
         name = torch_calls.real_methods()[obj]
         known = counters.number(vm, args[0]) if (name, len(args)) == ("item", 1) else None

@@ -22,7 +22,7 @@ from jitpkg.facts.layout import gradient_of
 from jitpkg.facts.outcome import Outcome
 from jitpkg.facts.tensor import TensorFacts
 from jitpkg.guards import state
-from jitpkg.guards.kinds import Answers, ConstantIs, Is, LengthIs
+from jitpkg.guards.kinds import Is, LengthIs
 from jitpkg.guards.sources import Attr, Source
 from jitpkg.internals import tensors as private
 from jitpkg.internals.ops import is_of_another_library
@@ -40,6 +40,7 @@ from jitpkg.marks import (
 from jitpkg.tracer import reasons, tensors
 from jitpkg.tracer.effects import SetAttribute
 from jitpkg.tracer.proxied import Proxied
+from jitpkg.tracer.tensor_attributes import guard_leaf
 from jitpkg.tracer.values import Constant, Tensor, Tuple, Value
 from jitpkg.tracer.vm import VM
 
@@ -115,6 +116,9 @@ def leaves_of(vm: VM, roots: Value, inputs: Value) -> Value:
         if not private.is_leaf(example):  # what is asked for may lie there
             vm.stop(reasons.BACKWARD, "it goes on in what was computed before the graph")
     leaves = [_leaf(vm, node) for node in reached]
+    for leaf in leaves:
+        assert leaf.source is not None
+        guard_leaf(vm, vm.graph.example(leaf.node), leaf.source)
     if not (isinstance(looked, Constant) and looked.value is None):
         asked = _tensors(vm, looked)
         if len(set(asked)) < len(asked) or not all(_is_given_leaf(vm, each) for each in asked):
@@ -304,11 +308,6 @@ def _is_given_leaf(vm: VM, tensor: Tensor) -> bool:
 
 
 def _check_leaf(vm: VM, leaf: torch.Tensor, source: Source) -> None:
-    if private.BASE.get()(leaf) is None:  # then the question raises nothing
-        vm.guard(Is(Attr(source, "_base"), None))
-        vm.guard(ConstantIs(Attr(source, "is_leaf"), True))
-    else:
-        vm.guard(Answers(source, _is_leaf, (), answer=True, what="whether a view is a leaf"))
     dtype = getattr(leaf, "grad_dtype", leaf.dtype)
     if dtype is not leaf.dtype:
         vm.stop(reasons.BACKWARD, "a gradient of another dtype than its leaf")
@@ -324,13 +323,6 @@ def _check_leaf(vm: VM, leaf: torch.Tensor, source: Source) -> None:
         vm.guard(Is(Attr(source, name), None) if hooks is None else LengthIs(Attr(source, name), 0))
     if _is_hooked(leaf):
         vm.stop(reasons.BACKWARD, "a hook waits for the gradient of a leaf")
-
-
-def _is_leaf(x: torch.Tensor) -> bool:
-    try:
-        return private.is_leaf(x)
-    except RuntimeError:
-        return False
 
 
 def _is_hooked(leaf: torch.Tensor) -> bool:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import operator
 import types
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Any, cast
 
 import torch
 from torch import fx
 
-from jitpkg.code.names import stored_by
 from jitpkg.facts import sizes
 from jitpkg.facts.decomposed import is_recurrent
 from jitpkg.facts.outcome import (
@@ -30,12 +27,11 @@ from jitpkg.facts.questions import same_question
 from jitpkg.facts.random_streams import can_be_set_back
 from jitpkg.facts.sizes import Length, Size
 from jitpkg.facts.tensor import TensorFacts, facts_of, why_not_plain
-from jitpkg.guards.kinds import Has, TypeIs
+from jitpkg.guards.kinds import TypeIs
 from jitpkg.guards.metadata import SizesAre, TensorIs
-from jitpkg.guards.sources import Attr, Item, Source
+from jitpkg.guards.sources import Source
 from jitpkg.internals import trees
 from jitpkg.internals.ops import is_of_another_library
-from jitpkg.internals.tensors import BASE, is_leaf
 from jitpkg.marks import (
     DIMS,
     DYNAMIC_DIMS,
@@ -62,7 +58,7 @@ from jitpkg.tracer.values import (
 )
 from jitpkg.tracer.vm import VM, Args, Escape, Failure, Kwargs
 
-__all__ = ["ATTRIBUTES", "attribute", "existing", "is_graph_function", "op"]
+__all__ = ["existing", "is_graph_function", "op"]
 
 
 def existing(vm: VM, obj: torch.Tensor, source: Source) -> Value:
@@ -431,174 +427,3 @@ def _has_tensor(result: Any) -> bool:
     if isinstance(result, tuple | list):
         return any(map(_has_tensor, result))
     return isinstance(result, TensorFacts | TheArgument)
-
-
-# Attributes
-
-
-def attribute(vm: VM, tensor: Tensor, name: str) -> Value | None:
-    """A tensor's attribute, where it has a rule of its own; None where the general rules apply."""
-    row = ATTRIBUTES.get(name)
-    return None if row is None else row(vm, tensor)
-
-
-def _fact(read: Callable[[TensorFacts], object]) -> Callable[[VM, Tensor], Value]:
-    return lambda vm, tensor: Constant(read(vm.facts(tensor)))
-
-
-def _derived(name: str) -> Callable[[VM, Tensor], Value]:
-    """An attribute that is an op."""
-    return lambda vm, tensor: vm.op(getattr, (tensor, Constant(name)))
-
-
-def _shape(vm: VM, tensor: Tensor) -> Value:
-    return Tuple(tuple(numbers.length(vm, n) for n in vm.facts(tensor).size), torch.Size)
-
-
-def _count(vm: VM, tensor: Tensor) -> Value:
-    """How many elements it has."""
-    count = math.prod(map(sizes.of, vm.facts(tensor).size), start=sizes.of(1))
-    return numbers.length(vm, count)
-
-
-def _bytes(vm: VM, tensor: Tensor) -> Value:
-    return vm.binary("*", _count(vm, tensor), Constant(vm.facts(tensor).dtype.itemsize))
-
-
-def _is_leaf(vm: VM, tensor: Tensor) -> Value:
-    """The tensor guard does not tell; in-place ops on what must be a leaf raise by themselves."""
-    if tensor.source is not None and tensor not in vm.mutations:
-        real = vm.graph.example(tensor.node)
-        if vm.mutations and real.requires_grad and BASE.get()(real) is not None:
-            vm.stop(reasons.TENSOR_USE, ".is_leaf of a view, after a write")
-        return vm.wrap(real.is_leaf, Attr(tensor.source, "is_leaf"))  # a history is made by that
-    return Constant(vm.facts(tensor).is_leaf)
-
-
-def _grad_fn(vm: VM, tensor: Tensor) -> Value:
-    """Nothing, of a tensor without a history."""
-    if not vm.truth(_is_leaf(vm, tensor)):
-        vm.stop(reasons.TENSOR_USE, "the history of a tensor")
-    return Constant(None)
-
-
-def _grad(vm: VM, tensor: Tensor) -> Value:
-    known = vm.heap.read(tensor, "grad")
-    if known is not None:
-        return known
-    if tensor.source is None:
-        vm.stop(reasons.TENSOR_USE, "the .grad of a tensor that the function computed")
-    source = Attr(tensor.source, "grad")
-    real = vm.graph.example(tensor.node)
-    if not is_leaf(real) and not real.retains_grad:
-        vm.stop(reasons.TENSOR_USE, "the .grad of a tensor that is no leaf")
-    return vm.wrap(real.grad, source)
-
-
-def _class(vm: VM, tensor: Tensor) -> Value:
-    return vm.trusted(vm.facts(tensor).cls)
-
-
-def _real(vm: VM, tensor: Tensor) -> Value:
-    vm.stop(reasons.TENSOR_USE, "an attribute of the real tensor")
-
-
-ATTRIBUTES: Mapping[str, Callable[[VM, Tensor], Value]] = MappingProxyType(
-    {
-        "shape": _shape,
-        "dtype": _fact(lambda f: f.dtype),
-        "device": _fact(lambda f: f.device),
-        "ndim": _fact(lambda f: len(f.size)),
-        "requires_grad": _fact(lambda f: f.requires_grad),
-        "is_leaf": _is_leaf,
-        "layout": _fact(lambda f: torch.strided),
-        "__class__": _class,
-        "grad": _grad,
-        "grad_fn": _grad_fn,
-        **dict.fromkeys(
-            ("is_sparse", "is_quantized", "is_nested", "is_mkldnn"), _fact(lambda f: False)
-        ),
-        "itemsize": _fact(lambda f: f.dtype.itemsize),
-        "nbytes": _bytes,
-        "is_cpu": _fact(lambda f: f.device.type == "cpu"),
-        "is_cuda": _fact(lambda f: f.device.type == "cuda"),
-        "is_meta": _fact(lambda f: f.device.type == "meta"),
-        **{name: _derived(name) for name in ("T", "mT", "H", "mH", "real", "imag", "data")},
-        **dict.fromkeys(
-            (
-                "_version",
-                "_base",
-                "_grad",
-                "_grad_fn",
-                "_cdata",
-                "__dict__",
-                "output_nr",
-            ),
-            _real,
-        ),
-    }
-)
-"""Attributes of tensors with rules of their own."""
-
-
-def metadata_method(vm: VM, name: str, args: Args, kwargs: Kwargs) -> Value | None:
-    """A method whose result is plain from the facts; None where it has to be asked for."""
-    tensor = vm.look(args[0])
-    assert isinstance(tensor, Tensor)
-    facts = vm.facts(tensor)
-    if kwargs:
-        return None
-    match name, args[1:]:
-        case "size", ():
-            return _shape(vm, tensor)
-        case "size", (dim,):
-            return _one_of(vm, facts.size, dim)
-        case "stride", ():
-            return Tuple(tuple(numbers.length(vm, step) for step in facts.stride))
-        case "stride", (dim,):
-            return _one_of(vm, facts.stride, dim)
-        case (("dim" | "ndimension"), ()):
-            return Constant(len(facts.size))
-        case (("numel" | "nelement"), ()):
-            return _count(vm, tensor)
-        case "is_floating_point", ():
-            return Constant(facts.dtype.is_floating_point)
-        case "is_complex", ():
-            return Constant(facts.dtype.is_complex)
-        case _:
-            return None
-
-
-def _one_of(vm: VM, lengths: tuple[Length, ...], dim: Value) -> Value | None:
-    dim = vm.look(dim)
-    if not isinstance(dim, Constant) or type(dim.value) is not int:
-        return None
-    if not -len(lengths) <= dim.value < len(lengths):
-        return None
-    return numbers.length(vm, lengths[dim.value])
-
-
-def may_hide(vm: VM, tensor: Tensor, name: str) -> bool:
-    """Whether an existing tensor has, or may get, something of its own that hides a method.
-
-    To ask at each call would cost more than all else that is asked of a tensor: only what the code
-    at hand may store is guarded.
-    """
-    if tensor.source is None:
-        return False
-    return name in vars(vm.graph.example(tensor.node)) or any(
-        name in stored_by(frame.program.code) for frame in vm.frames
-    )
-
-
-def own_attribute(vm: VM, tensor: Tensor, name: str) -> Value | None:
-    """What a user has stored on an existing tensor under a name; None if nothing."""
-    if tensor.source is None:
-        return None
-    real = vm.graph.example(tensor.node)
-    vm.guard(TypeIs(tensor.source, type(real)))
-    dictionary = Attr(tensor.source, "__dict__")
-    if name not in real.__dict__:
-        vm.guard(Has(dictionary, name, present=False))
-        return None
-    return vm.present(real.__dict__[name], Item(dictionary, name))
