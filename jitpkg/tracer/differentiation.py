@@ -116,13 +116,12 @@ def leaves_of(vm: VM, roots: Value, inputs: Value) -> Value:
         if not private.is_leaf(example):  # what is asked for may lie there
             vm.stop(reasons.BACKWARD, "it goes on in what was computed before the graph")
     leaves = [_leaf(vm, node) for node in reached]
-    for leaf in leaves:
-        assert leaf.source is not None
-        guard_leaf(vm, vm.graph.example(leaf.node), leaf.source)
+    _guard_leaves(vm, leaves)
     if not (isinstance(looked, Constant) and looked.value is None):
         asked = _tensors(vm, looked)
         if len(set(asked)) < len(asked) or not all(_is_given_leaf(vm, each) for each in asked):
             vm.stop(reasons.BACKWARD, "inputs= names what is no leaf of the graph's")
+        _guard_leaves(vm, asked)  # others would retain their gradients from then on
         leaves = [each for each in asked if each in leaves]
     for leaf in leaves:
         assert leaf.source is not None
@@ -161,6 +160,8 @@ def set_grad(vm: VM, tensor: Tensor, new: Value) -> bool:
     value = vm.look(new)
     if tensor.source is None or not vm.facts(tensor).is_leaf:
         return False
+    if vm.facts(tensor).requires_grad:
+        _guard_leaves(vm, [tensor])  # to ask others for it warns
     match value:
         case Constant(None):
             pass
@@ -300,6 +301,12 @@ def _leaf(vm: VM, node: fx.Node) -> Tensor:
     if not isinstance(found, Tensor):
         vm.stop(reasons.BACKWARD, f"the leaf {node.name} is not known by a name")
     return found
+
+
+def _guard_leaves(vm: VM, leaves: Sequence[Tensor]) -> None:
+    for leaf in leaves:
+        assert leaf.source is not None
+        guard_leaf(vm, vm.graph.example(leaf.node), leaf.source)
 
 
 def _is_given_leaf(vm: VM, tensor: Tensor) -> bool:

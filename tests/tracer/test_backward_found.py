@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -160,8 +161,15 @@ def squared(p: Tensor) -> None:
     (p * p).sum().backward()
 
 
-def squared_eagerly(p: Tensor) -> None:
-    (p * p).sum().backward()
+def towards(p: Tensor) -> Any:
+    (torch.ones(3, requires_grad=True) * 2).sum().backward(inputs=[p])
+    p.sum().backward(retain_graph=True)
+    return p.retains_grad
+
+
+def assigned(p: Tensor) -> Any:
+    p.grad = torch.ones(3)
+    return p.grad * 2
 
 
 KINDS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -173,17 +181,24 @@ KINDS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+@pytest.mark.parametrize("function", [squared, towards, assigned], ids=lambda f: f.__name__)
 @pytest.mark.parametrize("backend", ["eager", "jitpkg"])
 @pytest.mark.parametrize("first", KINDS)
-def test_the_next_call_has_a_leaf_or_none(first: str, backend: str) -> None:
-    def gradients(function: Any, kind: str) -> list[str]:
+def test_the_next_call_has_a_leaf_or_none(
+    first: str, backend: str, function: Callable[[Tensor], Any]
+) -> None:
+    def outcome(function: Any, kind: str) -> list[str]:
         leaf = torch.ones(3, requires_grad=True)
         given = KINDS[kind](leaf)
-        function(given)
-        return [str(leaf.grad), str(given.grad) if given.is_leaf else ""]
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            returned = function(given)
+        grad = given.grad if given.is_leaf or given.retains_grad else None
+        return [*map(str, (leaf.grad, grad, returned, len(heard)))]
 
+    expected = {kind: outcome(function, kind) for kind in KINDS}
     for then in KINDS:
         jitpkg.reset()
-        compiled = jitpkg.jit(squared, backend=backend)
+        compiled = jitpkg.compile(function, backend=backend)
         for kind in (first, then, first):
-            assert gradients(compiled, kind) == gradients(squared_eagerly, kind)
+            assert outcome(compiled, kind) == expected[kind], kind
