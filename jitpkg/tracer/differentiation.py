@@ -160,8 +160,7 @@ def set_grad(vm: VM, tensor: Tensor, new: Value) -> bool:
     value = vm.look(new)
     if tensor.source is None or not vm.facts(tensor).is_leaf:
         return False
-    if vm.facts(tensor).requires_grad:
-        _guard_leaves(vm, [tensor])  # to ask others for it warns
+    _guard_leaves(vm, [tensor])  # to ask others for it warns
     match value:
         case Constant(None):
             pass

@@ -76,13 +76,13 @@ def _grad(vm: VM, tensor: Tensor) -> Value:
     real = vm.graph.example(tensor.node)
     if not is_leaf(real) and not real.retains_grad:
         vm.stop(reasons.TENSOR_USE, "the .grad of a tensor that is no leaf")
-    if real.requires_grad and is_leaf(real):
+    if is_leaf(real):
         guard_leaf(vm, real, tensor.source)  # to ask for the `.grad` of another one would warn
     return vm.wrap(real.grad, source)
 
 
 def guard_leaf(vm: VM, leaf: torch.Tensor, source: Source) -> None:
-    """Guard that what requires grad is a leaf: the tensor guard does not tell."""
+    """Guard that a tensor is a leaf: the tensor guard does not tell."""
     if BASE.get()(leaf) is None:  # then the question raises nothing
         vm.guard(Is(Attr(source, "_base"), None))
         vm.guard(ConstantIs(Attr(source, "is_leaf"), True))

@@ -172,7 +172,12 @@ def assigned(p: Tensor) -> Any:
     return p.grad * 2
 
 
+def read(p: Tensor) -> Any:
+    return p.grad
+
+
 KINDS: dict[str, Callable[[Tensor], Tensor]] = {
+    "plain": lambda leaf: torch.ones(3),
     "leaf": lambda leaf: leaf,
     "with a history": lambda leaf: leaf * 2,
     "view of a leaf": lambda leaf: leaf[:],
@@ -181,7 +186,7 @@ KINDS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-@pytest.mark.parametrize("function", [squared, towards, assigned], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("function", [squared, towards, assigned, read], ids=lambda f: f.__name__)
 @pytest.mark.parametrize("backend", ["eager", "jitpkg"])
 @pytest.mark.parametrize("first", KINDS)
 def test_the_next_call_has_a_leaf_or_none(
@@ -192,7 +197,10 @@ def test_the_next_call_has_a_leaf_or_none(
         given = KINDS[kind](leaf)
         with warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")
-            returned = function(given)
+            try:
+                returned = function(given)
+            except RuntimeError as error:
+                returned = error
         grad = given.grad if given.is_leaf or given.retains_grad else None
         return [*map(str, (leaf.grad, grad, returned, len(heard)))]
 
