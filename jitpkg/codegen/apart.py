@@ -21,13 +21,15 @@ def apart(backward: fx.Graph) -> None:
     (output,) = backward.find_nodes(op="output")
     gradients: Any = output.args[0]
     returned = list(gradients)
-    kept: dict[fx.Node, fx.Node] = {}
-    for node in gradients:
-        if isinstance(node, fx.Node) and kept.get(root_of(node)) in (None, root_of(node)):
-            kept[root_of(node)] = node  # of a view nobody needs the rest
-    for k, node in enumerate(gradients):
-        if not isinstance(node, fx.Node) or kept[root_of(node)] is node:
+    roots = {k: root_of(node) for k, node in enumerate(gradients) if isinstance(node, fx.Node)}
+    kept: dict[fx.Node, int] = {}
+    for k, root in roots.items():
+        if root not in kept or gradients[kept[root]] is root:
+            kept[root] = k  # of a view nobody needs the rest
+    for k, root in roots.items():
+        if kept[root] == k:
             continue
+        node = gradients[k]
         with backward.inserting_before(output):
             returned[k] = backward.call_function(torch.ops.aten.clone.default, (node,))
         returned[k].meta = {name: node.meta[name] for name in ("val", "facts") if name in node.meta}

@@ -410,7 +410,8 @@ def _unseen(gm: fx.GraphModule, metadata: aot.Metadata, inputs: Sequence[Any]) -
     grad mode is off, or to a detached view of it, and leaves the history as it is; or would count a
     write through `.data`."""
     seen = {name for node in gm.graph.nodes if RECORDED in node.meta for name in node.meta[WRITES]}
-    datas = {node.meta.get(MEMORY) for node in gm.graph.nodes if node.args[1:] == ("data",)}
+    reads = gm.graph.find_nodes(op="call_function", target=getattr)
+    datas = {node.meta.get(MEMORY) for node in reads if node.args[1] == "data"}
     placeholders = gm.graph.find_nodes(op="placeholder")
     return any(
         info.mutates_data

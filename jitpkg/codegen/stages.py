@@ -76,16 +76,15 @@ def writes_histories(gm: fx.GraphModule, inputs: Sequence[Any]) -> bool:
     return False
 
 
-HISTORIES = "a backward pass, and a write to an input that has a history then"
-
-
 def around_backward(gm: fx.GraphModule, inputs: list[Any], compile_: Compile) -> Function:
     """What is before and behind each backward pass, compiled, and the passes by torch's engine.
 
-    The graph as it is where autocast is entered in one of these parts and left in another.
+    The graph as it is where autocast is entered in one of these parts and left in another, or where
+    it writes to histories.
     """
     if writes_histories(gm, inputs):
-        return as_it_is("jitpkg", gm, HISTORIES)
+        why = "a backward pass, and a write to an input that has a history then"
+        return as_it_is("jitpkg", gm, why)
     parts = [part for part in _around(gm.graph) if part]
     if sum(any(changes_autocast(node.target) for node in part) for part in parts) > 1:
         return as_it_is("jitpkg", gm, "a backward pass under autocast")

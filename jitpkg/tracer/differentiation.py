@@ -110,11 +110,11 @@ def leaves_of(vm: VM, roots: Value, inputs: Value) -> Value:
         vm.stop(reasons.BACKWARD, "it goes to tensors that the graph does not have")
     looked = vm.look(inputs)
     for example in map(vm.graph.example, reached):
-        base = private.BASE.get()(example)
-        if base is not None and base.requires_grad and private.is_leaf(example):
-            vm.stop(reasons.BACKWARD, "it ends at a view that was taken with grad mode off")
         if not private.is_leaf(example):  # what is asked for may lie there
             vm.stop(reasons.BACKWARD, "it goes on in what was computed before the graph")
+        base = private.BASE.get()(example)
+        if base is not None and base.requires_grad:
+            vm.stop(reasons.BACKWARD, "it ends at a view that was taken with grad mode off")
     leaves = [_leaf(vm, node) for node in reached]
     _guard_leaves(vm, leaves)
     if not (isinstance(looked, Constant) and looked.value is None):

@@ -11,7 +11,7 @@ import torch
 from jitpkg.code.names import stored_by
 from jitpkg.facts import sizes
 from jitpkg.facts.sizes import Length
-from jitpkg.facts.tensor import TensorFacts
+from jitpkg.facts.tensor import TensorFacts, why_no_history
 from jitpkg.guards.kinds import Answers, ConstantIs, Has, Is, TypeIs
 from jitpkg.guards.sources import Attr, Item, Source
 from jitpkg.internals.tensors import BASE, is_leaf
@@ -74,10 +74,10 @@ def _grad(vm: VM, tensor: Tensor) -> Value:
         vm.stop(reasons.TENSOR_USE, "the .grad of a tensor that the function computed")
     source = Attr(tensor.source, "grad")
     real = vm.graph.example(tensor.node)
-    if not is_leaf(real) and not real.retains_grad:
-        vm.stop(reasons.TENSOR_USE, "the .grad of a tensor that is no leaf")
     if is_leaf(real):
         guard_leaf(vm, real, tensor.source)  # to ask for the `.grad` of another one would warn
+    elif not real.retains_grad:
+        vm.stop(reasons.TENSOR_USE, "the .grad of a tensor that is no leaf")
     return vm.wrap(real.grad, source)
 
 
@@ -91,10 +91,7 @@ def guard_leaf(vm: VM, leaf: torch.Tensor, source: Source) -> None:
 
 
 def _is_known_leaf(x: torch.Tensor) -> bool:
-    try:
-        return is_leaf(x)
-    except RuntimeError:
-        return False
+    return why_no_history(x) is None and is_leaf(x)
 
 
 def _class(vm: VM, tensor: Tensor) -> Value:

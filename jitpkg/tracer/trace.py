@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import CellType, CodeType, FunctionType
@@ -197,19 +198,17 @@ def _lasting(vm: VM, result: Value, private: frozenset[Cell], limits: Limits) ->
 def _keep_replaced(vm: VM) -> None:
     """Let what an effect assigns live on until another one replaces it: an op in between may fail,
     and then the program has it."""
-    for k, replacing in replaced(vm.effects):
+    gone = list(replaced(vm.effects))
+    if not gone:
+        return
+    ops = [node for node in vm.graph.graph.nodes if node.name in vm.failures]
+    before = [vm.failures[node.name].effects for node in ops]
+    for k, replacing in gone:
         effect = vm.effects[k]
         assert isinstance(effect, SetAttribute)
-        if not isinstance(effect.value, Tensor) or effect.value.source is not None:
-            continue
-        between = [
-            node
-            for node in vm.graph.graph.nodes
-            if (failure := vm.failures.get(node.name)) and k < failure.effects <= replacing
-        ]
-        if between:
-            kept = between[-1].meta.setdefault(KEEPS, [])
-            kept.append(effect.value.node.name)
+        value, last = effect.value, bisect_right(before, replacing) - 1
+        if isinstance(value, Tensor) and value.source is None and last >= 0 and before[last] > k:
+            ops[last].meta.setdefault(KEEPS, []).append(value.node.name)
 
 
 def _distinct(vm: VM) -> list[Guard]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from types import CellType, CodeType, FunctionType
+from types import CellType, FunctionType
 from typing import Any
 
+from jitpkg.code.names import codes_inside
 from jitpkg.errors import Location
 from jitpkg.guards.kinds import Answers
 from jitpkg.guards.messages import warns_in_graph
@@ -55,13 +56,9 @@ _METHOD = "lambda tensor, *args, **kwargs: getattr(tensor, what)(*args, **kwargs
 
 def _called_from(text: str, what: object, place: Location, namespace: dict[str, Any]) -> Any:
     lines = "\n" * ((place.line or 1) - 1)
-    (around,) = _codes(compile(f"{lines}def around(what): return {text}", place.file, "exec"))
-    (code,) = _codes(around)
+    (around,) = codes_inside(compile(f"{lines}def around(what): return {text}", place.file, "exec"))
+    (code,) = codes_inside(around)
     named = code.replace(
         co_name=place.function, co_qualname=place.function, co_freevars=(IN_ITS_PLACE,)
     )
     return FunctionType(named, namespace, place.function, None, (CellType(what),))
-
-
-def _codes(code: CodeType) -> list[CodeType]:
-    return [constant for constant in code.co_consts if isinstance(constant, CodeType)]
