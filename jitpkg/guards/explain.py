@@ -20,7 +20,7 @@ from jitpkg.guards.kinds import (
     StateIs,
     sources_of,
 )
-from jitpkg.guards.metadata import SizesAre, TensorIs
+from jitpkg.guards.metadata import LeafIs, SizesAre, TensorIs
 from jitpkg.guards.names import InWords
 from jitpkg.guards.numbers import Holds
 from jitpkg.guards.shown import brief
@@ -85,6 +85,8 @@ def shown(guard: Guard) -> str:
         case Has(at, key, present):
             name = object_name(key.obj) if isinstance(key, Held) else brief(key)
             return f"{name} {'in' if present else 'not in'} {described(at)}"
+        case LeafIs(at, _, is_bare):
+            return f"{described(at)}: a leaf{' without hooks' if is_bare else ''}"
         case CodeIs(at):
             return f"the code of {described(at)} is unchanged"
         case BasesAre(cls):

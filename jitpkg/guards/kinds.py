@@ -12,7 +12,7 @@ import torch
 
 from jitpkg.guards import leaves
 from jitpkg.guards.abstract import SubclassesAre
-from jitpkg.guards.metadata import OwnMemory, SizesAre, TensorIs
+from jitpkg.guards.metadata import LeafIs, OwnMemory, SizesAre, TensorIs
 from jitpkg.guards.names import Names
 from jitpkg.guards.numbers import Holds
 from jitpkg.guards.shown import PLAIN, brief, literal
@@ -518,6 +518,7 @@ Guard = (
     | KeysAre
     | Has
     | HasAt
+    | LeafIs
     | OwnMemory
     | Exists
     | Same

@@ -12,6 +12,7 @@ from jitpkg.facts.tensor import TensorFacts
 from jitpkg.guards.names import Names
 from jitpkg.guards.numbers import number_text, read_by
 from jitpkg.guards.sources import Attr, Item, Source, Strides, described
+from jitpkg.internals.tensors import BASE, HOOKS, HOOKS_BEHIND
 from jitpkg.marks import Dims
 
 
@@ -171,6 +172,44 @@ class SizesAre:
             f"{described(self.at)} has sizes {tuple(now.shape)} and strides {now.stride()};"
             f" built for {self.facts}"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class LeafIs:
+    """A tensor is a leaf and no view: the guard on metadata does not tell."""
+
+    at: Source
+    cls: type[torch.Tensor]
+    is_bare: bool
+    """Whether it takes gradients of its own dtype, and has no hook."""
+
+    def test(self, names: Names) -> str:
+        x = names.of(self.at)
+        if not self.is_bare:
+            return f"{names.hold(is_plain_leaf, 'is_plain_leaf')}({x})"
+        return f"{names.hold(is_bare_leaf, 'is_bare_leaf')}({x})"
+
+    def why(self, now: object) -> str:
+        if not isinstance(now, torch.Tensor):
+            return f"{described(self.at)} is no tensor"
+        if not is_plain_leaf(now):
+            return f"{described(self.at)} is a view, or has a history; built for a leaf"
+        return f"{described(self.at)} has a hook, or takes gradients of another dtype"
+
+
+def is_plain_leaf(x: torch.Tensor) -> bool:
+    """Whether a tensor is a leaf and no view."""
+    return BASE.get()(x) is None and x.is_leaf  # a view may have lost its history, and raise
+
+
+def is_bare_leaf(x: torch.Tensor) -> bool:
+    """Whether a tensor is a leaf and no view, has no hooks, and takes gradients of its dtype."""
+    return (
+        is_plain_leaf(x)
+        and getattr(x, "grad_dtype", x.dtype) is x.dtype
+        and HOOKS.get()(x) is None
+        and HOOKS_BEHIND.get()(x) is None
+    )
 
 
 @dataclass(frozen=True, slots=True)

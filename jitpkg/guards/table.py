@@ -26,6 +26,7 @@ from jitpkg.guards.kinds import (
     Exists,
     Guard,
     Has,
+    HasAt,
     Is,
     IsNot,
     KeysAre,
@@ -41,7 +42,7 @@ from jitpkg.guards.kinds import (
     sources_of,
     static_lookup,
 )
-from jitpkg.guards.metadata import TensorIs
+from jitpkg.guards.metadata import LeafIs, TensorIs, is_bare_leaf, is_plain_leaf
 from jitpkg.guards.names import Computed
 from jitpkg.guards.sources import (
     Attr,
@@ -239,9 +240,16 @@ class _Builder:
                 self._record("BITS", self._read(at), 0, self._hold(sized))
             case KeysAre(at, keys, cls) if cls is dict and self._types.get(at) is dict:
                 self._keys(at, keys, guard)
-            case Has(at, key, present, None):
+            case Has(at, key, present, cls) if cls is None or _asks_as_dict(cls):
                 held = key.obj if isinstance(key, Held) else key
-                self._record("CONTAINS", self._read(at), self._hold(held), not present)
+                code = "CONTAINS" if cls is None else "LISTED"
+                self._record(code, self._read(at), self._hold(held), not present)
+            case HasAt(at, key, True, cls) if _asks_as_dict(cls or self._types.get(at)):
+                self._read(ItemAt(at, key))
+            case LeafIs(at, cls, is_bare) if known := self._evaluator.layout.histories:
+                asked = self._hold(is_bare_leaf if is_bare else is_plain_leaf)
+                words = [known.plain, is_bare]
+                self._record("LEAF", self._read(at), self._hold(cls), asked, words)
             case Exists(at):
                 self._read(at)
             case CodeIs(at, code, original) if self._is_function(at):
@@ -353,6 +361,11 @@ def _called(reference: Callable[[], object]) -> object:
 def _shows_dictionary(cls: type) -> bool:
     """Whether `x.__dict__` of an instance is what Python itself makes of that."""
     return isinstance(static_lookup(cls, "__dict__"), GetSetDescriptorType)
+
+
+def _asks_as_dict(cls: type | None) -> bool:
+    """Whether it is `dict` itself that says which keys an object of a builtin class has."""
+    return cls is not None and static_lookup(cls, "__contains__") is dict.__dict__["__contains__"]
 
 
 def _has_plain_length(cls: type) -> bool:

@@ -203,6 +203,24 @@ TESTS = (
         """,
     ),
     Row(
+        "LISTED",
+        "`b in A` of a dict, as `dict` itself has it, or not where `c` is 1",
+        """
+        %key = inttoptr i64 %b to ptr
+        %found = call ptr @PyDict_GetItemWithError(ptr A, ptr %key)
+        %none = icmp eq ptr %found, null
+        br i1 %none, label %lacking, label %compare
+      lacking:
+        %error = call ptr @PyErr_Occurred()
+        %clear = icmp eq ptr %error, null
+        br i1 %clear, label %compare, label %broken
+      compare:
+        %wide = zext i1 %none to i64
+        %holds = icmp eq i64 %wide, %c
+        br i1 %holds, label %right, label %wrong
+        """,
+    ),
+    Row(
         "KEYS",
         "`A` is an exact dict whose keys are those of the tuple `b`, in order",
         """
@@ -500,7 +518,73 @@ TENSORS = (
     ),
 )
 
+LEAVES = (
+    Row(
+        "LEAF",
+        "`A` is a tensor of the class `b`, a leaf and no view; or else `c(A)` is true. After it the"
+        " C++ class of what autograd knows of one, and 1 where it has no hooks and takes gradients"
+        " of its dtype",
+        """
+        %class = typeof A
+        %class.is = ptrtoint ptr %class to i64
+        %alike = icmp eq i64 %class.is, %b
+        br i1 %alike, label %begin, label %wrong
+      begin:
+        %plain.at = getelementptr i64, ptr %record, i64 4
+        %bare.at = getelementptr i64, ptr %record, i64 5
+        %plain = load i64, ptr %plain.at
+        %bare = load i64, ptr %bare.at
+        %handle = getelementptr i8, ptr A, i64 16
+        %tensor = load ptr, ptr %handle
+        %known.at = getelementptr i8, ptr %tensor, i64 $known_at
+        %known = load ptr, ptr %known.at
+        %nothing = icmp eq ptr %known, null
+        br i1 %nothing, label %hooks, label %look
+      look:
+        %family = load i64, ptr %known
+        %node.at = getelementptr i8, ptr %known, i64 $node_at
+        %node = load i64, ptr %node.at
+        %no.view = icmp eq i64 %family, %plain
+        %no.node = icmp eq i64 %node, 0
+        %leaf = and i1 %no.view, %no.node
+        br i1 %leaf, label %gradients, label %ask
+      gradients:
+        %flag.1.at = getelementptr i8, ptr %known, i64 $dtype_1
+        %flag.2.at = getelementptr i8, ptr %known, i64 $dtype_2
+        %flag.1 = load i8, ptr %flag.1.at
+        %flag.2 = load i8, ptr %flag.2.at
+        %flag.short = or i8 %flag.1, %flag.2
+        %flag.any = zext i8 %flag.short to i64
+        br label %hooks
+      hooks:
+        %others = phi i64 [ 0, %begin ], [ %flag.any, %gradients ]
+        %hooks.1.at = getelementptr i8, ptr A, i64 $hooks_1
+        %hooks.2.at = getelementptr i8, ptr A, i64 $hooks_2
+        %hooks.1 = load i64, ptr %hooks.1.at
+        %hooks.2 = load i64, ptr %hooks.2.at
+        %hooks.any = or i64 %hooks.1, %hooks.2
+        %more = or i64 %hooks.any, %others
+        %asked = icmp ne i64 %bare, 0
+        %counts = select i1 %asked, i64 %more, i64 0
+        %clear = icmp eq i64 %counts, 0
+        br i1 %clear, label %right, label %ask
+      ask:
+        %function = inttoptr i64 %c to ptr
+        %answer = call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(
+            ptr %function, ptr A, ptr null)
+        %failed = icmp eq ptr %answer, null
+        br i1 %failed, label %broken, label %compare
+      compare:
+        call void @Py_DecRef(ptr %answer)
+        %holds = icmp eq ptr %answer, @_Py_TrueStruct
+        br i1 %holds, label %right, label %wrong
+      right:
+        pass 2
+        """,
+    ),
+)
+
 END = "END"
 """The last record: behind it are `a` numbers of registers, which the tuple has."""
 
-ROWS = (*READS, *TESTS, *TENSORS)
+ROWS = (*READS, *TESTS, *TENSORS, *LEAVES)

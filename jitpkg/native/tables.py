@@ -12,7 +12,6 @@ what the builtin then answers is tried on real ones.
 
 from __future__ import annotations
 
-import ctypes
 import re
 import struct
 import sys
@@ -25,8 +24,9 @@ import torch
 
 from jitpkg.internals import tensors
 from jitpkg.internals.c_guards import counts_changes
-from jitpkg.native import functions, llvm
-from jitpkg.native.records import ANY, END, ROWS, TENSORS, Row
+from jitpkg.native import functions, histories, llvm
+from jitpkg.native.memory import place, words_at
+from jitpkg.native.records import ANY, END, LEAVES, ROWS, TENSORS, Row
 from jitpkg.native.symbols import dtype_code, has
 from jitpkg.native.text import AS_IT_IS
 
@@ -51,20 +51,8 @@ class Layout:
     """Whether `version_word` is another one after each change of a class's dictionary."""
     keys_at: int | None
     """The dispatch keys in the C++ object of a tensor; None where tensors cannot be looked at."""
-
-
-def words_at(address: int, count: int) -> list[int]:
-    """What is in memory."""
-    return list((ctypes.c_int64 * count).from_address(address))
-
-
-def _place(of: object, holder: object) -> int:
-    """Where an object has the address of another one: in bytes, or an error. `__sizeof__` of a
-    class counts memory that lies elsewhere, too; what follows the object may not be there."""
-    size = type(holder).__basicsize__
-    if isinstance(holder, tuple):
-        size += type(holder).__itemsize__ * len(holder)
-    return words_at(id(holder), size // 8).index(id(of)) * 8
+    histories: histories.Histories | None
+    """What autograd knows of a tensor; None where that cannot be looked at."""
 
 
 def look() -> Layout:
@@ -81,11 +69,12 @@ def look() -> Layout:
         pass
 
     return Layout(
-        code_at=_place(function.__code__, function),
-        items_at=_place(Example, (Example,)),
-        order_at=_place(Example.__mro__, Example),
+        code_at=place(function.__code__, function),
+        items_at=place(Example, (Example,)),
+        order_at=place(Example.__mro__, Example),
         counts_changes=_counts_changes(),
         keys_at=_keys_at(),
+        histories=histories.look(),
     )
 
 
@@ -168,7 +157,11 @@ def _device_word(tensor: torch.Tensor) -> int | None:
 
 def text(layout: Layout) -> str:
     """The module."""
-    rows = [row for row in ROWS if layout.keys_at is not None or row not in TENSORS]
+    lacking = [
+        *(() if layout.keys_at is not None else TENSORS),
+        *(() if layout.histories is not None else LEAVES),
+    ]
+    rows = [row for row in ROWS if row not in lacking]
     written = _Writer(layout)
     body = "\n".join(line for row in rows for line in written.row(row))
     cases = "\n".join(f"    i64 {CODES[row.name]}, label %{row.name}.start" for row in rows)
@@ -203,6 +196,10 @@ class _Writer:
             "keys_at": layout.keys_at,
             "any": ANY,
         }
+        if (known := layout.histories) is not None:
+            self._holes |= {"known_at": known.known_at, "node_at": known.node_at}
+            self._holes |= dict(zip(("dtype_1", "dtype_2"), known.dtype_at, strict=True))
+            self._holes |= dict(zip(("hooks_1", "hooks_2"), known.hooks_at, strict=True))
         self._ways: dict[str, list[tuple[str, str]]] = {}
 
     def phi(self, way: str) -> str:

@@ -74,7 +74,8 @@ def tried(evaluator: Evaluator) -> None:
     Raises:
         Wrong: an answer is not as expected.
     """
-    examples = chain(_examples(evaluator.layout), _of_tensors(evaluator))
+    known = (_of_tensors(evaluator), _of_leaves(evaluator.layout))
+    examples = chain(_examples(evaluator.layout), *known)
     for name, arguments, record, answer in examples:
         read = answer if isinstance(answer, tuple) else ()
         count, results = len(arguments), len(arguments) + len(read)
@@ -107,6 +108,9 @@ def _examples(layout: Layout) -> Iterator[Example]:
     yield "KEY", ([text, one],), [0, id(1), 0], (one,)
     yield "KEYED", (dictionary, name), [0, 0, 1], (one,)
     yield "KEYED", (dictionary, other), [0, 0, 1], False
+    for named in (dictionary, OrderedDict(dictionary)):
+        for key, absent in ((name, False), (other, False), (name, True), (other, True)):
+            yield "LISTED", (named,), [0, id(key), absent], (key is other) is absent
     yield "CALL", (instance,), [0, id(type), 0], (_Instance,)
     yield "CALL", (instance,), [0, id(getattr), id(name)], (one,)
     for cls in (_Instance, int):
@@ -151,7 +155,7 @@ def _examples(layout: Layout) -> Iterator[Example]:
         yield "HOLDS", (single,), [0, id(bool), -1], bool(single)
 
 
-def _said(answer: object) -> object:
+def _said(answer: object, *about: object) -> object:
     return answer
 
 
@@ -187,3 +191,38 @@ def _of_tensors(evaluator: Evaluator) -> Iterator[Example]:
         numbers = range(len(given))
         distinct = [len(given), ctypes.addressof(memory), 8, *numbers]
         yield "DISTINCT", given, distinct, given[-1] is alike
+
+
+def _of_leaves(layout: Layout) -> Iterator[Example]:
+    if layout.histories is None:
+        return
+    with torch.enable_grad():
+        leaf = zeros(2).requires_grad_()
+        hooked: Any = zeros(2).requires_grad_()
+        called: Any = zeros(2).requires_grad_()
+        views = [leaf[0], leaf.detach()[:1], zeros(2)[0]]
+        made = leaf * 2
+    hooked.register_hook(lambda grad: None)
+    called.register_post_accumulate_grad_hook(lambda leaf: None)
+    told: list[tuple[torch.Tensor, bool, bool]] = [
+        *((x, True, True) for x in (leaf, zeros(2))),
+        *((x, True, False) for x in (hooked, called, *_of_other_gradients())),
+        *((x, False, False) for x in (made, *views)),
+    ]
+    for tensor, is_leaf, is_bare in told:
+        for bare in (False, True):
+            for answer in (False, True):
+                check = partial(_said, answer)
+                record = [0, id(torch.Tensor), id(check), layout.histories.plain, bare]
+                yield "LEAF", (tensor,), record, answer or (is_bare if bare else is_leaf)
+    for other in (torch.nn.Parameter(zeros(2)), 0):
+        yield "LEAF", (other,), record, False
+
+
+def _of_other_gradients() -> Iterator[torch.Tensor]:
+    """Leaves that take gradients of another dtype, or of any."""
+    if hasattr(torch.Tensor, "grad_dtype"):
+        for dtype in (torch.float64, None):
+            leaf: Any = zeros(2).requires_grad_()
+            leaf.grad_dtype = dtype
+            yield leaf

@@ -23,6 +23,7 @@ from jitpkg.facts.outcome import Outcome
 from jitpkg.facts.tensor import TensorFacts
 from jitpkg.guards import state
 from jitpkg.guards.kinds import Is, LengthIs
+from jitpkg.guards.metadata import LeafIs, is_bare_leaf
 from jitpkg.guards.sources import Attr, Source
 from jitpkg.internals import tensors as private
 from jitpkg.internals.ops import is_of_another_library
@@ -317,6 +318,11 @@ def _check_leaf(vm: VM, leaf: torch.Tensor, source: Source) -> None:
     dtype = getattr(leaf, "grad_dtype", leaf.dtype)
     if dtype is not leaf.dtype:
         vm.stop(reasons.BACKWARD, "a gradient of another dtype than its leaf")
+    if _is_hooked(leaf):
+        vm.stop(reasons.BACKWARD, "a hook waits for the gradient of a leaf")
+    if is_bare_leaf(leaf):
+        vm.guard(LeafIs(source, type(leaf), is_bare=True))
+        return
     if hasattr(leaf, "grad_dtype"):
         vm.guard(Is(Attr(source, "grad_dtype"), dtype))
     for name, row in (
@@ -327,8 +333,6 @@ def _check_leaf(vm: VM, leaf: torch.Tensor, source: Source) -> None:
         if hooks:
             vm.stop(reasons.BACKWARD, "a leaf has a hook")
         vm.guard(Is(Attr(source, name), None) if hooks is None else LengthIs(Attr(source, name), 0))
-    if _is_hooked(leaf):
-        vm.stop(reasons.BACKWARD, "a hook waits for the gradient of a leaf")
 
 
 def _is_hooked(leaf: torch.Tensor) -> bool:

@@ -12,7 +12,8 @@ from jitpkg.code.names import stored_by
 from jitpkg.facts import sizes
 from jitpkg.facts.sizes import Length
 from jitpkg.facts.tensor import TensorFacts, why_no_history
-from jitpkg.guards.kinds import Answers, ConstantIs, Has, Is, TypeIs
+from jitpkg.guards.kinds import Answers, Has, TypeIs
+from jitpkg.guards.metadata import LeafIs, is_plain_leaf
 from jitpkg.guards.sources import Attr, Item, Source
 from jitpkg.internals.tensors import BASE, is_leaf
 from jitpkg.tracer import numbers, reasons
@@ -83,9 +84,8 @@ def _grad(vm: VM, tensor: Tensor) -> Value:
 
 def guard_leaf(vm: VM, leaf: torch.Tensor, source: Source) -> None:
     """Guard that a tensor is a leaf: the tensor guard does not tell."""
-    if BASE.get()(leaf) is None:  # then the question raises nothing
-        vm.guard(Is(Attr(source, "_base"), None))
-        vm.guard(ConstantIs(Attr(source, "is_leaf"), True))
+    if is_plain_leaf(leaf):
+        vm.guard(LeafIs(source, type(leaf), is_bare=False))
     else:
         vm.guard(Answers(source, _is_known_leaf, (), answer=True, what="whether a view is a leaf"))
 

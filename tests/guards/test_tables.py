@@ -22,6 +22,7 @@ from jitpkg.guards.kinds import (
     Exists,
     Guard,
     Has,
+    HasAt,
     Is,
     IsNot,
     KeysAre,
@@ -32,7 +33,7 @@ from jitpkg.guards.kinds import (
     sources_of,
     static_lookup,
 )
-from jitpkg.guards.metadata import TensorIs
+from jitpkg.guards.metadata import LeafIs, TensorIs, is_bare_leaf, is_plain_leaf
 from jitpkg.guards.sources import Attr, BaseItem, Held, Input, Item, OwnDict, Source, TypeOf
 from jitpkg.guards.text import Text, order, write_tests
 from tests.native.support import needs_llvm
@@ -111,7 +112,35 @@ OBJECTS: tuple[Callable[[], object], ...] = (
     *(lambda: torch.zeros(2, requires_grad=True), lambda: torch.nn.Parameter(torch.zeros(2))),
     *(lambda: torch.zeros(2, device="meta"), lambda: torch.zeros(2, dtype=torch.cfloat).conj()),
     *(lambda: torch.zeros(2, 2).t(), lambda: torch.zeros(2, 2), lambda: torch.nn.Linear(1, 1)),
+    *(lambda: leaf() * 2, lambda: leaf()[:2], lambda: hooked(leaf())),
 )
+
+HAS_GRAD_DTYPE = hasattr(torch.zeros(1), "grad_dtype")
+
+
+def leaf() -> torch.Tensor:
+    return torch.zeros(2, requires_grad=True)
+
+
+def hooked(x: torch.Tensor) -> torch.Tensor:
+    x.register_hook(lambda grad: None)
+    return x
+
+
+def hooked_after(x: torch.Tensor) -> torch.Tensor:
+    x.register_post_accumulate_grad_hook(lambda leaf: None)
+    return x
+
+
+def of_any_gradient(x: Any) -> torch.Tensor:
+    x.grad_dtype = None
+    return x
+
+
+def unhooked(x: torch.Tensor) -> torch.Tensor:
+    x.register_hook(lambda grad: None).remove()
+    return x
+
 
 constants = st.sampled_from(CONSTANTS)
 keys = st.sampled_from([each for each in CONSTANTS if type(each) not in (slice, range)])
@@ -182,6 +211,11 @@ def lookalikes(value: Any) -> list[Any]:
         case torch.Tensor() if not value.is_meta and not value.is_conj():
             plain = value.detach()
             found += [plain, plain.t() if plain.ndim == 2 else plain[None], plain.clone()]
+            others = [plain.clone().requires_grad_() for _ in range(5)]
+            for change, other in zip((hooked, hooked_after, unhooked), others, strict=False):
+                found.append(change(other))
+            found += [others[3] * 2, others[3].view(value.shape)]
+            found += [of_any_gradient(others[4])] if HAS_GRAD_DTYPE else []
     return found
 
 
@@ -210,6 +244,7 @@ def described(value: object, at: Source) -> list[Guard]:
                 LengthIs(at, len(value), cls),
                 Has(at, "a", "a" in value),
                 Has(at, "a", "a" in value, cls),
+                *(HasAt(at, Held(key), key in value, of) for key in ("a", 1) for of in (None, cls)),
             ]
             for name, (key, item) in zip(names, value.items(), strict=True):
                 if not (isinstance(key, float) and key != key):
@@ -217,6 +252,10 @@ def described(value: object, at: Source) -> list[Guard]:
                     items.append((Item(at, name) if exact else BaseItem(at, name, dict), item))
         case torch.Tensor() if value.device.type == "cpu" and not value.is_conj():
             found.append(TensorIs(at, facts_of(value)))
+            asked = {False: is_plain_leaf, True: is_bare_leaf}
+            found += [
+                LeafIs(at, type(value), bare) for bare, holds in asked.items() if holds(value)
+            ]
         case torch.Tensor():
             pass
         case FunctionType():

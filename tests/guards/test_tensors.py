@@ -1,5 +1,6 @@
 """Tensors: metadata, classes, aliasing and attributes change; values need no entry."""
 
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -337,6 +338,59 @@ def test_leaf_or_not(C):
     yield f(t)
     yield f(t * 1)
     yield f(t)
+
+
+def hooked(x: T) -> T:
+    x.register_hook(lambda grad: grad * 10)
+    return x
+
+
+def hooked_after(x: T) -> T:
+    def doubled(x: T) -> None:
+        x.detach().mul_(2)
+
+    x.register_post_accumulate_grad_hook(doubled)
+    return x
+
+
+def of_any_gradient(x: Any) -> T:
+    if hasattr(x, "grad_dtype"):
+        x.grad_dtype = None
+    return x
+
+
+NO_PLAIN_LEAVES: dict[str, Callable[[T], T]] = {
+    "history": lambda x: x * 3,
+    "view": lambda x: x[:1],
+    "view without a history": lambda x: x.detach()[:1].requires_grad_(),
+    "hook": hooked,
+    "hook of the gradient": hooked_after,
+    "hook that is gone": lambda x: x.register_hook(bool).remove() or x,
+    "gradients of any dtype": of_any_gradient,
+    "parameter": lambda x: torch.nn.Parameter(x.detach()),
+}
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+@pytest.mark.parametrize("name", NO_PLAIN_LEAVES)
+def test_backward_to_another_leaf(name: str, way: Way) -> None:
+    def program(x: T) -> T:
+        (x * 2).exp().sum().backward()
+        return x + 1
+
+    def gradients(f: Any, leaf: T, changed: T) -> list[Any]:
+        values = f(changed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the gradient of what is no leaf
+            return [values, leaf.grad, changed.grad, leaf]
+
+    def case(C: Compiler) -> Iterator[Any]:
+        f = C(program)
+        for change in (lambda x: x, NO_PLAIN_LEAVES[name], lambda x: x):
+            leaf = grid().requires_grad_()
+            yield gradients(f, leaf, change(leaf))
+
+    check(case, way, None)
 
 
 @seen_and_back

@@ -14,7 +14,7 @@ import pytest
 
 from jitpkg import native
 from jitpkg.internals import tensors
-from jitpkg.native import records, tables, trials
+from jitpkg.native import memory, records, tables, trials
 from jitpkg.native.tables import CODES
 from tests.native.support import needs_llvm
 
@@ -215,9 +215,9 @@ def test_nothing_is_read_beyond_an_object(monkeypatch: pytest.MonkeyPatch) -> No
         counts.append(count)
         return [address] * count
 
-    monkeypatch.setattr(tables, "words_at", counted)
+    monkeypatch.setattr(memory, "words_at", counted)
     for holder in (Example, counted, (Example, Example)):
         with contextlib.suppress(ValueError):
-            tables._place(object(), holder)
+            memory.place(object(), holder)
     sizes = [type.__basicsize__, type(counted).__basicsize__, (1, 2).__sizeof__()]
     assert [8 * count for count in counts] == sizes
