@@ -95,6 +95,10 @@ GRADIENTS = "jitpkg_gradients"
 """The key in the `meta` of a graph's node that returns gradients: of what is differentiated, given
 the gradients of that, by leaves; and whether it may be done again."""
 
+ASKED = "jitpkg_asked"
+"""The key in the `meta` of such a node that returns what `torch.autograd.grad` does, and leaves no
+gradient anywhere: what that is, as a `facts.outcome.Outcome`."""
+
 WRITES = "jitpkg_writes"
 """The key in the `meta` of a graph's node that writes to memory: the names of the nodes which that
 memory was made by."""

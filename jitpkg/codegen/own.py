@@ -30,7 +30,7 @@ from jitpkg.codegen.compiler import compile_graph
 from jitpkg.codegen.declined import as_it_is
 from jitpkg.codegen.interpreted import Interpreted
 from jitpkg.codegen.kept.entry import keep, kept_or_claimed
-from jitpkg.codegen.kept.key import graph_key
+from jitpkg.codegen.kept.key import derived, graph_key
 from jitpkg.codegen.kept.plain import Plain
 from jitpkg.codegen.kept.training import Compilation
 from jitpkg.codegen.launch import CpuKernels
@@ -38,7 +38,13 @@ from jitpkg.codegen.lists import is_fused_step, singly
 from jitpkg.codegen.lowering.table import NotLowered
 from jitpkg.codegen.maker import Maker
 from jitpkg.codegen.options import Options, WithOptions
-from jitpkg.codegen.stages import around_backward, has_backward, in_stages, writes_histories
+from jitpkg.codegen.stages import (
+    around_backward,
+    has_backward,
+    in_stages,
+    is_differentiated,
+    writes_histories,
+)
 from jitpkg.internals import Missing, modes
 from jitpkg.interrupts import from_outside
 from jitpkg.marks import VARIES, varies
@@ -114,6 +120,10 @@ def _with_backward(
     gm: fx.GraphModule, inputs: list[Any], maker: Maker, options: Options
 ) -> Function:
     """A graph with a backward pass inside: as one, or what is around the pass."""
+    if is_differentiated(gm.graph) and _may_record(inputs, maker, options):
+        found = _asking(gm, inputs, maker, options)
+        if not isinstance(found, str):
+            return found
     if _may_record(inputs, maker, options) and not writes_histories(gm, inputs):
         name = type(gm).__name__
         key = graph_key(gm, inputs, options, maker.depends()) if maker.keeps else None
@@ -126,6 +136,18 @@ def _with_backward(
         if found == KEPT:
             return as_it_is("jitpkg", gm, found)
     return around_backward(gm, inputs, partial(compile_graph_module, options=options))
+
+
+def _asking(
+    gm: fx.GraphModule, inputs: list[Any], maker: Maker, options: Options
+) -> Function | str:
+    """A graph that asks for gradients with a history, and whose results have one."""
+    key = graph_key(gm, inputs, options, maker.depends()) if maker.keeps else None
+    key = None if key is None else derived(key, "trained")
+    with kept_or_claimed(key, type(gm).__name__, gm) as known:
+        if known is not None:
+            return Compilation(gm, maker, options, key).again(known)
+        return _recorded(gm, inputs, maker, options, key)
 
 
 def _step(

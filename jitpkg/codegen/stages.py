@@ -27,7 +27,7 @@ from jitpkg.codegen.numbers import ARITHMETIC
 from jitpkg.codegen.straight_line import straight_line
 from jitpkg.facts.thread_state import changes_autocast
 from jitpkg.internals.tensors import is_leaf
-from jitpkg.marks import DIMS, GRADIENTS, RECORDED, TRAINS, VARIES, WRITES, Dims, varies
+from jitpkg.marks import ASKED, DIMS, GRADIENTS, RECORDED, TRAINS, VARIES, WRITES, Dims, varies
 
 Function = Callable[..., Any]
 Compile = Callable[[fx.GraphModule, list[Any]], Function]
@@ -60,6 +60,16 @@ def has_backward(graph: fx.Graph) -> bool:
     return any(GRADIENTS in node.meta for node in graph.nodes)
 
 
+def is_differentiated(graph: fx.Graph) -> bool:
+    """Whether a graph that asks for gradients with a history, and goes backward nowhere, may be one
+    node of autograd's."""
+    passes = [node for node in graph.nodes if GRADIENTS in node.meta]
+    if not all(ASKED in node.meta and node.args[-1] for node in passes):
+        return False
+    returned = graph.output_node().all_input_nodes
+    return any(TRAINS in node.meta for node in returned) and len(_stages(graph)) == 1
+
+
 def writes_histories(gm: fx.GraphModule, inputs: Sequence[Any]) -> bool:
     """Whether a graph with a backward pass gives an input a history, or writes to one that has got
     a history elsewhere, or would if eager code did not refuse it, as for a leaf.
@@ -79,9 +89,11 @@ def writes_histories(gm: fx.GraphModule, inputs: Sequence[Any]) -> bool:
 def around_backward(gm: fx.GraphModule, inputs: list[Any], compile_: Compile) -> Function:
     """What is before and behind each backward pass, compiled, and the passes by torch's engine.
 
-    The graph as it is where autocast is entered in one of these parts and left in another, or where
-    it writes to histories.
+    The graph as it is where autocast is entered in one of these parts and left in another, where it
+    writes to histories, or where gradients are asked for: these may go to what a part computes.
     """
+    if any(ASKED in node.meta for node in gm.graph.nodes):
+        return as_it_is("jitpkg", gm, "gradients that the program asks for")
     if writes_histories(gm, inputs):
         why = "a backward pass, and a write to an input that has a history then"
         return as_it_is("jitpkg", gm, why)

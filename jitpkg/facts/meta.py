@@ -39,7 +39,8 @@ FUNCTIONS = frozenset(
     detach diagonal diff digamma div div_ divide dot double dropout einsum elu embedding empty
     empty_like eq erf erfc erfinv exp exp2 exp_ expand expand_as expm1 fill_ flatten flip float
     floor floordiv fmod frac full full_like gather ge gelu getitem greater greater_equal gt half
-    hardsigmoid hardswish hardtanh hardtanh_ histc huber_loss iadd imul index_put index_put_
+    hardsigmoid hardswish hardtanh hardtanh_ histc huber_loss iadd imul index_fill index_fill_
+    index_put index_put_
     index_select int interpolate invert isfinite isinf isnan isub itruediv l1_loss layer_norm le
     leaky_relu lerp less less_equal lgamma linear linspace log log10 log1p log2 log_ log_sigmoid
     log_softmax logical_and logical_not logical_or logical_xor logit logsumexp long lt mT
@@ -70,7 +71,7 @@ RECORDED = frozenset(
     fft_fft2 fft_fftn fft_fftshift fft_hfft fft_hfft2 fft_hfftn fft_ifft fft_ifft2 fft_ifftn
     fft_ifftshift fft_ihfft fft_ihfft2 fft_ihfftn fft_irfft fft_irfft2 fft_irfftn fft_rfft
     fft_rfft2 fft_rfftn fliplr flipud float_power fmax fmin glu gradient grid_sample group_norm
-    hardshrink hinge_embedding_loss hstack hypot i0 index_add index_copy index_fill index_reduce
+    hardshrink hinge_embedding_loss hstack hypot i0 index_add index_copy index_reduce
     inner instance_norm kl_div kron kthvalue ldexp linalg_cholesky linalg_cholesky_ex
     linalg_cross linalg_det linalg_diagonal
     linalg_householder_product linalg_inv linalg_inv_ex linalg_lu linalg_lu_factor

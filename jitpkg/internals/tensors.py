@@ -87,15 +87,18 @@ def number_of_formula() -> int:
     return 0 if node is None else int(node._sequence_nr())
 
 
-def gradients(results: Any, tangents: Any, inputs: Any, *, keep: bool = False) -> Any:
+def gradients(
+    results: Any, tangents: Any, inputs: Any, *, keep: bool = False, create: bool = False
+) -> Any:
     """The gradients of inputs, from those of results; None for what is not used.
 
     Args:
         keep: whether they can be asked for again.
+        create: whether they have a history.
     """
     run = ENGINE.get()
     return run(
-        tuple(results), tuple(tangents), keep, False, tuple(inputs), True, accumulate_grad=False
+        tuple(results), tuple(tangents), keep, create, tuple(inputs), True, accumulate_grad=False
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 OLDEST = "2.11"
-NEWEST = "2.14.1"
+NEWEST = "2.15.0"
 
 
 def running() -> str:

@@ -28,6 +28,7 @@ from jitpkg.guards.sources import Attr, Source
 from jitpkg.internals import tensors as private
 from jitpkg.internals.ops import is_of_another_library
 from jitpkg.marks import (
+    ASKED,
     BODY,
     GRADIENTS,
     LEAF,
@@ -38,7 +39,7 @@ from jitpkg.marks import (
     TRAINS,
     WRITES,
 )
-from jitpkg.tracer import reasons, tensors
+from jitpkg.tracer import asked_gradients, reasons, tensors
 from jitpkg.tracer.effects import SetAttribute
 from jitpkg.tracer.proxied import Proxied
 from jitpkg.tracer.tensor_attributes import guard_leaf
@@ -105,8 +106,11 @@ def leaves_of(vm: VM, roots: Value, inputs: Value) -> Value:
     vm.guard(state.anomaly_mode())
     if torch.is_anomaly_enabled():
         vm.stop(reasons.BACKWARD, "anomaly mode, which looks at what each formula returns")
-    given = _tensors(vm, roots)
-    reached = _reached(vm, [vm.node(root) for root in given])
+    given = asked_gradients.tensors_of(vm, roots)
+    nodes = [vm.node(root) for root in given]
+    reached = _reached(vm, nodes)
+    if any(ASKED in node.meta for node in vm.graph.graph.nodes):
+        reached = asked_gradients.reached(vm, nodes, reached)
     if not reached:
         vm.stop(reasons.BACKWARD, "it goes to tensors that the graph does not have")
     looked = vm.look(inputs)
@@ -119,7 +123,7 @@ def leaves_of(vm: VM, roots: Value, inputs: Value) -> Value:
     leaves = [_leaf(vm, node) for node in reached]
     _guard_leaves(vm, leaves)
     if not (isinstance(looked, Constant) and looked.value is None):
-        asked = _tensors(vm, looked)
+        asked = asked_gradients.tensors_of(vm, looked)
         if len(set(asked)) < len(asked) or not all(_is_given_leaf(vm, each) for each in asked):
             vm.stop(reasons.BACKWARD, "inputs= names what is no leaf of the graph's")
         _guard_leaves(vm, asked)  # others would retain their gradients from then on
@@ -136,7 +140,7 @@ def derivatives(vm: VM, roots: Value, tangents: Value, leaves: Value, keep: Valu
     proxied = Proxied(vm, {}, opaque=True)
     for arg in args:
         proxied.facts(arg)
-    made = tuple([gradient_of(vm.facts(leaf)) for leaf in _tensors(vm, leaves)])
+    made = tuple([gradient_of(vm.facts(leaf)) for leaf in asked_gradients.tensors_of(vm, leaves)])
     if any(each is None for each in made):
         vm.stop(reasons.BACKWARD, "how the gradient of a leaf lies in memory is not known before")
     facts = tuple(vm.facts(tensor) for tensor in proxied.tensors)
@@ -147,13 +151,6 @@ def derivatives(vm: VM, roots: Value, tangents: Value, leaves: Value, keep: Valu
     del node.meta[OUTCOME]  # it is no autograd function
     node.meta[GRADIENTS] = True
     return result
-
-
-def _tensors(vm: VM, values: Value) -> list[Tensor]:
-    found = [vm.look(each) for each in vm.unpack(values)]
-    if not all(isinstance(each, Tensor) for each in found):
-        vm.stop(reasons.BACKWARD, "it is not given tensors")
-    return [each for each in found if isinstance(each, Tensor)]
 
 
 def set_grad(vm: VM, tensor: Tensor, new: Value) -> bool:
@@ -219,7 +216,7 @@ def _check_known(vm: VM, node: fx.Node) -> None:
     """Of what only the program knows nobody can say which arguments get a gradient. If the graph
     finds that out, Python goes backward, as long as nothing has been written."""
     target = node.target
-    if isinstance(target, str) or BODY in node.meta or RECOMPUTED in node.meta:
+    if isinstance(target, str) or not _KNOWN.isdisjoint(node.meta):
         return
     module = getattr(target, "__module__", None) or ""
     if module.startswith(_OF_TORCH) and not is_of_another_library(target):
@@ -228,6 +225,7 @@ def _check_known(vm: VM, node: fx.Node) -> None:
         vm.stop(reasons.BACKWARD, f"what {target} does to gradients is not known")
 
 
+_KNOWN = frozenset({BODY, RECOMPUTED, ASKED})
 _OF_TORCH = ("torch", "_operator", "builtins")
 
 

@@ -61,9 +61,6 @@ TRACED = frozenset(
 )
 """Functions that are traced though their module is not."""
 
-REAL = frozenset({"torch.autograd.grad"})
-"""Functions that are called for real though their neighbours are traced."""
-
 COMPILING = frozenset({"torch.compile", "torch.nn.modules.module.Module.compile"})
 """Functions that hand others to torch's own compiler."""
 
@@ -127,8 +124,6 @@ def refusal(function: FunctionType) -> tuple[Reason, str] | None:
         return reasons.LIBRARY, name
     if _is_of_dynamo(function):
         return reasons.LIBRARY, f"{name}, compiled by torch.compile"
-    if name in REAL:
-        return reasons.TENSOR_USE, name
     if module == "jitpkg" or (module.startswith("jitpkg.") and not module.startswith(OWN)):
         return reasons.LIBRARY, name
     return None

@@ -211,9 +211,9 @@ CHECKPOINT = Reason(
 BACKWARD = Reason(
     "B132",
     "a backward pass that is more than a part of the graph",
-    "backward() is part of a graph where all that it goes through was computed there, and the "
-    "leaves have no hooks. Else, or where it would raise, or its gradients have a history of their "
-    "own, it is called for real.",
+    "backward() and torch.autograd.grad() are part of a graph where all that they go through was "
+    "computed there, from leaves without hooks. Else, or where they would raise, or backward() is "
+    "to give gradients a history of their own, they are called for real.",
     "Compute the loss in the same compiled function, from leaves; do without hooks there.",
 )
 

@@ -14,6 +14,7 @@ from jitpkg.codegen import functional, varying
 from jitpkg.codegen.partial_backward import Halves
 from jitpkg.testing import Comparison, call
 from tests.codegen.counted import compilations
+from tests.torch_versions import RELEASE
 
 HOW = ["grad_fn", "version", "view", "idle strides"]
 SAME = Comparison(backend="aot_eager", ignore=HOW, relative=1e-4, absolute=1e-5)
@@ -68,7 +69,9 @@ def test_many_sizes_are_one_compilation(
         SAME.assert_same_calls(f, *map(arguments, [4, 5, 8, 3, 7, 2, 9, 1, 0, 6, 5]))
     # Of some, one result is made of another: these are two graphs. And n - 1, n // 2 are 1.
     stages = 2 if requires_grad and f in (joined, written) else 1
-    assert made == [True] * stages * (1 if f not in (by_size, joined, part) else 2)
+    asks = RELEASE >= (2, 15) and f is written  # AOTAutograd's views of a write compare sizes there
+    twice = f in (by_size, joined, part) or (asks and not requires_grad)
+    assert made == [True] * stages * (2 if twice else 1)
 
 
 @pytest.mark.parametrize("n", [(3, 2, 5, 7, -4, 0, 1, 9), (0, 3, 4, 5, 6)])

@@ -510,6 +510,14 @@ CASES = [
         for value in (facts("number"), facts("row"), facts("number", torch.float64))
     ),
     *(
+        case(name, x, dim, at, value)
+        for name in ("index_fill", "index_fill_")
+        for x in (*map(facts, ("matrix", "transposed", "cube", "number")), of(3, dtype=torch.int64))
+        for dim in (0, 1, -1, 2)
+        for at in (AT, of(2, dtype=torch.int32))
+        for value in (1.5, 2, True, facts("number"))
+    ),
+    *(
         case("cat", [facts(a), facts(b)], dim, call=torch.cat)
         for a, b in itertools.product(
             ("images", "channels last", "cube", "turned cube", "expanded", "columns"), repeat=2

@@ -106,15 +106,15 @@ def test_a_name_that_this_version_is_not_to_have_is_not_complained_of(
 @pytest.mark.parametrize(
     ("version", "is_newer"),
     [
-        *(("2.14.1", False), ("2.14.1+cu130", False), ("2.14.2", True), ("2.15.0", True)),
-        *(("2.15.0.dev20270101+cpu", True), ("3.0", True), ("2.9.1", False), ("2.11.0", False)),
+        *(("2.15.0", False), ("2.15.0+cu132", False), ("2.15.1", True), ("2.16.0", True)),
+        *(("2.16.0.dev20270101+cpu", True), ("3.0", True), ("2.9.1", False), ("2.11.0", False)),
     ],
 )
 def test_versions(monkeypatch: pytest.MonkeyPatch, version: str, is_newer: bool) -> None:
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(__version__=version))
     assert versions.is_newer() is is_newer
     remark = versions.remark()
-    assert (remark is None) == (version.startswith(("2.11", "2.14.1")))
+    assert (remark is None) == (version.startswith(("2.11", "2.15.0")))
     assert is_newer == (remark is not None and "is newer than what" in remark)
 
 

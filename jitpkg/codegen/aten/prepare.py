@@ -52,6 +52,7 @@ from jitpkg.internals import Missing, modes, tensors
 from jitpkg.internals.ops import is_of_another_library
 from jitpkg.internals.tensors import memory
 from jitpkg.marks import (
+    ASKED,
     GRADIENTS,
     LEAVES,
     OUTCOME,
@@ -235,11 +236,15 @@ class _Preparation:
             return self._of_part(node.meta[RECOMPUTED], args)
         if OUTCOME in node.meta:
             return self._of_autograd_function(node, args)
+        if ASKED in node.meta:
+            return self._of_asked(node, args)
         if GRADIENTS in node.meta:
             return self._of_backward(node, args)
         return self._of_function(node, args, kwargs)
 
     def _of_function(self, node: fx.Node, args: Any, kwargs: Any) -> Any:
+        if node.target == "requires_grad_" and self._goes_backward():
+            return self._of_leaf(node, args[0])
         if _makes_leaf(node):
             raise Declined("a leaf that is made to require grad")
         target: Any = node.target
@@ -286,6 +291,26 @@ class _Preparation:
         return self._recorder.as_a_whole(
             gradients, args, {}, made, random=False, meta={GRADIENTS: True}
         )
+
+    def _of_asked(self, node: fx.Node, args: Any) -> Any:
+        """The same: whose memory a gradient lies in is known where it is recorded."""
+        outcome = node.meta[ASKED]
+        if any(each is not None for each in outcome.shares):
+            raise Declined("a gradient that shares memory")
+        asked = cast(Callable[..., Any], node.target)
+        made = self._singles.made(outcome.result)
+        meta = {GRADIENTS: True, ASKED: outcome}
+        return self._recorder.as_a_whole(asked, args, {}, made, random=False, meta=meta)
+
+    def _of_leaf(self, node: fx.Node, made: torch.Tensor) -> Any:
+        """The same tensor, which gradients go to from here on: in the graph, another value."""
+        if any(node.name in each.meta.get(WRITES, ()) for each in self._gm.graph.nodes):
+            raise Declined("a write to a leaf that the graph has made")
+        leaf = self._singles.made(self._recorder.traced(made).facts)
+        return self._recorder.as_a_whole(as_leaf, (made,), {}, leaf, random=False)
+
+    def _goes_backward(self) -> bool:
+        return any(GRADIENTS in node.meta for node in self._gm.graph.nodes)
 
     def _checked_by_ops(self, *call: Any) -> Any:
         made = self._by_ops(*call)
@@ -421,6 +446,11 @@ def _is_a_write(node: fx.Node) -> bool:
     """Whether it writes to its first argument: autocast has no such op."""
     name = getattr(node.target, "__name__", str(node.target))
     return node.target is setitem or WRITES in node.meta or (name[-1:] == "_" and name[-2:] != "__")
+
+
+def as_leaf(made: torch.Tensor) -> torch.Tensor:
+    """In a prepared graph: what `made.requires_grad_()` returns."""
+    raise NotImplementedError("it is recorded when autograd is on")
 
 
 def _makes_leaf(node: fx.Node) -> bool:

@@ -7,7 +7,7 @@ are written down as the forward's are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import getitem
 from typing import Any, TypeVar
@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import torch
 from torch import fx
 
-from jitpkg.codegen.aten.prepare import known_name
+from jitpkg.codegen.aten.prepare import as_leaf, known_name
 from jitpkg.codegen.aten.prepared import Prepared, ViewOf
 from jitpkg.codegen.aten.recorder import (
     NO_GRAD,
@@ -39,7 +39,7 @@ from jitpkg.internals import ops, trees
 from jitpkg.internals.ops import OpOverload
 from jitpkg.internals.tensors import gradients, next_number, number_of_formula
 from jitpkg.interrupts import from_outside
-from jitpkg.marks import OUTCOME
+from jitpkg.marks import ASKED, OUTCOME
 
 T = TypeVar("T")
 
@@ -130,6 +130,17 @@ class Replay:
             self._made[node] = traced.tensor
         return given
 
+    def _asked(self, node: fx.Node) -> tuple[Any, ...]:
+        """What `torch.autograd.grad` returns, as far as it is wanted."""
+        recorder = self._recorder
+        roots, tangents, inputs, picks, create, keep = _given_to(node, self._made)
+        before = set(recorder.graph.nodes)
+        with recorder.of_everything(), torch.set_grad_enabled(create):
+            with recorder.numbered(number_of_formula):
+                found = gradients(roots, tangents, inputs, keep=keep, create=create)
+            self._check_saved([each for each in recorder.graph.nodes if each not in before])
+            return tuple(_laid(found[k], strides) for k, strides in picks)
+
     def _call(self, node: fx.Node) -> Any:
         target: Any = node.target
         args: Any
@@ -137,6 +148,9 @@ class Replay:
         args, kwargs = _with_symints(fx.map_arg((node.args, node.kwargs), self._made.__getitem__))
         if target is getitem and isinstance(args[0], tuple | list):
             return args[0][args[1]]
+        if target is as_leaf:
+            with self._recorder.of_everything():
+                return args[0].detach().requires_grad_()
         if isinstance(target, OpOverload):
             if "as_strided" in ops.op_name(target):
                 raise Declined("as_strided: its gradient depends on where inputs lie in memory")
@@ -200,17 +214,37 @@ class Replay:
                     raise Declined("a write to what is saved for gradients")
 
 
+def _given_to(node: fx.Node, made: Mapping[fx.Node, Any]) -> tuple[Any, ...]:
+    given: Any = fx.map_arg(node.args, made.__getitem__)
+    return tuple(given)
+
+
+def _laid(found: Any, stride: tuple[int, ...]) -> Any:
+    if found is None:
+        raise Declined("a gradient that nothing gets")
+    if tuple(found.stride()) == tuple(stride):
+        return found
+    size, dtype = tuple(found.shape), found.dtype
+    return torch.empty_strided(size, stride, dtype=dtype, device="meta").copy_(found)
+
+
 class _Joint(Replay):
     def recorded(self) -> Joint:
         recorder = self._recorder
         given = self._given()
         for node in self._calls():
-            self._run(node)
+            if ASKED in node.meta:
+                self._made[node] = self._asked(node)
+            else:
+                self._run(node)
         self._check_unseen_writes()
         self._check_views()
         results = [self._made[node] for node in self._prepared.values]
         if len({id(result) for result in results}) < len(results):
             raise Declined("a value that is returned twice")
+        made = [self._made[node] for node in self._calls() if node.target is as_leaf]
+        if any(result is each for result in results for each in made):
+            raise Declined("a leaf that the graph has made is returned")
         values = tuple(recorder.read(recorder.traced(result)) for result in results)
         self._check_writes(results)
         of = [k for k, result in enumerate(results) if result.requires_grad]

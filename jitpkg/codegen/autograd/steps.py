@@ -23,7 +23,7 @@ from jitpkg.facts.layout import gradient_of
 from jitpkg.facts.tensor import size_of, stride_of
 from jitpkg.internals.ops import op_name
 from jitpkg.internals.tensors import gradients, number_of_formula
-from jitpkg.marks import GRADIENTS
+from jitpkg.marks import ASKED, GRADIENTS
 
 
 def recorded(gm: fx.GraphModule, inputs: Sequence[Any]) -> tuple[Prepared, Freed] | str:
@@ -49,7 +49,9 @@ class _Step(Replay):
         places = {id(each.tensor): k for k, each in self._given().items()}
         for node in self._calls():
             self._check_stale(node)
-            if GRADIENTS in node.meta:
+            if ASKED in node.meta:
+                self._made[node] = self._asked(node)
+            elif GRADIENTS in node.meta:
                 self._made[node] = self._differentiated(node, places)
             else:
                 self._run(node)
@@ -59,6 +61,8 @@ class _Step(Replay):
         results = [self._made[node] for node in prepared.values]
         values = tuple(recorder.read(recorder.traced(each)) for each in results)
         freed = [k for k, each in enumerate(prepared.results) if self._has_history(each)]
+        if freed and any(ASKED in node.meta for node in self._calls()):
+            raise Declined(KEPT)
         for k in freed:
             self._check_freed(prepared.results[k])
         recorder.graph.output(values)

@@ -65,6 +65,15 @@ def written(func: Any, args: Any, kwargs: Any) -> Any:
     return _written_to(func, x)
 
 
+def filled(func: Any, args: Any, kwargs: Any) -> Any:
+    """`index_fill_`, by a number; `index_fill` writes to a copy."""
+    x, dim, at, value = args
+    sure(type(value) in (bool, int) or (type(value) is float and x.dtype.is_floating_point))
+    sure(at.dtype is torch.int64 and at.dim() == 1 and -x.dim() <= dim < x.dim())
+    sure(x.numel() > 0 and not kwargs)
+    return _written_to(func, x)
+
+
 def _written_to(func: Any, x: Any) -> Any:
     if op_name(func).endswith("_"):
         return x
@@ -199,6 +208,7 @@ ROWS = rows(
     (padded, "constant_pad_nd"),
     (repeated, "repeat"),
     (written, "index_put index_put_"),
+    (filled, "index_fill index_fill_"),
     (cat, "cat"),
     (stack, "stack"),
     (index, "index"),

@@ -51,11 +51,48 @@ def backward(
         _accumulate(leaf, gradient)
 
 
+def grad(
+    outputs: Several,
+    inputs: Several,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Tensor | None, ...]:
+    """`torch.autograd.grad`"""
+    if is_grads_batched or not only_inputs or isinstance(inputs, dict):
+        refused("is_grads_batched, only_inputs=False, or inputs by name")
+    if materialize_grads and allow_unused is False:
+        refused("materialize_grads without allow_unused, which raises")
+    roots, wanted = _several(outputs), _several(inputs)
+    if not roots or not wanted:
+        refused("no tensors, which raises")
+    given = (None,) * len(roots) if grad_outputs is None else _several(grad_outputs)
+    if len(given) != len(roots):
+        refused("gradients of another number than tensors, which raises")
+    tangents = tuple([_tangent(root, each, True) for root, each in zip(roots, given, strict=True)])
+    keep = create_graph if retain_graph is None else retain_graph
+    found = asked(roots, tangents, wanted, bool(create_graph), bool(keep))
+    if materialize_grads:
+        return tuple(
+            [
+                torch.zeros_like(x, requires_grad=create_graph) if each is None else each
+                for x, each in zip(wanted, found, strict=True)
+            ]
+        )
+    if not allow_unused and any(each is None for each in found):
+        refused("a gradient by what was not used, which raises")
+    return found
+
+
 def _several(given: Any) -> tuple[Any, ...]:
     return (given,) if given is None or torch.is_tensor(given) else tuple(given)
 
 
-def _tangent(root: Any, given: Any) -> Tensor:
+def _tangent(root: Any, given: Any, may_train: bool = False) -> Tensor:
     """The gradient of what is differentiated, by default that of a number by itself."""
     if not torch.is_tensor(root) or not root.requires_grad:
         refused("what requires no grad is differentiated, which raises")
@@ -63,8 +100,10 @@ def _tangent(root: Any, given: Any) -> Tensor:
         if root.numel() != 1 or not root.is_floating_point():
             refused("what is differentiated is no number, which raises")
         return torch.ones_like(root, memory_format=torch.preserve_format)
-    if not torch.is_tensor(given) or given.shape != root.shape or given.requires_grad:
-        refused("a gradient of another shape, which raises, or one that requires grad itself")
+    if not torch.is_tensor(given) or given.shape != root.shape:
+        refused("a gradient of another shape, which raises")
+    if given.requires_grad and not may_train:
+        refused("a gradient that requires grad itself")
     if given.is_complex() != root.is_complex():
         refused("a gradient of another kind of number, which raises")
     return given
@@ -91,6 +130,17 @@ def derivatives(
     retain_graph: bool,
 ) -> tuple[Tensor, ...]:
     """The gradients of leaves; the tracer makes an op of it."""
+    raise NotImplementedError
+
+
+def asked(
+    roots: tuple[Tensor, ...],
+    tangents: tuple[Tensor, ...],
+    inputs: tuple[Tensor, ...],
+    create_graph: bool,
+    retain_graph: bool,
+) -> tuple[Tensor | None, ...]:
+    """The gradients of anything; the tracer makes an op of it."""
     raise NotImplementedError
 
 

@@ -11,7 +11,7 @@ import torch.utils.checkpoint
 
 from jitpkg import marks
 from jitpkg.internals import library, modes, ops
-from jitpkg.tracer import checkpoints, differentiation, reasons
+from jitpkg.tracer import asked_gradients, checkpoints, differentiation, reasons
 from jitpkg.tracer.polyfills import autograd_functions, optimizers, torch_functions
 from jitpkg.tracer.polyfills import differentiation as backward_passes
 from jitpkg.tracer.rows.table import CallTable
@@ -73,11 +73,13 @@ for _real in (torch.tensor, torch.as_tensor):
 
 @TABLE.row(torch.Tensor.requires_grad_)
 def requires_grad_(vm: VM, tensor: Value, /, requires_grad: Value = TRUE) -> Value:
-    """Nothing is done where it is so already."""
+    """Nothing is done where it is so already; of what the function has made, a leaf is made."""
     known, asked = vm.look(tensor), vm.look(requires_grad)
     match known, asked:
         case Tensor(), Constant(value) if value is vm.facts(known).requires_grad:
             return known
+        case Tensor(), Constant(True):
+            return asked_gradients.made_leaf(vm, known)
     vm.stop(reasons.TENSOR_USE, "Tensor.requires_grad_")
 
 
@@ -115,6 +117,8 @@ def _by_polyfill(polyfill: Callable[..., Any]) -> Callable[..., Value]:
 
 TABLE.add(torch.Tensor.backward, _by_polyfill(backward_passes.backward_of_tensor))
 TABLE.add(torch.autograd.backward, _by_polyfill(backward_passes.backward))
+TABLE.add(torch.autograd.grad, _by_polyfill(backward_passes.grad))
+TABLE.add(backward_passes.asked, asked_gradients.asked)
 TABLE.add(backward_passes.leaves_of, differentiation.leaves_of)
 TABLE.add(backward_passes.derivatives, differentiation.derivatives)
 
