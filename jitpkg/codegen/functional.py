@@ -21,7 +21,7 @@ from torch import fx
 from jitpkg import config, forks, listing
 from jitpkg.attempts import Attempts, words
 from jitpkg.codegen import autocast, layouts, saved, scalars, writing
-from jitpkg.codegen.aten.grad_modes import is_switch
+from jitpkg.codegen.aten.grad_modes import is_switch, makes_leaf
 from jitpkg.codegen.autocast import cast_once, casts, enter_and_leave, is_kept
 from jitpkg.codegen.autograd.twice import RANDOM, Original
 from jitpkg.codegen.copies import copied
@@ -310,7 +310,7 @@ def _obstacle(gm: fx.GraphModule, inputs: Sequence[Any]) -> str | None:
         return "a recurrent layer: it would be unrolled into the ops of each step"
     if any(LEAVES in node.meta for node in gm.graph.nodes):
         return VIEW_LEAVES
-    if any(map(_makes_leaf, gm.graph.nodes)):
+    if any(map(makes_leaf, gm.graph.nodes)):
         return "a leaf that is made to require grad: its gradient would get lost"
     trains = any(isinstance(x, torch.Tensor) and x.requires_grad for x in inputs)
     if trains and any(writing.name_of(node).rstrip("_") == "sgn" for node in gm.graph.nodes):
@@ -322,10 +322,6 @@ def _obstacle(gm: fx.GraphModule, inputs: Sequence[Any]) -> str | None:
     if modes.FORWARD_LEVEL.get()() != _NO_LEVEL:
         return "forward-mode differentiation"
     return None
-
-
-def _makes_leaf(node: fx.Node) -> bool:
-    return bool(node.kwargs.get("requires_grad")) or node.target == "requires_grad_"
 
 
 _NO_LEVEL = -1

@@ -18,7 +18,7 @@ from jitpkg import config, events, native
 from jitpkg.codegen import scalars
 from jitpkg.codegen.aten.by_size import BySize
 from jitpkg.codegen.aten.by_symbols import BySymbols, OneMore
-from jitpkg.codegen.aten.grad_modes import GradModes
+from jitpkg.codegen.aten.grad_modes import GradModes, makes_leaf
 from jitpkg.codegen.aten.prepare import prepare
 from jitpkg.codegen.aten.prepared import Prepared
 from jitpkg.codegen.aten.runtime import op_by_op, runtime
@@ -120,11 +120,11 @@ def _with_backward(
     gm: fx.GraphModule, inputs: list[Any], maker: Maker, options: Options
 ) -> Function:
     """A graph with a backward pass inside: as one, or what is around the pass."""
-    if is_differentiated(gm.graph) and _may_record(inputs, maker, options):
+    if is_differentiated(gm.graph) and _may_record(gm, inputs, maker, options):
         found = _asking(gm, inputs, maker, options)
         if not isinstance(found, str):
             return found
-    if _may_record(inputs, maker, options) and not writes_histories(gm, inputs):
+    if _may_record(gm, inputs, maker, options) and not writes_histories(gm, inputs):
         name = type(gm).__name__
         key = graph_key(gm, inputs, options, maker.depends()) if maker.keeps else None
         with kept_or_claimed(key, name, gm) as known:
@@ -216,7 +216,7 @@ def _trained(
     gm: fx.GraphModule, inputs: list[Any], maker: Maker, options: Options, key: str | None
 ) -> Function:
     """By our own backward pass, or else by AOTAutograd."""
-    if _may_record(inputs, maker, options):
+    if _may_record(gm, inputs, maker, options):
         found = _recorded(gm, inputs, maker, options, key)
         if not isinstance(found, str):
             return found
@@ -228,7 +228,7 @@ def _trained_of_symbols(
 ) -> Function:
     """The same of a graph whose sizes vary."""
     otherwise = OneMore(gm, lambda gm, inputs: _through_aot(gm, inputs, maker, options, None))
-    if not _may_record(inputs, maker, options):
+    if not _may_record(gm, inputs, maker, options):
         return otherwise.compiled(inputs)
 
     def compile_(gm: fx.GraphModule, inputs: list[Any], symbols: Symbols) -> Function | None:
@@ -238,8 +238,8 @@ def _trained_of_symbols(
     return BySymbols(gm, gm.meta[VARIES], compile_, otherwise).compiled(inputs)
 
 
-def _may_record(inputs: Sequence[Any], maker: Maker, options: Options) -> bool:
-    return options.backward == "own" and _prepares(maker) and _may_train(inputs)
+def _may_record(gm: fx.GraphModule, inputs: Sequence[Any], maker: Maker, options: Options) -> bool:
+    return options.backward == "own" and _prepares(maker) and _may_train(gm, inputs)
 
 
 def _recorded(
@@ -261,10 +261,11 @@ def _recorded(
         return f"{type(error).__name__}: {error}"
 
 
-def _may_train(inputs: Sequence[Any]) -> bool:
-    return torch.is_grad_enabled() and any(
-        isinstance(x, torch.Tensor) and x.requires_grad for x in inputs
-    )
+def _may_train(gm: fx.GraphModule, inputs: Sequence[Any]) -> bool:
+    if not torch.is_grad_enabled():
+        return False
+    given = any(isinstance(x, torch.Tensor) and x.requires_grad for x in inputs)
+    return given or (has_backward(gm.graph) and any(map(makes_leaf, gm.graph.nodes)))
 
 
 def _prepares(maker: Maker) -> bool:

@@ -53,7 +53,7 @@ from jitpkg.rewriter.failure import Failures, Past
 from jitpkg.rewriter.gains import Meter
 from jitpkg.rewriter.ledger import Loan
 from jitpkg.rewriter.rebuild import Rebuilder
-from jitpkg.rewriter.references import needed
+from jitpkg.rewriter.references import gradients_of_made, needed
 from jitpkg.tracer.effects import effect_operands, lasting
 from jitpkg.tracer.region import Left
 from jitpkg.tracer.trace import Returned, Trace
@@ -237,7 +237,7 @@ def write_entry(
     call = _write_graph(name, text, rebuilder, trace, tensors, interface, graph, module, meter)
     behind = len(text.lines)
     rebuilder.make(operands)
-    for effect in lasting(trace.effects):
+    for effect in (*lasting(trace.effects), *gradients_of_made(trace.heap, tensors)):
         text.line(rebuilder.effect(effect))
     rebuilder.make(outputs.values)
     values = [rebuilder.expression(value) for value in outputs.values]

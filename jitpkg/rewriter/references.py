@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from jitpkg.guards.numbers import Expression, read_by
 from jitpkg.guards.sources import Source
+from jitpkg.tracer.effects import Effect, SetAttribute
 from jitpkg.tracer.heap import Heap
 from jitpkg.tracer.iterators import walks_as_begun
 from jitpkg.tracer.look import source_of
@@ -61,6 +62,12 @@ def _has_row(heap: Heap, value: Value) -> bool:
             return True
 
 
+def gradients_of_made(heap: Heap, made: Sequence[Tensor]) -> list[Effect]:
+    """What gives tensors that a trace has made the gradients that these have got there."""
+    found = [(tensor, heap.read(tensor, "grad")) for tensor in made]
+    return [SetAttribute(tensor, "grad", grad) for tensor, grad in found if grad is not None]
+
+
 def needed(
     heap: Heap, values: Sequence[Value]
 ) -> tuple[list[Source], list[Tensor], list[Expression]]:
@@ -81,6 +88,7 @@ def needed(
             sources.append(source)
         elif isinstance(value, Tensor):
             tensors.append(value)
+            todo.extend(parts(heap, value))
         elif isinstance(value, Number | String):
             sources.extend(read_by(value.expression))
             numbers.append(value.expression)

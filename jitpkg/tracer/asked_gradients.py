@@ -246,5 +246,7 @@ def made_leaf(vm: VM, tensor: Tensor) -> Value:
     outcome = Outcome(TheArgument(0), (0,), (leaf,), frozenset(), random=False)
     began = vm.graph.mark()
     made = tensors.op(vm, "requires_grad_", (tensor,), outcome=outcome)
-    del vm.graph.nodes_since(began)[0].meta[OUTCOME]  # it is no autograd function
+    node = vm.graph.nodes_since(began)[0]
+    del node.meta[OUTCOME]  # it is no autograd function
+    vm.made_leaves[node] = tensor
     return made

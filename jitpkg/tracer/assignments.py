@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import types
 
+import torch
+
 from jitpkg.guards.kinds import ABSENT
 from jitpkg.guards.sources import Attr
 from jitpkg.tracer import classes, differentiation, exceptions, reasons
@@ -36,7 +38,9 @@ def set_attribute(vm: VM, value: Value, name: str, new: Value) -> None:
     if isinstance(value, Opaque):
         vm.refuse(value)
     if isinstance(value, Tensor):
-        if name != "grad" or not differentiation.set_grad(vm, value, new):
+        if name == "requires_grad":
+            vm.call(vm.trusted(torch.Tensor.requires_grad_), (value, new))
+        elif name != "grad" or not differentiation.set_grad(vm, value, new):
             vm.stop(reasons.TENSOR_USE, f"assignment to .{name} of a tensor")
         return
     cls = classes.class_of(vm, value)

@@ -114,7 +114,8 @@ def leaves_of(vm: VM, roots: Value, inputs: Value) -> Value:
     if not reached:
         vm.stop(reasons.BACKWARD, "it goes to tensors that the graph does not have")
     looked = vm.look(inputs)
-    for example in map(vm.graph.example, reached):
+    given_leaves = [node for node in reached if node not in vm.made_leaves]
+    for example in map(vm.graph.example, given_leaves):
         if not private.is_leaf(example):  # what is asked for may lie there
             vm.stop(reasons.BACKWARD, "it goes on in what was computed before the graph")
         base = private.BASE.get()(example)
@@ -129,8 +130,8 @@ def leaves_of(vm: VM, roots: Value, inputs: Value) -> Value:
         _guard_leaves(vm, asked)  # others would retain their gradients from then on
         leaves = [each for each in asked if each in leaves]
     for leaf in leaves:
-        assert leaf.source is not None
-        _check_leaf(vm, vm.graph.example(leaf.node), leaf.source)
+        if leaf.source is not None:
+            _check_leaf(vm, vm.graph.example(leaf.node), leaf.source)
     return Tuple(tuple(leaves))
 
 
@@ -156,7 +157,8 @@ def derivatives(vm: VM, roots: Value, tangents: Value, leaves: Value, keep: Valu
 def set_grad(vm: VM, tensor: Tensor, new: Value) -> bool:
     """`tensor.grad = new` of an existing leaf; says whether that is what it is."""
     value = vm.look(new)
-    if tensor.source is None or not vm.facts(tensor).is_leaf:
+    made = vm.node(tensor) in vm.made_leaves
+    if not vm.facts(tensor).is_leaf or (tensor.source is None and not made):
         return False
     _guard_leaves(vm, [tensor])  # to ask others for it warns
     match value:
@@ -167,7 +169,8 @@ def set_grad(vm: VM, tensor: Tensor, new: Value) -> bool:
         case _:
             return False
     vm.heap.write(tensor, "grad", value)
-    vm.effect(SetAttribute(tensor, "grad", value))
+    if not made:  # whoever sees that one is given it with its gradient
+        vm.effect(SetAttribute(tensor, "grad", value))
     return True
 
 
@@ -192,6 +195,8 @@ def _reached(vm: VM, roots: Sequence[fx.Node]) -> list[fx.Node]:
         seen.add(node)
         if node.op == "placeholder":
             continue
+        if node in vm.made_leaves:
+            continue
         _check_known(vm, node)
         goes_on = _differentiated(vm, node)
         for used in node.all_input_nodes:
@@ -200,7 +205,8 @@ def _reached(vm: VM, roots: Sequence[fx.Node]) -> list[fx.Node]:
         if LEAF in node.meta or (TRAINS in node.meta and not goes_on):
             vm.stop(reasons.BACKWARD, f"it ends at what the function has made: {node.name}")
         stack += goes_on
-    return [i.node for i in vm.graph.inputs if i.node in seen]
+    given = [i.node for i in vm.graph.inputs if i.node in seen]
+    return given + [node for node in vm.made_leaves if node in seen]
 
 
 def _recorded(graph: fx.Graph) -> Mapping[str, Sequence[fx.Node]]:
@@ -295,6 +301,8 @@ def _has_gradient(body: fx.Graph, node: fx.Node, used: fx.Node) -> bool:
 
 
 def _leaf(vm: VM, node: fx.Node) -> Tensor:
+    if node in vm.made_leaves:
+        return vm.made_leaves[node]
     found = vm.seen.get(id(vm.graph.example(node)))
     if not isinstance(found, Tensor):
         vm.stop(reasons.BACKWARD, f"the leaf {node.name} is not known by a name")
@@ -303,13 +311,15 @@ def _leaf(vm: VM, node: fx.Node) -> Tensor:
 
 def _guard_leaves(vm: VM, leaves: Sequence[Tensor]) -> None:
     for leaf in leaves:
-        assert leaf.source is not None
+        if leaf.source is None:
+            continue
         guard_leaf(vm, vm.graph.example(leaf.node), leaf.source)
 
 
 def _is_given_leaf(vm: VM, tensor: Tensor) -> bool:
     facts = vm.facts(tensor)
-    return tensor.source is not None and facts.is_leaf and facts.requires_grad
+    known = tensor.source is not None or vm.node(tensor) in vm.made_leaves
+    return known and facts.is_leaf and facts.requires_grad
 
 
 def _check_leaf(vm: VM, leaf: torch.Tensor, source: Source) -> None:

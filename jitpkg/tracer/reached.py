@@ -17,6 +17,7 @@ from jitpkg.tracer.values import (
     Object,
     Slice,
     Super,
+    Tensor,
     Tuple,
     Value,
 )
@@ -62,6 +63,9 @@ def parts(heap: Heap, value: Value) -> list[Value]:
             return list(value.parts)
         case Continuation():
             return [*value.locals, *value.stack]
+        case Tensor():
+            grad = heap.read(value, "grad")
+            return [] if grad is None else [grad]
         case _:
             return []
 

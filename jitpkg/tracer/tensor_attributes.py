@@ -72,6 +72,8 @@ def _grad(vm: VM, tensor: Tensor) -> Value:
     if known is not None:
         return known
     if tensor.source is None:
+        if vm.facts(tensor).is_leaf:
+            return Constant(None)
         vm.stop(reasons.TENSOR_USE, "the .grad of a tensor that the function computed")
     source = Attr(tensor.source, "grad")
     real = vm.graph.example(tensor.node)

@@ -163,6 +163,8 @@ class VM(ABC):
         """For a tensor that an op returned as a view: the tensor that owns the memory."""
         self.frozen: set[Tensor] = set()
         """Those of which an autograd function has returned a view."""
+        self.made_leaves: dict[fx.Node, Tensor] = {}
+        """Those that the function has made to require grad, by the node of that."""
         self.failures: dict[str, Failure] = {}
         """By name of a graph node."""
         self.seen: dict[int, Value] = {}

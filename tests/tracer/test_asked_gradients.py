@@ -165,8 +165,37 @@ def step_of_a_step(net: nn.Module, x: Tensor) -> Tensor:
     return after.detach()
 
 
+def adversarial(net: nn.Module, x: Tensor) -> Tensor:
+    """One step to where a loss is larger."""
+    moved = x.detach().clone()
+    moved.requires_grad = True
+    net(moved).pow(2).mean().backward()
+    assert moved.grad is not None
+    return x.detach() + 0.1 * moved.grad.sign()
+
+
+def adversarial_search(net: nn.Module, x: Tensor) -> Tensor:
+    moved = x.detach() + 0.01
+    for _ in range(3):
+        moved = moved.detach().clone().requires_grad_()
+        (found,) = torch.autograd.grad(net(moved).pow(2).mean(), moved)
+        moved = moved + 0.1 * found.sign()
+    return moved.detach()
+
+
+def penalised(net: nn.Module, x: Tensor) -> Tensor:
+    """The whole step of a critic, at points between two batches."""
+    between = (0.3 * x.detach() + 0.7 * x.detach().flip(0)).requires_grad_(True)
+    loss = net(x).mean() + 10 * penalty(net, between)
+    loss.backward()
+    return loss.detach()
+
+
+TRAINED = [penalty, physics, step_of_a_step, adversarial, adversarial_search, penalised]
+
+
 @pytest.mark.parametrize("backend", ["eager", "jitpkg"])
-@pytest.mark.parametrize("program", [penalty, physics, step_of_a_step])
+@pytest.mark.parametrize("program", TRAINED)
 def test_what_people_train(program: Callable[..., Tensor], backend: str) -> None:
     mine, theirs = network(), network()
     compiled = jitpkg.compile(program, backend=backend, fullgraph=True)
@@ -248,3 +277,96 @@ def test_other_sizes() -> None:
     same = Comparison(backend="eager")
     sizes = (3, 4, 5, 1, 7)
     same.assert_same_calls(second_derivative, *[call(leaf(n), leaf(n)) for n in sizes])
+
+
+def made_leaf(x: Tensor) -> Tensor:
+    leaf = x.clone().requires_grad_()
+    (leaf * x).sum().backward()
+    return leaf
+
+
+def returned(x: Tensor) -> Any:
+    leaf = made_leaf(x)
+    return leaf, leaf.grad, leaf.is_leaf
+
+
+def returned_alone(x: Tensor) -> Any:
+    return made_leaf(x)
+
+
+def in_a_list(x: Tensor) -> Any:
+    found = [made_leaf(x)]
+    found.append(found[0].grad)
+    return found
+
+
+def twice(x: Tensor) -> Any:
+    leaf = made_leaf(x)
+    (leaf * leaf).sum().backward()
+    found = leaf.grad * 1
+    leaf.grad = None
+    return found, leaf
+
+
+def over_a_break(x: Tensor) -> Any:
+    leaf = made_leaf(x)
+    print("-")
+    return leaf.grad * 2, leaf
+
+
+def where_an_op_fails(x: Tensor) -> Any:
+    leaf = made_leaf(x)
+    try:
+        x.view(7, 7)
+    except RuntimeError:
+        return leaf.grad, leaf
+
+
+def nothing_yet(x: Tensor) -> Any:
+    return x.exp().requires_grad_().grad, torch.ones(3).grad
+
+
+def turned_off(x: Tensor) -> Any:
+    made = x.exp()
+    made.requires_grad = False
+    return made
+
+
+def not_for_integers(x: Tensor) -> Any:
+    return x.int().requires_grad_()
+
+
+def of_a_view(x: Tensor) -> Any:
+    view = x[1:].requires_grad_()
+    view.sum().backward()
+    return view.grad, x.requires_grad
+
+
+def written_before(x: Tensor) -> Any:
+    made = x.exp()
+    made.mul_(2)
+    made.requires_grad_()
+    (made * x).sum().backward()
+    return made, made.grad
+
+
+def written_after(x: Tensor) -> Any:
+    made = x.exp().requires_grad_()
+    (made * x).sum().backward()
+    with torch.no_grad():
+        made -= 0.1 * made.grad
+    return made, made.grad
+
+
+MADE = [
+    *(returned, returned_alone, in_a_list, twice, over_a_break, where_an_op_fails, nothing_yet),
+    *(turned_off, not_for_integers, of_a_view, written_before, written_after),
+]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("program", MADE)
+def test_leaves_that_a_function_makes(program: Callable[..., Any], backend: str) -> None:
+    ignored = LAID_BY_KERNELS if backend == "jitpkg" else ()
+    same = Comparison(backend=backend, ignore=ignored, relative=1e-5, absolute=1e-5)
+    same.assert_same_calls(program, *[call(torch.rand(3)) for _ in range(2)])

@@ -21,6 +21,10 @@ VIEWS = [
     "{a}.expand(3)",
     "{a}.view(3, 1)[:, 0]",
 ]
+LEAVES = [
+    *("{a}.detach().clone().requires_grad_()", "({a}.detach() * 2).requires_grad_()"),
+    *("{a}.clone().requires_grad_()", "x.exp().requires_grad_()"),
+]
 BY = ["{a}", "({a}, {b})", "[{a}, {a}]", "({b}, {c}, {a})"]
 HOW = [
     *["create_graph=True, allow_unused=True"] * 6,
@@ -44,7 +48,7 @@ ENDS = [
 def source(seed: int) -> str:
     choose = random.Random(seed)
     leaves, lines = ["p", "q", "r"], []
-    values, trained = [*leaves, "x"], [*leaves]
+    values, trained, made = [*leaves, "x"], [*leaves], list[str]()
 
     def operands() -> dict[str, str]:
         return {name: choose.choice([*values, *values[-3:]]) for name in "abc"}
@@ -57,9 +61,11 @@ def source(seed: int) -> str:
 
     for k in range(choose.randint(1, 3)):
         for _ in range(choose.randint(1, 3)):
-            op = choose.choice(choose.choice([SMOOTH, SMOOTH, SMOOTH, OPS, VIEWS]))
+            op = choose.choice(choose.choice([SMOOTH, SMOOTH, SMOOTH, SMOOTH, OPS, VIEWS, LEAVES]))
             name = f"v{len(values)}"
             lines.append(f"{name} = {op.format(**(operands() | {'a': choose.choice(trained)}))}")
+            if op in LEAVES:
+                made.append(name)
             values.append(name)
             trained.append(name)
         if choose.random() < 0.08:
@@ -80,6 +86,15 @@ def source(seed: int) -> str:
         lines.append("loss = " + " + ".join(f"({v}).sum()" for v in choose.sample(trained, 2)))
         lines.append(choose.choice(ENDS).format(loss="loss"))
         values.append("loss")
+    for name in made:
+        after = [
+            "",
+            f"seen.append({name}.grad)",
+            f"seen += [{name}, {name}.grad]",
+            f"seen.append({name})",
+        ]
+        after += [f"{name}.grad = None", f"({name} * 2).sum().backward()"]
+        lines += [choose.choice(after) for _ in range(2)]
     returned = ", ".join(choose.sample(values, choose.randint(0, 2)))
     body = "".join(f"    {line}\n" for line in ["seen = []", *lines] if line)
     return f"""import torch

@@ -17,6 +17,11 @@ def is_switch(node: fx.Node) -> bool:
     return node.target is modes.SET_GRAD_ENABLED.found()
 
 
+def makes_leaf(node: fx.Node) -> bool:
+    """Whether a node of a graph of torch functions returns a leaf that requires grad."""
+    return bool(node.kwargs.get("requires_grad")) or node.target == "requires_grad_"
+
+
 @dataclass(frozen=True, slots=True)
 class GradModes:
     """Grad mode while a graph runs."""

@@ -16,7 +16,7 @@ from typing import Any, cast
 import torch
 from torch import fx
 
-from jitpkg.codegen.aten.grad_modes import GradModes, is_switch
+from jitpkg.codegen.aten.grad_modes import GradModes, is_switch, makes_leaf
 from jitpkg.codegen.aten.parts import Part, parts_written
 from jitpkg.codegen.aten.prepared import (
     Constant,
@@ -245,7 +245,7 @@ class _Preparation:
     def _of_function(self, node: fx.Node, args: Any, kwargs: Any) -> Any:
         if node.target == "requires_grad_" and self._goes_backward():
             return self._of_leaf(node, args[0])
-        if _makes_leaf(node):
+        if makes_leaf(node):
             raise Declined("a leaf that is made to require grad")
         target: Any = node.target
         function, name = _function_of(node, args)
@@ -451,10 +451,6 @@ def _is_a_write(node: fx.Node) -> bool:
 def as_leaf(made: torch.Tensor) -> torch.Tensor:
     """In a prepared graph: what `made.requires_grad_()` returns."""
     raise NotImplementedError("it is recorded when autograd is on")
-
-
-def _makes_leaf(node: fx.Node) -> bool:
-    return bool(node.kwargs.get("requires_grad")) or node.target == "requires_grad_"
 
 
 def _function_of(node: fx.Node, args: Sequence[Any]) -> tuple[Callable[..., Any], str]:

@@ -141,6 +141,10 @@ class Replay:
             self._check_saved([each for each in recorder.graph.nodes if each not in before])
             return tuple(_laid(found[k], strides) for k, strides in picks)
 
+    def _made_leaves(self) -> list[Any]:
+        """The leaves that the graph has made so far."""
+        return [made for node, made in self._made.items() if node.target is as_leaf]
+
     def _call(self, node: fx.Node) -> Any:
         target: Any = node.target
         args: Any
@@ -242,8 +246,7 @@ class _Joint(Replay):
         results = [self._made[node] for node in self._prepared.values]
         if len({id(result) for result in results}) < len(results):
             raise Declined("a value that is returned twice")
-        made = [self._made[node] for node in self._calls() if node.target is as_leaf]
-        if any(result is each for result in results for each in made):
+        if any(result is each for result in results for each in self._made_leaves()):
             raise Declined("a leaf that the graph has made is returned")
         values = tuple(recorder.read(recorder.traced(result)) for result in results)
         self._check_writes(results)

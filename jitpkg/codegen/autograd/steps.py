@@ -60,6 +60,8 @@ class _Step(Replay):
             raise Declined("a result with a history, and a write that autograd does not see")
         results = [self._made[node] for node in prepared.values]
         values = tuple(recorder.read(recorder.traced(each)) for each in results)
+        if any(result is leaf for result in results for leaf in self._made_leaves()):
+            raise Declined(KEPT)
         freed = [k for k, each in enumerate(prepared.results) if self._has_history(each)]
         if freed and any(ASKED in node.meta for node in self._calls()):
             raise Declined(KEPT)
@@ -95,9 +97,11 @@ class _Step(Replay):
         leaves: Any
         keep: Any
         roots, tangents, leaves, keep = fx.map_arg(node.args, self._made.__getitem__)
-        if not all(id(leaf) in places for leaf in leaves):
+        own = {id(leaf) for leaf in self._made_leaves()}
+        if not all(id(leaf) in places or id(leaf) in own for leaf in leaves):
             raise Declined("gradients by what the graph has written to")
-        self._leaves.update(dict.fromkeys(places[id(leaf)] for leaf in leaves))
+        given = [places[id(leaf)] for leaf in leaves if id(leaf) in places]
+        self._leaves.update(dict.fromkeys(given))
         before = set(recorder.graph.nodes)
         with recorder.of_everything(), torch.no_grad():
             with recorder.numbered(number_of_formula):
