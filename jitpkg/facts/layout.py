@@ -208,13 +208,15 @@ def gradient_of(leaf: TensorFacts) -> TensorFacts | None:
     """What autograd leaves in the `.grad` of a leaf: a tensor that lies as the leaf does, where
     that has no gaps, and else in order.
 
-    None where sizes vary, and where that depends on who has computed it: so do the strides of dims
-    of size 1, unless they are those of a tensor in order.
+    None where that depends on who has computed it: so do the strides of dims of size 1, unless they
+    are those of a tensor in order. And where sizes vary, unless the leaf is in order.
     """
+    in_order = contiguous_stride(leaf.size)
     if leaf.is_symbolic:
-        return None
+        if leaf.stride != in_order:
+            return None
+        return replace(leaf, cls=torch.Tensor, requires_grad=False, is_leaf=True)
     size, stride = size_of(leaf), stride_of(leaf)
-    in_order = contiguous_stride(size)
     if any(n == 1 and a != b for n, a, b in zip(size, stride, in_order, strict=True)):
         return None
     laid = stride if _is_dense(size, stride) else in_order

@@ -19,7 +19,7 @@ from jitpkg.facts.outcome import NoFacts, Outcome, TheArgument
 from jitpkg.facts.replayed import Replayed
 from jitpkg.facts.rows.common import META
 from jitpkg.facts.single import facts_of_stand_in
-from jitpkg.facts.tensor import facts_of
+from jitpkg.facts.tensor import TensorFacts, contiguous_stride, facts_of
 from jitpkg.facts.thread_state import changes_autocast
 from jitpkg.guards import state
 from jitpkg.guards.metadata import LeafIs, is_bare_leaf
@@ -38,14 +38,14 @@ def grad(
     roots: Sequence[torch.Tensor],
     tangents: Sequence[torch.Tensor],
     inputs: Sequence[torch.Tensor],
-    picks: Sequence[tuple[int, Strides]],
+    picks: Sequence[tuple[int, Strides | None]],
     create_graph: bool,
     retain_graph: bool,
 ) -> tuple[torch.Tensor, ...]:
     """Those gradients of inputs that are wanted.
 
     Args:
-        picks: which, and the strides that each is to have.
+        picks: which, and the strides that each is to have; None where its sizes vary.
 
     Raises:
         RuntimeError: as `torch.autograd.grad` does.
@@ -61,9 +61,9 @@ def grad(
     return tuple([_laid(found[k], strides, create_graph) for k, strides in picks])
 
 
-def _laid(found: torch.Tensor, strides: Strides, create_graph: bool) -> torch.Tensor:
+def _laid(found: torch.Tensor, strides: Strides | None, create_graph: bool) -> torch.Tensor:
     """Kernels may leave a gradient in memory in another way than is known before."""
-    if found.stride() == strides:
+    if strides is None or found.stride() == strides:
         return found
     with torch.set_grad_enabled(create_graph):
         return torch.empty_strided(
@@ -96,12 +96,11 @@ def asked(
         return Tuple((Constant(None),) * len(found))
     by_identity = {id(x): k for k, x in enumerate(stand_ins)}
     by_memory = {memory(x): k for k, x in reversed(list(enumerate(stand_ins)))}
-    devices = [vm.facts(given[2][k]).device for k in picks]
     results: list[Any] = [
         TheArgument(by_identity[id(x)])
         if id(x) in by_identity
-        else replace(facts_of_stand_in(x), device=device)
-        for x, device in zip(made, devices, strict=True)
+        else _facts(vm, x, vm.facts(given[2][k]))
+        for k, x in zip(picks, made, strict=True)
     ]
     outcome = Outcome(
         tuple(results),
@@ -110,7 +109,11 @@ def asked(
         frozenset(),
         random=False,
     )
-    laid = Constant(tuple((k, tuple(x.stride())) for k, x in zip(picks, made, strict=True)))
+    strides = (
+        None if vm.facts(given[2][k]).is_symbolic else tuple(x.stride())
+        for k, x in zip(picks, made, strict=True)
+    )
+    laid = Constant(tuple(zip(picks, strides, strict=True)))
     began = vm.graph.mark()
     values = tensors.op(
         vm,
@@ -124,6 +127,16 @@ def asked(
     node.meta[GRADIENTS], node.meta[ASKED] = True, outcome
     wanted = dict(zip(picks, vm.unpack(values), strict=True))
     return Tuple(tuple(Constant(None) if x is None else wanted[distinct[id(x)]] for x in found))
+
+
+def _facts(vm: VM, gradient: torch.Tensor, of: TensorFacts) -> TensorFacts:
+    """What is known of a gradient, from a stand-in, by a tensor whose sizes may vary."""
+    facts = replace(facts_of_stand_in(gradient), device=of.device)
+    if not of.is_symbolic:
+        return facts
+    if facts.stride != contiguous_stride(facts.size):
+        vm.stop(reasons.BACKWARD, "a gradient that does not lie in order, by a size that varies")
+    return replace(facts, size=of.size, stride=contiguous_stride(of.size))
 
 
 def tensors_of(vm: VM, values: Value) -> list[Tensor]:
@@ -219,8 +232,6 @@ def replay(vm: VM) -> Replayed:
     for known in vm.graph.inputs:
         example = known.example
         given[known.node] = facts_of(example) if isinstance(example, torch.Tensor) else example
-    if vm.symbols:
-        raise NoFacts("sizes or numbers vary")
     if any(changes_autocast(node.target) for node in vm.graph.graph.nodes):
         raise NoFacts("autocast")
     return Replayed(vm.graph.graph, given, records)

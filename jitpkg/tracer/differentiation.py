@@ -177,7 +177,7 @@ def set_grad(vm: VM, tensor: Tensor, new: Value) -> bool:
 def _fits(facts: TensorFacts, grad: TensorFacts) -> bool:
     """Whether torch takes it for a gradient."""
     same = (facts.size, facts.dtype, facts.device) == (grad.size, grad.dtype, grad.device)
-    return same and not facts.is_symbolic and facts.is_inference == grad.is_inference
+    return same and facts.is_inference == grad.is_inference
 
 
 # Which leaves

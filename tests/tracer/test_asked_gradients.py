@@ -199,8 +199,8 @@ TRAINED = [penalty, physics, step_of_a_step, adversarial, adversarial_search, pe
 def test_what_people_train(program: Callable[..., Tensor], backend: str) -> None:
     mine, theirs = network(), network()
     compiled = jitpkg.compile(program, backend=backend, fullgraph=True)
-    for _ in range(3):
-        x = torch.randn(5, 4, requires_grad=True)
+    for n in (5, 5, 6, 7, 3, 1):
+        x = torch.randn(n, 4, requires_grad=True)
         y = x.detach().clone().requires_grad_()
         found, expected = compiled(mine, x), program(theirs, y)
         if found.requires_grad:

@@ -119,6 +119,7 @@ def calls(seed: int, *, kernels: bool = False) -> tuple[str, str]:
 MODES = {
     "eager": {"backend": "eager"},
     "eager, one break": {"backend": "eager"},
+    "eager, varying sizes": {"backend": "eager", "dynamic": True},
     "jitpkg": {
         "backend": "jitpkg",
         "ignore": (*HOW_COMPUTED, "storage offset", "memory", "traceback"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from operator import getitem, setitem
 from types import FunctionType, MappingProxyType
 from typing import Any, cast
@@ -46,7 +47,7 @@ from jitpkg.facts.single import (
     products_compare_sizes,
 )
 from jitpkg.facts.symbolic import length
-from jitpkg.facts.tensor import facts_of, why_not_plain
+from jitpkg.facts.tensor import TensorFacts, contiguous_stride, facts_of, why_not_plain
 from jitpkg.facts.thread_state import changes_autocast
 from jitpkg.internals import Missing, modes, tensors
 from jitpkg.internals.ops import is_of_another_library
@@ -298,9 +299,18 @@ class _Preparation:
         if any(each is not None for each in outcome.shares):
             raise Declined("a gradient that shares memory")
         asked = cast(Callable[..., Any], node.target)
-        made = self._singles.made(outcome.result)
+        by = [args[2][k] for k, _ in args[3]]
+        made = tuple(map(self._gradient, outcome.result, by))
         meta = {GRADIENTS: True, ASKED: outcome}
         return self._recorder.as_a_whole(asked, args, {}, made, random=False, meta=meta)
+
+    def _gradient(self, facts: TensorFacts, by: torch.Tensor) -> torch.Tensor:
+        """Where sizes vary it lies in order."""
+        if facts.is_symbolic:
+            size = self._recorder.traced(by).facts.size
+            facts = replace(facts, size=size, stride=contiguous_stride(size))
+        made: torch.Tensor = self._singles.made(facts)
+        return made
 
     def _of_leaf(self, node: fx.Node, made: torch.Tensor) -> Any:
         """The same tensor, which gradients go to from here on: in the graph, another value."""

@@ -223,10 +223,10 @@ def _given_to(node: fx.Node, made: Mapping[fx.Node, Any]) -> tuple[Any, ...]:
     return tuple(given)
 
 
-def _laid(found: Any, stride: tuple[int, ...]) -> Any:
+def _laid(found: Any, stride: tuple[int, ...] | None) -> Any:
     if found is None:
         raise Declined("a gradient that nothing gets")
-    if tuple(found.stride()) == tuple(stride):
+    if stride is None or tuple(found.stride()) == tuple(stride):
         return found
     size, dtype = tuple(found.shape), found.dtype
     return torch.empty_strided(size, stride, dtype=dtype, device="meta").copy_(found)
