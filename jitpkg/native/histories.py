@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -48,33 +49,67 @@ def look() -> Histories | None:
 
 
 def _found() -> Histories:
+    known_at = 8 * _always(_changed_by_a_history)
+    node_at = 8 * _always(partial(_nodes, known_at))
+    flags = (node_at, node_at)
+    if hasattr(torch.Tensor, "grad_dtype"):
+        of_another, of_any = (partial(_flags, known_at, each) for each in (torch.float64, None))
+        flags = (_always(of_another), _always(of_any))
+    leaf = _leaf()
+    (plain,) = words_at(_known(leaf, known_at), 1)
+    return Histories(plain, known_at, node_at, flags, _hooks_at())
+
+
+_TRIALS = 8
+
+
+def _always(places: Callable[[list[torch.Tensor]], set[int]]) -> int:
+    """The one place that is found each time: what nobody has written to yet, such as the end of a
+    text, may look like anything. The tensors live on, so that others lie elsewhere.
+
+    What counts those who hold a node may be next to it.
+
+    Raises:
+        ValueError: there are several, or none.
+    """
+    alive: list[torch.Tensor] = []
+    found = set.intersection(*(places(alive) for _ in range(_TRIALS)))
+    (one,) = (k for k in found if k - 1 not in found)
+    return one
+
+
+def _leaf() -> torch.Tensor:
+    return zeros(2).requires_grad_()
+
+
+def _changed_by_a_history(alive: list[torch.Tensor]) -> set[int]:
     leaf = zeros(2)
+    alive.append(leaf)
     before = _of_tensor(leaf)
     after = _of_tensor(leaf.requires_grad_())
-    known_at = 8 * _only(k for k in range(_TENSOR) if before[k] != after[k])
+    return {k for k in range(_TENSOR) if before[k] == 0 != after[k]}
+
+
+def _nodes(known_at: int, alive: list[torch.Tensor]) -> set[int]:
+    leaf = _leaf()
     first, second = torch.aminmax(leaf)  # one node makes both
-    known = [words_at(_known(x, known_at), _KNOWN) for x in (leaf, first, second, leaf * 2)]
-    node_at = 8 * min(
+    alive += [leaf, first, second, leaf * 2]
+    known = [words_at(_known(x, known_at), _KNOWN) for x in alive[-4:]]
+    return {
         k
         for k, (of_leaf, one, same, another) in enumerate(zip(*known, strict=True))
         if of_leaf == 0 and one == same and len({one, another, 0}) == 3
-    )
-    return Histories(known[0][0], known_at, node_at, _dtype_at(known_at, node_at), _hooks_at())
+    }
 
 
-def _dtype_at(known_at: int, node_at: int) -> tuple[int, int]:
+def _flags(known_at: int, dtype: torch.dtype | None, alive: list[torch.Tensor]) -> set[int]:
     """What changes where a leaf is to take gradients of another dtype, or of any."""
-    if not hasattr(torch.Tensor, "grad_dtype"):
-        return node_at, node_at
-    found = []
-    for dtype in (torch.float64, None):
-        leaf: Any = zeros(2).requires_grad_()
-        before = _bytes(_known(leaf, known_at))
-        leaf.grad_dtype = dtype
-        after = _bytes(_known(leaf, known_at))
-        flags = (k for k, was in enumerate(before) if (was, after[k]) == (0, 1))
-        found.append(_only(flags))
-    return found[0], found[1]
+    leaf: Any = _leaf()
+    alive.append(leaf)
+    before = _bytes(_known(leaf, known_at))
+    leaf.grad_dtype = dtype
+    after = _bytes(_known(leaf, known_at))
+    return {k for k, was in enumerate(before) if (was, after[k]) == (0, 1)}
 
 
 def _hooks_at() -> tuple[int, int]:
@@ -95,8 +130,3 @@ def _known(tensor: torch.Tensor, known_at: int) -> int:
 
 def _bytes(address: int) -> bytes:
     return ctypes.string_at(address, 8 * _KNOWN)
-
-
-def _only(places: Iterable[int]) -> int:
-    (one,) = places
-    return one

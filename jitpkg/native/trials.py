@@ -8,6 +8,7 @@ import struct
 import sys
 from collections import OrderedDict
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import torch
 
 from jitpkg import forks
+from jitpkg.errors import NativeError
 from jitpkg.internals.usual import usual_state, zeros
 from jitpkg.interrupts import from_outside
 from jitpkg.native import llvm, selftest
@@ -58,6 +60,15 @@ def evaluator(*, start: bool) -> Evaluator | None:
 
 def _made(started: selftest.Outcome) -> Evaluator:
     layout = look()
+    if layout.histories is not None:
+        try:
+            return _tried(layout, started)
+        except (selftest.Wrong, NativeError):  # without what may lie elsewhere
+            layout = replace(layout, histories=None)
+    return _tried(layout, started)
+
+
+def _tried(layout: Layout, started: selftest.Outcome) -> Evaluator:
     code = selftest.compiled(joined(text(layout)))
     found = Evaluator(layout, llvm.link(code, started.imports(), needs=started))
     tried(found)

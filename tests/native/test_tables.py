@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import dataclasses
 import gc
 import sys
 import threading
@@ -11,10 +12,11 @@ import weakref
 from typing import Any
 
 import pytest
+import torch
 
 from jitpkg import native
 from jitpkg.internals import tensors
-from jitpkg.native import memory, records, tables, trials
+from jitpkg.native import histories, memory, records, tables, trials
 from jitpkg.native.tables import CODES
 from tests.native.support import needs_llvm
 
@@ -221,3 +223,36 @@ def test_nothing_is_read_beyond_an_object(monkeypatch: pytest.MonkeyPatch) -> No
             memory.place(object(), holder)
     sizes = [type.__basicsize__, type(counted).__basicsize__, (1, 2).__sizeof__()]
     assert [8 * count for count in counts] == sizes
+
+
+def test_where_histories_lie_is_found_each_time() -> None:
+    """Whatever was in memory before, which is not all written to."""
+    if histories.look() is None:
+        pytest.skip("this PyTorch does not tell")
+    found = set()
+    for k in range(100):
+        dirty = [torch.full((k % 7 + 1,), -1, dtype=torch.int64) for _ in range(k)]
+        others = [bytes([255]) * size for size in range(150, 250)]
+        del dirty, others
+        found.add(histories.look())
+    assert len(found) == 1
+
+
+def test_one_place_of_several() -> None:
+    rounds = iter([{1, 4, 5}, {4, 5, 9}, *[{2, 4, 5}] * 6])
+    assert histories._always(lambda alive: next(rounds)) == 4
+    with pytest.raises(ValueError, match="unpack"):
+        histories._always(lambda alive: {1, 7})
+
+
+def test_tables_without_histories(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If they lie elsewhere, all other records are used."""
+    right = histories.look()
+    if right is None:
+        pytest.skip("this PyTorch does not tell")
+    wrong = dataclasses.replace(right, node_at=right.node_at + 16)
+    monkeypatch.setattr(histories, "look", lambda: wrong)
+    monkeypatch.setattr(trials, "_ONCE", trials._Once())
+    found = native.evaluator(start=True)
+    assert found is not None
+    assert found.layout.histories is None
