@@ -48,13 +48,13 @@ def evaluator(*, start: bool) -> Evaluator | None:
         return None
     with _LOCK:
         if not _ONCE.asked:
-            _ONCE.asked = True
             try:
                 with usual_state():
                     _ONCE.found = _made(started)
             except Exception as error:
                 if from_outside(error):
                     raise
+            _ONCE.asked = True  # not where a signal has ended the trial
         return _ONCE.found
 
 

@@ -256,3 +256,16 @@ def test_tables_without_histories(monkeypatch: pytest.MonkeyPatch) -> None:
     found = native.evaluator(start=True)
     assert found is not None
     assert found.layout.histories is None
+
+
+def test_a_trial_that_a_signal_ends_is_done_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(started: object) -> Any:
+        monkeypatch.setattr(trials, "_made", made)
+        raise KeyboardInterrupt
+
+    made = trials._made
+    monkeypatch.setattr(trials, "_ONCE", trials._Once())
+    monkeypatch.setattr(trials, "_made", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        native.evaluator(start=True)
+    assert native.evaluator(start=True) is not None
