@@ -69,6 +69,12 @@ def no_profiler() -> StateIs:
     return _asked("whether a profiler runs", "profiling", modes.PROFILING.get(), False)
 
 
+def process_group() -> StateIs:
+    """That there is a default process group of torch.distributed, or none, as now."""
+    exists = torch.distributed.is_initialized
+    return _asked("the default process group", "has_process_group", exists, exists())
+
+
 def anomaly_mode() -> StateIs:
     """That autograd's anomaly mode is on or off, as now."""
     looks = torch.is_anomaly_enabled

@@ -85,6 +85,12 @@ LOG_USAGE = Row[Callable[[str], object]](
     lost=_BREAKS,
 )
 
+CHECK = Row[Callable[..., object]](
+    "torch._check",
+    use="knowing what a program checks of its sizes",
+    lost=_BREAKS,
+)
+
 # Transforms, and other compilers
 
 

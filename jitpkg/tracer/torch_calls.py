@@ -5,6 +5,7 @@ from __future__ import annotations
 import types
 from collections.abc import Callable, Mapping
 from functools import cache
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
 
@@ -22,6 +23,7 @@ _FACTORIES = """
     randn randn_like randperm result_type scalar_tensor tensor tril_indices triu_indices vander
     zeros broadcast_tensors meshgrid einsum block_diag cartesian_prod cdist chain_matmul
     tensordot unravel_index where is_floating_point is_complex numel
+    fft.fftfreq fft.rfftfreq
 """.split()
 """Functions of torch that take no tensor, or that torch.overrides does not list."""
 
@@ -77,9 +79,9 @@ def graph_functions() -> Mapping[Callable[..., Any], str]:
             if _is_function(function) and function.__name__ not in _NOT_OPS:
                 found[function] = function.__name__
     for name in _FACTORIES:
-        function = getattr(torch, name)
+        function = attrgetter(name)(torch)
         if _is_function(function):
-            found[function] = name
+            found[function] = name.rpartition(".")[2]
     layers = ops.LAYERS.found()
     for name in () if layers is None else dir(layers):
         function = getattr(layers, name)

@@ -28,6 +28,23 @@ def assert_scalar(condition: Any, message: str, /) -> None:
         raise RuntimeError(message)
 
 
+def variable(data: Any, requires_grad: bool, volatile: bool, /) -> torch.Tensor:
+    """`torch.autograd.Variable(data, requires_grad)`"""
+    made: torch.Tensor = data.detach()
+    return made.requires_grad_() if requires_grad else made
+
+
+def check(condition: Any, message: Any = None) -> None:
+    """`torch._check(condition, message)`"""
+    if type(condition) is not bool or not condition:
+        check_that_fails(condition, message)
+
+
+def check_that_fails(condition: Any, message: Any) -> None:
+    """Call torch's function for real, which raises: the tracer ends the trace here."""
+    raise NotImplementedError
+
+
 def tensor_of_number(number: float, /, **kwargs: Any) -> torch.Tensor:
     """`torch.tensor(number)`"""
     return torch.fill(torch.zeros((), **kwargs), number)

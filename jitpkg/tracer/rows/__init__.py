@@ -7,6 +7,7 @@ from jitpkg.tracer.rows import (
     mappings,
     messages,
     objects,
+    old_names,
     profiling,
     recurrent_cells,
     sequences,
@@ -28,6 +29,7 @@ ROWS = merged(
     sizes.TABLE,
     torch_api.TABLE,
     recurrent_cells.TABLE,
+    old_names.TABLE,
     profiling.TABLE,
 )
 """Callable -> what calling it means."""

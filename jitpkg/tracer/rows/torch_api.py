@@ -10,6 +10,7 @@ import torch
 import torch.utils.checkpoint
 
 from jitpkg import marks
+from jitpkg.guards import state
 from jitpkg.internals import library, modes, ops
 from jitpkg.tracer import asked_gradients, checkpoints, differentiation, reasons
 from jitpkg.tracer.polyfills import autograd_functions, optimizers, torch_functions
@@ -83,6 +84,15 @@ def requires_grad_(vm: VM, tensor: Value, /, requires_grad: Value = TRUE) -> Val
     vm.stop(reasons.TENSOR_USE, "Tensor.requires_grad_")
 
 
+def is_initialized(vm: VM) -> Value:
+    vm.guard(state.process_group())
+    return Constant(torch.distributed.is_initialized())
+
+
+if torch.distributed.is_available():
+    TABLE.add(torch.distributed.is_initialized, is_initialized)
+
+
 @TABLE.row(torch.overrides.is_tensor_like)
 def is_tensor_like(vm: VM, value: Value, /) -> Value:
     value = vm.look(value)
@@ -115,6 +125,12 @@ def _by_polyfill(polyfill: Callable[..., Any]) -> Callable[..., Value]:
     return row
 
 
+@TABLE.row(torch_functions.check_that_fails)
+def check_that_fails(vm: VM, condition: Value, message: Value) -> Value:
+    vm.stop(reasons.RAISES, "torch._check of what does not hold, or is no bool")
+
+
+TABLE.add(modes.CHECK, _by_polyfill(torch_functions.check))
 TABLE.add(torch.Tensor.backward, _by_polyfill(backward_passes.backward_of_tensor))
 TABLE.add(torch.autograd.backward, _by_polyfill(backward_passes.backward))
 TABLE.add(torch.autograd.grad, _by_polyfill(backward_passes.grad))
