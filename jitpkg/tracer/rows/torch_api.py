@@ -127,7 +127,7 @@ def _by_polyfill(polyfill: Callable[..., Any]) -> Callable[..., Value]:
 
 @TABLE.row(torch_functions.check_that_fails)
 def check_that_fails(vm: VM, condition: Value, message: Value) -> Value:
-    vm.stop(reasons.RAISES, "torch._check of what does not hold, or is no bool")
+    vm.stop(reasons.RAISES, "a check of what does not hold, or is no bool")
 
 
 TABLE.add(modes.CHECK, _by_polyfill(torch_functions.check))
