@@ -120,6 +120,14 @@ def differentiated_autocast(compile_: Compile) -> Any:
     return made.detach(), a.grad
 
 
+def checks_a_size(compile_: Compile) -> Any:
+    def checked(a: torch.Tensor) -> torch.Tensor:
+        torch._check(a.shape[0] > 1)
+        return a.exp()
+
+    return compile_(checked, backend="eager")(x())
+
+
 def asks_torch(compile_: Compile) -> Any:
     """What torch's own code asks is called by its private names."""
     asked = (torch._C._is_tracing, torch._C._is_torch_function_mode_enabled)
@@ -479,6 +487,7 @@ NEEDS: Mapping[Row[Any], tuple[Program, ...]] = {
     modes.IS_TRACING: (asks_torch,),
     modes.FUNCTION_MODES_ENABLED: (asks_torch,),
     modes.LOG_USAGE: (new_module,),
+    modes.CHECK: (checks_a_size,),
     **dict.fromkeys(
         (modes.PROFILING, ops.GROUP_TENSORS, ops.FOREACH_ADD, ops.FOREACH_MUL), (optimized,)
     ),
