@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 from torch import fx
 
 from jitpkg import collector, forks, native
-from jitpkg.codegen.stages import around_backward, has_backward
+from jitpkg.codegen.aten.grad_modes import has_backward
+from jitpkg.codegen.stages import around_backward
 from jitpkg.codegen.straight_line import straight_line
 from jitpkg.errors import InvalidArgument
 from jitpkg.messages import near

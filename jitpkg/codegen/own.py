@@ -18,7 +18,7 @@ from jitpkg import config, events, native
 from jitpkg.codegen import scalars
 from jitpkg.codegen.aten.by_size import BySize
 from jitpkg.codegen.aten.by_symbols import BySymbols, OneMore
-from jitpkg.codegen.aten.grad_modes import GradModes, makes_leaf
+from jitpkg.codegen.aten.grad_modes import GradModes, has_backward, makes_leaf
 from jitpkg.codegen.aten.prepare import prepare
 from jitpkg.codegen.aten.prepared import Prepared
 from jitpkg.codegen.aten.runtime import op_by_op, runtime
@@ -40,7 +40,6 @@ from jitpkg.codegen.maker import Maker
 from jitpkg.codegen.options import Options, WithOptions
 from jitpkg.codegen.stages import (
     around_backward,
-    has_backward,
     in_stages,
     is_differentiated,
     writes_histories,

@@ -20,7 +20,7 @@ from torch import fx
 
 from jitpkg.codegen.aten.by_size import BySize
 from jitpkg.codegen.aten.by_symbols import OneMore
-from jitpkg.codegen.aten.grad_modes import is_switch
+from jitpkg.codegen.aten.grad_modes import has_backward, is_switch
 from jitpkg.codegen.autocast import casts, is_kept
 from jitpkg.codegen.declined import as_it_is
 from jitpkg.codegen.numbers import ARITHMETIC
@@ -53,11 +53,6 @@ def in_stages(gm: fx.GraphModule, inputs: list[Any], compile_: Compile) -> Funct
     if casts(gm.graph) and _shares_leaves(gm.graph, stages, inputs):
         return compile_(gm, inputs)
     return Stages(gm, stages, compile_).compiled(inputs)
-
-
-def has_backward(graph: fx.Graph) -> bool:
-    """Whether a backward pass is a part of the graph."""
-    return any(GRADIENTS in node.meta for node in graph.nodes)
 
 
 def is_differentiated(graph: fx.Graph) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -183,11 +183,13 @@ class LeafIs:
     is_bare: bool
     """Whether it takes gradients of its own dtype, and has no hook."""
 
+    @property
+    def check(self) -> Callable[[torch.Tensor], bool]:
+        """Says it of a tensor."""
+        return is_bare_leaf if self.is_bare else is_plain_leaf
+
     def test(self, names: Names) -> str:
-        x = names.of(self.at)
-        if not self.is_bare:
-            return f"{names.hold(is_plain_leaf, 'is_plain_leaf')}({x})"
-        return f"{names.hold(is_bare_leaf, 'is_bare_leaf')}({x})"
+        return f"{names.hold(self.check, self.check.__name__)}({names.of(self.at)})"
 
     def why(self, now: object) -> str:
         if not isinstance(now, torch.Tensor):

@@ -42,7 +42,7 @@ from jitpkg.guards.kinds import (
     sources_of,
     static_lookup,
 )
-from jitpkg.guards.metadata import LeafIs, TensorIs, is_bare_leaf, is_plain_leaf
+from jitpkg.guards.metadata import LeafIs, TensorIs
 from jitpkg.guards.names import Computed
 from jitpkg.guards.sources import (
     Attr,
@@ -247,9 +247,8 @@ class _Builder:
             case HasAt(at, key, True, cls) if _asks_as_dict(cls or self._types.get(at)):
                 self._read(ItemAt(at, key))
             case LeafIs(at, cls, is_bare) if known := self._evaluator.layout.histories:
-                asked = self._hold(is_bare_leaf if is_bare else is_plain_leaf)
-                words = [known.plain, is_bare]
-                self._record("LEAF", self._read(at), self._hold(cls), asked, words)
+                asked = self._hold(cls), self._hold(guard.check)
+                self._record("LEAF", self._read(at), *asked, [known.plain, is_bare])
             case Exists(at):
                 self._read(at)
             case CodeIs(at, code, original) if self._is_function(at):

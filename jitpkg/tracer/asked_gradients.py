@@ -29,7 +29,7 @@ from jitpkg.tracer import reasons, tensors
 from jitpkg.tracer.proxied import Proxied
 from jitpkg.tracer.tensor_attributes import guard_leaf
 from jitpkg.tracer.values import Constant, Tensor, Tuple, Value
-from jitpkg.tracer.vm import VM
+from jitpkg.tracer.vm import VM, Args
 
 Strides = tuple[int, ...]
 
@@ -75,9 +75,7 @@ def asked(
     vm: VM, roots: Value, tangents: Value, inputs: Value, create_graph: Value, retain_graph: Value
 ) -> Value:
     """What `torch.autograd.grad` returns: a tensor, or None, for each input."""
-    vm.guard(state.anomaly_mode())
-    if torch.is_anomaly_enabled():
-        vm.stop(reasons.BACKWARD, "anomaly mode, which looks at what each formula returns")
+    check_state(vm)
     proxied = Proxied(vm, {}, opaque=True)
     args = roots, tangents, inputs, create_graph, retain_graph
     create = proxied.facts(create_graph)
@@ -114,19 +112,27 @@ def asked(
         for k, x in zip(picks, made, strict=True)
     )
     laid = Constant(tuple(zip(picks, strides, strict=True)))
-    began = vm.graph.mark()
-    values = tensors.op(
-        vm,
-        grad,
-        (roots, tangents, inputs, laid, create_graph, retain_graph),
-        opaque=True,
-        outcome=outcome,
-    )
-    node = vm.graph.nodes_since(began)[0]
-    del node.meta[OUTCOME]  # it is no autograd function
+    every = roots, tangents, inputs, laid, create_graph, retain_graph
+    values, node = known_op(vm, grad, every, outcome)
     node.meta[GRADIENTS], node.meta[ASKED] = True, outcome
     wanted = dict(zip(picks, vm.unpack(values), strict=True))
     return Tuple(tuple(Constant(None) if x is None else wanted[distinct[id(x)]] for x in found))
+
+
+def check_state(vm: VM) -> None:
+    """Nothing looks at what each formula returns."""
+    vm.guard(state.anomaly_mode())
+    if torch.is_anomaly_enabled():
+        vm.stop(reasons.BACKWARD, "anomaly mode, which looks at what each formula returns")
+
+
+def known_op(vm: VM, target: Any, args: Args, outcome: Outcome) -> tuple[Value, fx.Node]:
+    """What an op returns of which all is known, and its node."""
+    began = vm.graph.mark()
+    made = tensors.op(vm, target, args, opaque=not isinstance(target, str), outcome=outcome)
+    node = vm.graph.nodes_since(began)[0]
+    del node.meta[OUTCOME]  # it is no autograd function
+    return made, node
 
 
 def _facts(vm: VM, gradient: torch.Tensor, of: TensorFacts) -> TensorFacts:
@@ -255,9 +261,6 @@ def made_leaf(vm: VM, tensor: Tensor) -> Value:
         vm.stop(reasons.TENSOR_USE, "Tensor.requires_grad_")
     leaf = replace(facts, requires_grad=True, is_leaf=True)
     outcome = Outcome(TheArgument(0), (0,), (leaf,), frozenset(), random=False)
-    began = vm.graph.mark()
-    made = tensors.op(vm, "requires_grad_", (tensor,), outcome=outcome)
-    node = vm.graph.nodes_since(began)[0]
-    del node.meta[OUTCOME]  # it is no autograd function
+    made, node = known_op(vm, "requires_grad_", (tensor,), outcome)
     vm.made_leaves[node] = tensor
     return made

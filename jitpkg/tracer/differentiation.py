@@ -21,7 +21,6 @@ from torch.autograd.graph import get_gradient_edge
 from jitpkg.facts.layout import gradient_of
 from jitpkg.facts.outcome import Outcome
 from jitpkg.facts.tensor import TensorFacts
-from jitpkg.guards import state
 from jitpkg.guards.kinds import Is, LengthIs
 from jitpkg.guards.metadata import LeafIs, is_bare_leaf
 from jitpkg.guards.sources import Attr, Source
@@ -33,7 +32,6 @@ from jitpkg.marks import (
     GRADIENTS,
     LEAF,
     MEMORY,
-    OUTCOME,
     RECOMPUTED,
     RECORDED,
     TRAINS,
@@ -103,9 +101,7 @@ def accumulate_reached(error: BaseException) -> None:
 
 def leaves_of(vm: VM, roots: Value, inputs: Value) -> Value:
     """The leaves that get a gradient, in the order in which the graph has them."""
-    vm.guard(state.anomaly_mode())
-    if torch.is_anomaly_enabled():
-        vm.stop(reasons.BACKWARD, "anomaly mode, which looks at what each formula returns")
+    asked_gradients.check_state(vm)
     given = asked_gradients.tensors_of(vm, roots)
     nodes = [vm.node(root) for root in given]
     reached = _reached(vm, nodes)
@@ -146,10 +142,7 @@ def derivatives(vm: VM, roots: Value, tangents: Value, leaves: Value, keep: Valu
         vm.stop(reasons.BACKWARD, "how the gradient of a leaf lies in memory is not known before")
     facts = tuple(vm.facts(tensor) for tensor in proxied.tensors)
     outcome = Outcome(made, (None,) * len(made), facts, frozenset(), random=False)
-    began = vm.graph.mark()
-    result = tensors.op(vm, gradients, args, opaque=True, outcome=outcome)
-    node = vm.graph.nodes_since(began)[0]
-    del node.meta[OUTCOME]  # it is no autograd function
+    result, node = asked_gradients.known_op(vm, gradients, args, outcome)
     node.meta[GRADIENTS] = True
     return result
 

@@ -8,9 +8,9 @@ import random
 import pytest
 
 from jitpkg.testing.programs import Program, check
-from jitpkg.testing.programs.modes import HOW_COMPUTED, Mode
 from tests.portions import portion
 from tests.tracer.test_random_backward import OPS, WRITES
+from tests.tracer.test_random_steps import OWN, text, way
 
 SMOOTH = ["{a}.sin()", "{a} * {b}", "{a} @ {b} * {a}", "({a} + {b}).tanh()", "{a}.exp() * 0.1"]
 VIEWS = [
@@ -97,12 +97,7 @@ def source(seed: int) -> str:
         lines += [choose.choice(after) for _ in range(2)]
     returned = ", ".join(choose.sample(values, choose.randint(0, 2)))
     body = "".join(f"    {line}\n" for line in ["seen = []", *lines] if line)
-    return f"""import torch
-import torch.nn.functional as F
-from torch.utils.checkpoint import checkpoint
-def program(p, q, r, x):
-{body}    return [seen, g0, {returned}]
-"""
+    return text(body, f"[seen, g0, {returned}]")
 
 
 def calls(seed: int, *, kernels: bool = False) -> tuple[str, str]:
@@ -120,21 +115,13 @@ MODES = {
     "eager": {"backend": "eager"},
     "eager, one break": {"backend": "eager"},
     "eager, varying sizes": {"backend": "eager", "dynamic": True},
-    "jitpkg": {
-        "backend": "jitpkg",
-        "ignore": (*HOW_COMPUTED, "storage offset", "memory", "traceback"),
-        "relative": 1e-4,
-        "absolute": 1e-4,
-    },
+    "jitpkg": OWN,
 }
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("seed", portion(range(200), 4))
 def test_as_eager_code(seed: int, mode: str) -> None:
-    settings = {"never_worse": False}
-    if "break" in mode:
-        settings["disturb"] = f"break:{seed % 14}"
-    how = Mode(mode, {**MODES[mode], "settings": settings})
-    outcome = check(Program(source(seed), calls(seed, kernels=mode == "jitpkg")), how)
+    program = Program(source(seed), calls(seed, kernels=mode == "jitpkg"))
+    outcome = check(program, way(mode, MODES[mode], seed))
     assert outcome.verdict in ("same", "left out"), outcome.said

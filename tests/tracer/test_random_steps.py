@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -72,11 +74,16 @@ def source(seed: int) -> str:
         lines += [choose.choice(AFTER).format(leaf=leaf) for leaf in touched]
     returned = ", ".join(choose.sample(values, choose.randint(0, 2)))
     body = "".join(f"    {line}\n" for line in ["values = []", *lines])
+    return text(body, f"[*values, {returned}]")
+
+
+def text(body: str, returned: str) -> str:
+    """A program of three leaves and a tensor."""
     return f"""import torch
 import torch.nn.functional as F
 from torch.utils.checkpoint import checkpoint
 def program(p, q, r, x):
-{body}    return [*values, {returned}]
+{body}    return {returned}
 """
 
 
@@ -120,14 +127,18 @@ ONE_NODE = re.compile(r"(Trying to backward .* second time|has been modified by 
 docs/backends.md."""
 
 
+def way(name: str, how: Mapping[str, Any], seed: int) -> Mode:
+    """One of these modes, with a break somewhere where its name says so."""
+    settings: dict[str, Any] = {"never_worse": False}
+    if "break" in name:
+        settings["disturb"] = f"break:{seed % 14}"
+    return Mode(name, {**how, "settings": settings})
+
+
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("seed", portion(range(200), 4))
 def test_as_eager_code(seed: int, mode: str) -> None:
-    settings = {"never_worse": False}
-    if "break" in mode:
-        settings["disturb"] = f"break:{seed % 14}"
-    how = Mode(mode, {**MODES[mode], "settings": settings})
-    outcome = check(Program(source(seed), calls(seed)), how)
+    outcome = check(Program(source(seed), calls(seed)), way(mode, MODES[mode], seed))
     if MODES[mode] is OWN and ONE_NODE.search(outcome.said):
         return
     assert outcome.verdict in ("same", "left out"), outcome.said

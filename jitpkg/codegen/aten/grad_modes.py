@@ -9,12 +9,17 @@ import torch
 from torch import fx
 
 from jitpkg.internals import modes
-from jitpkg.marks import WRITES
+from jitpkg.marks import GRADIENTS, WRITES
 
 
 def is_switch(node: fx.Node) -> bool:
     """Whether a node of a graph of torch functions switches grad mode."""
     return node.target is modes.SET_GRAD_ENABLED.found()
+
+
+def has_backward(graph: fx.Graph) -> bool:
+    """Whether a backward pass is a part of the graph."""
+    return any(GRADIENTS in node.meta for node in graph.nodes)
 
 
 def makes_leaf(node: fx.Node) -> bool:

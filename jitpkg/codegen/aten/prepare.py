@@ -17,7 +17,7 @@ from typing import Any, cast
 import torch
 from torch import fx
 
-from jitpkg.codegen.aten.grad_modes import GradModes, is_switch, makes_leaf
+from jitpkg.codegen.aten.grad_modes import GradModes, has_backward, is_switch, makes_leaf
 from jitpkg.codegen.aten.parts import Part, parts_written
 from jitpkg.codegen.aten.prepared import (
     Constant,
@@ -244,7 +244,7 @@ class _Preparation:
         return self._of_function(node, args, kwargs)
 
     def _of_function(self, node: fx.Node, args: Any, kwargs: Any) -> Any:
-        if node.target == "requires_grad_" and self._goes_backward():
+        if node.target == "requires_grad_" and has_backward(self._gm.graph):
             return self._of_leaf(node, args[0])
         if makes_leaf(node):
             raise Declined("a leaf that is made to require grad")
@@ -318,9 +318,6 @@ class _Preparation:
             raise Declined("a write to a leaf that the graph has made")
         leaf = self._singles.made(self._recorder.traced(made).facts)
         return self._recorder.as_a_whole(as_leaf, (made,), {}, leaf, random=False)
-
-    def _goes_backward(self) -> bool:
-        return any(GRADIENTS in node.meta for node in self._gm.graph.nodes)
 
     def _checked_by_ops(self, *call: Any) -> Any:
         made = self._by_ops(*call)

@@ -7,7 +7,7 @@ are written down as the forward's are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from operator import getitem
 from typing import Any, TypeVar
@@ -130,16 +130,21 @@ class Replay:
             self._made[node] = traced.tensor
         return given
 
-    def _asked(self, node: fx.Node) -> tuple[Any, ...]:
+    def _asked(self, picks: Any, create: bool, *what: Any, keep: bool) -> tuple[Any, ...]:
         """What `torch.autograd.grad` returns, as far as it is wanted."""
-        recorder = self._recorder
-        roots, tangents, inputs, picks, create, keep = _given_to(node, self._made)
-        before = set(recorder.graph.nodes)
-        with recorder.of_everything(), torch.set_grad_enabled(create):
-            with recorder.numbered(number_of_formula):
-                found = gradients(roots, tangents, inputs, keep=keep, create=create)
-            self._check_saved([each for each in recorder.graph.nodes if each not in before])
-            return tuple(_laid(found[k], strides) for k, strides in picks)
+        with self._recorder.of_everything(), torch.set_grad_enabled(create):
+            found = self._by_formulas(*what, keep=keep, create=create)
+            if any(found[k] is None for k, _ in picks):
+                raise Declined("a gradient that nothing gets")
+            return tuple(laid(found[k], stride or found[k].stride()) for k, stride in picks)
+
+    def _by_formulas(self, *what: Any, keep: bool, create: bool = False) -> Any:
+        """Gradients inside of a graph, of what has not been written to since it was saved."""
+        before = set(self._recorder.graph.nodes)
+        with self._recorder.numbered(number_of_formula):
+            found = gradients(*what, keep=keep, create=create)
+        self._check_saved([each for each in self._recorder.graph.nodes if each not in before])
+        return found
 
     def _made_leaves(self) -> list[Any]:
         """The leaves that the graph has made so far."""
@@ -152,6 +157,9 @@ class Replay:
         args, kwargs = _with_symints(fx.map_arg((node.args, node.kwargs), self._made.__getitem__))
         if target is getitem and isinstance(args[0], tuple | list):
             return args[0][args[1]]
+        if ASKED in node.meta:
+            *what, picks, create, keep = args
+            return self._asked(picks, create, *what, keep=keep)
         if target is as_leaf:
             with self._recorder.of_everything():
                 return args[0].detach().requires_grad_()
@@ -218,18 +226,11 @@ class Replay:
                     raise Declined("a write to what is saved for gradients")
 
 
-def _given_to(node: fx.Node, made: Mapping[fx.Node, Any]) -> tuple[Any, ...]:
-    given: Any = fx.map_arg(node.args, made.__getitem__)
-    return tuple(given)
-
-
-def _laid(found: Any, stride: tuple[int, ...] | None) -> Any:
-    if found is None:
-        raise Declined("a gradient that nothing gets")
-    if stride is None or tuple(found.stride()) == tuple(stride):
-        return found
-    size, dtype = tuple(found.shape), found.dtype
-    return torch.empty_strided(size, stride, dtype=dtype, device="meta").copy_(found)
+def laid(made: torch.Tensor, stride: Sequence[int]) -> torch.Tensor:
+    """A stand-in, or a copy of it that lies otherwise."""
+    if made.stride() == tuple(stride):
+        return made
+    return torch.empty_strided(made.shape, stride, dtype=made.dtype, device="meta").copy_(made)
 
 
 class _Joint(Replay):
@@ -237,10 +238,7 @@ class _Joint(Replay):
         recorder = self._recorder
         given = self._given()
         for node in self._calls():
-            if ASKED in node.meta:
-                self._made[node] = self._asked(node)
-            else:
-                self._run(node)
+            self._run(node)
         self._check_unseen_writes()
         self._check_views()
         results = [self._made[node] for node in self._prepared.values]

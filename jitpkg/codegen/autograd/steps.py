@@ -18,11 +18,11 @@ from jitpkg.codegen.aten.prepare import prepare
 from jitpkg.codegen.aten.prepared import Prepared, Result, Same, Value, ViewOf
 from jitpkg.codegen.aten.recorder import NO_GRAD, PART, REPLACES, WRITTEN_TO, Declined
 from jitpkg.codegen.autograd.freed import KEPT, Freed
-from jitpkg.codegen.autograd.record import Replay, recorded_or_why
+from jitpkg.codegen.autograd.record import Replay, laid, recorded_or_why
 from jitpkg.facts.layout import gradient_of
-from jitpkg.facts.tensor import size_of, stride_of
+from jitpkg.facts.tensor import stride_of
 from jitpkg.internals.ops import op_name
-from jitpkg.internals.tensors import gradients, number_of_formula
+from jitpkg.internals.tensors import gradients
 from jitpkg.marks import ASKED, GRADIENTS
 
 
@@ -49,9 +49,7 @@ class _Step(Replay):
         places = {id(each.tensor): k for k, each in self._given().items()}
         for node in self._calls():
             self._check_stale(node)
-            if ASKED in node.meta:
-                self._made[node] = self._asked(node)
-            elif GRADIENTS in node.meta:
+            if GRADIENTS in node.meta and ASKED not in node.meta:
                 self._made[node] = self._differentiated(node, places)
             else:
                 self._run(node)
@@ -104,11 +102,9 @@ class _Step(Replay):
         self._leaves.update(dict.fromkeys(given))
         before = set(recorder.graph.nodes)
         with recorder.of_everything(), torch.no_grad():
-            with recorder.numbered(number_of_formula):
-                found = gradients(roots, tangents, leaves, keep=keep)
+            found = self._by_formulas(roots, tangents, leaves, keep=keep)
             if any(each is None for each in found):
                 raise Declined("a leaf that gets no gradient")
-            self._check_saved([each for each in recorder.graph.nodes if each not in before])
             pairs = zip(leaves, found, strict=True)
             return tuple(self._accumulated(*pair, before) for pair in pairs)
 
@@ -117,12 +113,10 @@ class _Step(Replay):
         recorder = self._recorder
         traced, facts = recorder.traced(found), gradient_of(recorder.traced(leaf).facts)
         assert facts is not None, "the tracer has asked"
-        made, node = found, traced.node
+        node = traced.node
         shared = node is None or traced.parent is not None or node in before or node in self._own
-        if tuple(made.stride()) != facts.stride:
-            size, stride = size_of(facts), stride_of(facts)
-            made = torch.empty_strided(size, stride, dtype=facts.dtype, device="meta").copy_(found)
-        elif shared:
+        made = laid(found, stride_of(facts))
+        if made is found and shared:
             made = found.clone()
         self._own.add(recorder.read(recorder.traced(made)))
         return made

@@ -39,10 +39,7 @@ def backward(
     roots = _several(tensors)
     if not roots:
         refused("no tensors")
-    given = (None,) * len(roots) if grad_tensors is None else _several(grad_tensors)
-    if len(given) != len(roots):
-        refused("gradients of another number than tensors")
-    tangents = tuple([_tangent(root, each) for root, each in zip(roots, given, strict=True)])
+    tangents = _tangents(roots, grad_tensors, False)
     leaves = leaves_of(roots, None if inputs is None else _several(inputs))
     if not leaves:
         return
@@ -70,10 +67,7 @@ def grad(
     roots, wanted = _several(outputs), _several(inputs)
     if not roots or not wanted:
         refused("no tensors, which raises")
-    given = (None,) * len(roots) if grad_outputs is None else _several(grad_outputs)
-    if len(given) != len(roots):
-        refused("gradients of another number than tensors, which raises")
-    tangents = tuple([_tangent(root, each, True) for root, each in zip(roots, given, strict=True)])
+    tangents = _tangents(roots, grad_outputs, True)
     keep = create_graph if retain_graph is None else retain_graph
     found = asked(roots, tangents, wanted, bool(create_graph), bool(keep))
     if materialize_grads:
@@ -92,7 +86,15 @@ def _several(given: Any) -> tuple[Any, ...]:
     return (given,) if given is None or torch.is_tensor(given) else tuple(given)
 
 
-def _tangent(root: Any, given: Any, may_train: bool = False) -> Tensor:
+def _tangents(roots: tuple[Any, ...], given: Any, may_train: bool) -> tuple[Tensor, ...]:
+    gradients = (None,) * len(roots) if given is None else _several(given)
+    if len(gradients) != len(roots):
+        refused("gradients of another number than tensors, which raises")
+    pairs = zip(roots, gradients, strict=True)
+    return tuple([_tangent(root, each, may_train) for root, each in pairs])
+
+
+def _tangent(root: Any, given: Any, may_train: bool) -> Tensor:
     """The gradient of what is differentiated, by default that of a number by itself."""
     if not torch.is_tensor(root) or not root.requires_grad:
         refused("what requires no grad is differentiated, which raises")
