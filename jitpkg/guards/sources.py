@@ -179,6 +179,14 @@ class Strides:
 
 @_hashed_once
 @dataclass(frozen=True)
+class WalkOf:
+    """Where an iterator stands and what it walks, as `walks.walk_of` tells: a tuple."""
+
+    base: Source
+
+
+@_hashed_once
+@dataclass(frozen=True)
 class NumberIn:
     """`base.item()` of a tensor without dimensions, on a CPU."""
 
@@ -201,6 +209,7 @@ Source = (
     | Proxied
     | OriginalOf
     | Strides
+    | WalkOf
     | NumberIn
 )
 
@@ -277,6 +286,8 @@ def described(source: Source) -> str:
                 f".{name}" if name.isidentifier() and not keyword.iskeyword(name) else f"[{name}]"
             )
             return f"{described(base)}{inner}"
+        case Item(WalkOf(base), position):
+            return f"the position of {described(base)}" if not position else described(base)
         case Item(base, Held(obj)) | BaseItem(base, Held(obj), _):
             return f"{described(base)}[{object_name(obj)}]"
         case Item(base, key) | BaseItem(base, key, _):
@@ -291,6 +302,8 @@ def described(source: Source) -> str:
             return f"{described(base)}()"
         case Proxied(base) | OriginalOf(base):
             return described(base)
+        case WalkOf(base):
+            return f"the walk of {described(base)}"
         case Strides(base):
             return f"{described(base)}.stride()"
         case NumberIn(base):

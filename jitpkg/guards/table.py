@@ -62,9 +62,11 @@ from jitpkg.guards.sources import (
     Source,
     Strides,
     TypeOf,
+    WalkOf,
     proxied,
 )
 from jitpkg.guards.special import special
+from jitpkg.guards.walks import walk_of
 
 FEWEST = 16
 """Guards: fewer are as fast in Python, and the native code takes milliseconds to be loaded."""
@@ -203,6 +205,8 @@ class _Builder:
                 self._call(proxied, base)
             case OriginalOf(base, find):
                 self._call(find, base)
+            case WalkOf(base):
+                self._call(walk_of, base)
             case Strides(base):
                 self._call(torch.Tensor.stride, base)
             case NumberIn(base):

@@ -33,12 +33,14 @@ from jitpkg.guards.sources import (
     Source,
     Strides,
     TypeOf,
+    WalkOf,
     base_of,
     depth,
     proxied,
 )
 from jitpkg.guards.special import special
 from jitpkg.guards.table import Table
+from jitpkg.guards.walks import walk_of
 
 
 class Text:
@@ -207,6 +209,8 @@ class Text:
                 return f"{self.hold(proxied, 'proxied')}({self.of(base)})"
             case OriginalOf(base, find):
                 return f"{self.hold(find, 'original')}({self.of(base)})"
+            case WalkOf(base):
+                return f"{self.hold(walk_of, 'walk_of')}({self.of(base)})"
             case Strides(base):
                 return f"{self.of(base)}.stride()"
             case NumberIn(base):

@@ -34,7 +34,9 @@ def can_rebuild(heap: Heap, values: Sequence[Value]) -> bool:
 
 
 def _holds_itself(heap: Heap, iterator: Iterator) -> bool:
-    """Whether an iterator is among the items that it walks."""
+    """Whether an iterator that is made anew is among the items that it walks."""
+    if iterator.source is not None:
+        return False
     seen: set[Value] = set()
     todo = list(iterator.parts)
     while todo:
@@ -52,7 +54,7 @@ def _has_row(heap: Heap, value: Value) -> bool:
         case Generator():
             return False
         case Iterator():
-            return walks_as_begun(heap, value)
+            return value.source is not None or walks_as_begun(heap, value)
         case Function(code, closure=closure):
             return len(closure) == len(code.co_freevars)  # else it is still in the making
         case Object(cls, None):

@@ -234,6 +234,8 @@ def class_of(vm: VM, value: Value) -> type:
             return types.CellType
         case Super():
             return super
+        case Iterator(source=source) if source is not None:
+            return type(value.obj)
         case Iterator():
             return _COMPOSED.get(value.kind) or type(ended_like(value)())
         case Generator():

@@ -72,7 +72,16 @@ Attributes = Mapping[str, Value]
 """Attributes that were read or written; UNBOUND for one that was deleted."""
 
 Slot = Literal[
-    "items", "entries", "attributes", "facts", "node", "content", "grad", "position", "frame"
+    "items",
+    "entries",
+    "attributes",
+    "facts",
+    "node",
+    "content",
+    "grad",
+    "position",
+    "walk",
+    "frame",
 ]
 State = object
 States = Mapping[tuple[Value, Slot], State]
@@ -121,6 +130,8 @@ class Heap:
     def read(self, value: Value, slot: Literal["node"]) -> fx.Node | None: ...
     @overload
     def read(self, value: Value, slot: Literal["position"]) -> int | None: ...
+    @overload
+    def read(self, value: Value, slot: Literal["walk"]) -> Literal["begun", "ended"] | None: ...
     @overload
     def read(self, value: Value, slot: Literal["frame"]) -> object: ...
     def read(self, value: Value, slot: Slot) -> State:

@@ -51,6 +51,7 @@ class History:
     """By path and by which dims have 0 or 1 elements: there strides mean something else."""
     _numbers: dict[Source, int | float] = field(default_factory=dict)
     _varying: set[Source] = field(default_factory=set)
+    _begins: dict[Source, int] = field(default_factory=dict)
 
     def dims(self, source: Source, tensor: torch.Tensor, facts: TensorFacts) -> Dims:
         """In which dims a tensor varies; a parameter does not."""
@@ -104,6 +105,10 @@ class History:
             return True
         is_marked = self.dynamic is True or self._named(source) is None
         return is_marked and number not in (0, 1)  # which may be a yes or no
+
+    def begins(self, source: Source, position: int) -> bool:
+        """Whether an iterator that is found there stands where it always did."""
+        return self._begins.setdefault(source, position) == position
 
     def _named(self, source: Source) -> frozenset[int] | None:
         return self.named.get(source.name, _NO_DIMS) if isinstance(source, Input) else _NO_DIMS

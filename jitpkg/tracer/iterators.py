@@ -1,4 +1,4 @@
-"""Iteration: the builtin iterators, generators, and what is walked without one."""
+"""Iteration: the builtin iterators, and what is walked without one."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import collections
 from collections.abc import Iterator as PythonIterator
 from collections.abc import Sequence
 from types import FunctionType
-from typing import NoReturn, cast
+from typing import cast
 
 from jitpkg.guards.kinds import ABSENT
-from jitpkg.tracer import classes, constants, containers, handlers, protocols, reasons
-from jitpkg.tracer.exceptions import raise_, raise_from
-from jitpkg.tracer.frames import Frame, Return
+from jitpkg.tracer import begun, classes, constants, containers, protocols, reasons
+from jitpkg.tracer.generators import resume
 from jitpkg.tracer.heap import Heap
 from jitpkg.tracer.values import (
     NONE,
@@ -61,7 +60,7 @@ def iterate(vm: VM, value: Value) -> Value:
         case Tensor():
             return Iterator("sequence", (_rows(vm, value),))
         case Kept() | Opaque():
-            vm.stop(reasons.OPAQUE, "an iterator that exists already")
+            vm.stop(reasons.OPAQUE, begun.EXISTS)
     method = vm.method_of_class(value, "__iter__")
     if method is not None:
         return protocols.iterator(vm, vm.call(method, ()))
@@ -88,12 +87,15 @@ def advance(vm: VM, iterator: Value) -> Value | None:
     iterator = vm.look(iterator)
     match iterator:
         case Iterator():
-            return _STEPS[iterator.kind](vm, iterator)
+            item = _STEPS[iterator.kind](vm, iterator)
+            if iterator.source is not None:
+                begun.note_step(vm, iterator, ended=item is None)
+            return item
         case Generator():
             yielded, _ = resume(vm, iterator, NONE)
             return yielded
         case Kept() | Opaque():
-            vm.stop(reasons.OPAQUE, "an iterator that exists already")
+            vm.stop(reasons.OPAQUE, begun.EXISTS)
     method = vm.method_of_class(iterator, "__next__")
     if method is None:
         vm.stop(reasons.RAISES, f"a {vm.class_of(iterator).__qualname__} is no iterator")
@@ -190,6 +192,16 @@ def each(vm: VM, value: Value, *, hinted: bool = False) -> PythonIterator[Value]
             return
         yield item
     vm.stop(reasons.TOO_LONG, "an iterator that does not end")
+
+
+def _advance_part(vm: VM, iterator: Iterator, part: Value) -> Value | None:
+    """A step of one that another advances: of those that exist, the outer's step is replayed."""
+    if iterator.source is None:
+        return vm.advance(part)
+    part = vm.look(part)
+    if not isinstance(part, Iterator):
+        vm.stop(reasons.OPAQUE, begun.EXISTS)
+    return _STEPS[part.kind](vm, part)
 
 
 # One step of each kind
@@ -323,6 +335,8 @@ def _check_unchanged(
     kind = "dictionary changed size" if issubclass(cls, dict) else "Set changed size"
     kind = "deque mutated" if is_deque else kind
     if len(before.items) != len(now):
+        if iterator.source is not None:
+            vm.stop(reasons.RAISES, "a dict that changes while it is walked")
         vm.raise_new(RuntimeError, f"{kind} during iteration")
     if isinstance(container, InstanceDict):
         same = constants.python_value(vm, before) == constants.python_value(vm, Tuple(now))
@@ -422,7 +436,7 @@ def _zip(vm: VM, iterator: Iterator) -> Value | None:
         return None
     found: list[Value] = []
     for k, part in enumerate(iterator.parts):
-        item = vm.advance(part)
+        item = _advance_part(vm, iterator, part)
         if item is None:
             _finish(vm, iterator)
             if iterator.strict:
@@ -440,14 +454,14 @@ def _check_strict(vm: VM, iterator: Iterator, k: int) -> None:
     if k:
         vm.raise_new(ValueError, f"zip() argument {k + 1} is shorter than {named(k)}")
     for j, part in enumerate(iterator.parts[1:], 1):
-        if vm.advance(part) is not None:
+        if _advance_part(vm, iterator, part) is not None:
             vm.raise_new(ValueError, f"zip() argument {j + 1} is longer than {named(j)}")
 
 
 def _enumerate(vm: VM, iterator: Iterator) -> Value | None:
     start = vm.look(iterator.parts[1])
     assert isinstance(start, Constant) and isinstance(start.value, int)
-    item = vm.advance(iterator.parts[0])
+    item = _advance_part(vm, iterator, iterator.parts[0])
     if item is None:
         return None
     return Tuple((Constant(start.value + _next_position(vm, iterator)), item))
@@ -485,114 +499,3 @@ _STEPS = {
     "map": _map,
     "filter": _filter,
 }
-
-
-# Generators
-
-
-SUSPENDED = 1
-"""The position of a generator that waits at a `yield`."""
-MUST_FINISH = 2
-"""The same, inside a `try` or `with`: to be dropped here would run the program's code."""
-
-
-def resume(
-    vm: VM, generator: Generator, sent: Value, raising: Object | None = None
-) -> tuple[Value | None, Value | None]:
-    """Run a generator to its next yield: (what it yielded, None), or (None, what it returned).
-
-    `raising` is raised where it waits.
-    """
-    frame = vm.heap.read(generator, "frame")
-    if not isinstance(frame, Frame):
-        if raising is not None:
-            raise Raised(raising)
-        return None, NONE
-    if frame in vm.frames:
-        vm.raise_new(ValueError, "generator already executing")
-    started = vm.heap.read(generator, "position") is not None
-    if raising is not None and (not started or _delegates(frame)):
-        if started:
-            vm.stop(reasons.UNSUPPORTED, "throw() through yield from")
-        vm.heap.write(generator, "frame", "finished")
-        raise Raised(raising)
-    vm.heap.write(generator, "position", SUSPENDED)
-    if started and raising is None:
-        frame.push(sent)
-    elif raising is None and not vm.same(sent, NONE):
-        vm.raise_new(TypeError, "can't send non-None value to a just-started generator")
-    vm.heap.write(generator, "frame", "running")
-    try:
-        finished = vm.resume_frame(frame, raising)
-    except Raised as raised:
-        vm.heap.write(generator, "frame", "finished")
-        if issubclass(raised.value.cls, StopIteration):
-            raise_from(vm, RuntimeError, "generator raised StopIteration", raised.value)
-        raise
-    if isinstance(finished, Return):
-        vm.heap.write(generator, "frame", "finished")
-        return None, finished.value
-    vm.heap.write(generator, "frame", frame)
-    if handlers.handles_exit(frame):
-        vm.heap.write(generator, "position", MUST_FINISH)
-    return finished.value, None
-
-
-def _delegates(frame: Frame) -> bool:
-    """Whether a generator waits in a `yield from`."""
-    return frame.program.ops[frame.at].name == "JUMP"
-
-
-def must_finish(vm: VM) -> bool:
-    """Whether a generator waits where dropping it would run the program's code."""
-    return any(
-        vm.heap.read(generator, "position") == MUST_FINISH
-        and vm.heap.read(generator, "frame") != "finished"
-        for generator in vm.generators
-    )
-
-
-def throw(vm: VM, generator: Generator, exception: Object) -> Value:
-    """`generator.throw(exception)`"""
-    yielded, result = resume(vm, generator, NONE, exception)
-    if yielded is None:
-        assert result is not None
-        stop_iteration(vm, result)
-    return yielded
-
-
-def stop_iteration(vm: VM, result: Value) -> NoReturn:
-    """Raise StopIteration with what a generator returned."""
-    args = () if vm.same(result, NONE) else (result,)
-    raise_(vm, vm.look(vm.call(vm.trusted(StopIteration), args)))
-
-
-def close(vm: VM, generator: Generator) -> None:
-    """`generator.close()`"""
-    if vm.heap.read(generator, "position") is None:
-        vm.heap.write(generator, "frame", "finished")
-    if not isinstance(vm.heap.read(generator, "frame"), Frame):
-        return
-    exception = vm.look(vm.call(vm.trusted(GeneratorExit), ()))
-    assert isinstance(exception, Object)
-    try:
-        yielded, result = resume(vm, generator, NONE, exception)
-    except Raised as raised:
-        if issubclass(raised.value.cls, GeneratorExit):
-            return
-        raise
-    if yielded is not None:
-        vm.raise_new(RuntimeError, "generator ignored GeneratorExit")
-    if result is not None and not vm.same(result, NONE):
-        vm.stop(reasons.UNSUPPORTED, "close() of a generator that returns a value")
-
-
-def delegate(vm: VM, iterator: Value, sent: Value) -> tuple[Value | None, Value | None]:
-    """One step of `yield from`: (what came, None), or (None, the result)."""
-    iterator = vm.look(iterator)
-    if isinstance(iterator, Generator):
-        return resume(vm, iterator, sent)
-    if not vm.same(sent, NONE):
-        vm.stop(reasons.UNSUPPORTED, "send() through yield from into something else")
-    item = vm.advance(iterator)
-    return (None, NONE) if item is None else (item, None)

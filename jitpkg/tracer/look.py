@@ -16,12 +16,14 @@ import torch
 
 from jitpkg.guards.kinds import ConstantIs, Is, LengthIs, Same, TypeIs, static_lookup
 from jitpkg.guards.sources import Attr, BaseItem, Globals, Held, Item, Proxied, Source, proxied
+from jitpkg.guards.walks import READERS
 from jitpkg.internals import ops
 from jitpkg.internals.ops import OpOverload, OpOverloadPacket
-from jitpkg.tracer import classes, namespaces, reasons, tensors
+from jitpkg.tracer import begun, classes, namespaces, reasons, tensors
 from jitpkg.tracer.values import (
     Cell,
     Constant,
+    Iterator,
     Known,
     Lazy,
     Method,
@@ -128,6 +130,7 @@ def source_of(value: Value) -> Source | None:
             | Object()
             | Cell()
             | Method()
+            | Iterator()
             | Opaque()
         ):
             return value.source
@@ -325,6 +328,7 @@ ROWS: Mapping[type, Row] = MappingProxyType(
         operator.methodcaller: _object,
         types.MappingProxyType: _proxy,
         **dict.fromkeys(CONTAINERS, _object),
+        **dict.fromkeys(READERS, begun.existing),
     }
 )
 """How instances of exactly these classes are looked at."""

@@ -49,8 +49,9 @@ FOREIGN_CALL = Reason(
 OPAQUE = Reason(
     "B108",
     "an object of a kind that tracing does not know",
-    "What using the object does is not known, so Python does it. Iterators that were begun before "
-    "the graph, as that of a loop with a break in it, count among them.",
+    "What using the object does is not known, so Python does it. An iterator that was begun before "
+    "the graph, as that of a loop with a break in it, counts among them where it does not come to "
+    "its end in the graph: the loop's body is a graph then, and each iteration calls it.",
     "Before the compiled function, take out of the object what is needed; tensors, numbers, "
     "strings, containers and objects of classes written in Python are all known.",
 )

@@ -10,11 +10,11 @@ from jitpkg.code.dialect import Op, Program
 from jitpkg.config import Options
 from jitpkg.errors import Break
 from jitpkg.guards.sources import Source
-from jitpkg.tracer import reasons
+from jitpkg.tracer import begun, reasons
 from jitpkg.tracer.effects import Effect, effect_operands
 from jitpkg.tracer.frames import Frame
+from jitpkg.tracer.generators import must_finish
 from jitpkg.tracer.heap import Heap
-from jitpkg.tracer.iterators import must_finish
 from jitpkg.tracer.values import NONE, NULL, Continuation, Kept, Tuple, Value
 from jitpkg.tracer.vm import VM, Mark, Stopped
 
@@ -162,6 +162,9 @@ class Region:
         for snapshot in reversed(self.snapshots):
             self.vm.rollback(snapshot.mark)
             if must_finish(self.vm):
+                continue
+            if (walking := begun.in_midst(self.vm)) is not None:
+                graph_break = walking
                 continue
             found = self._left_at(snapshot, graph_break)
             if found is not None:

@@ -18,13 +18,22 @@ from jitpkg.facts.answers import Facts
 from jitpkg.guards.kinds import Guard, Same, sources_of
 from jitpkg.guards.sources import Globals, Source, base_of, dictionary_of
 from jitpkg.marks import KEEPS
-from jitpkg.tracer import autograd_functions, escapes, namespaces, reasons, state, tensors
+from jitpkg.tracer import (
+    autograd_functions,
+    begun,
+    escapes,
+    namespaces,
+    reasons,
+    state,
+    tensors,
+    values,
+)
 from jitpkg.tracer.effects import DeleteAttribute, Effect, SetAttribute, SetCell, replaced
 from jitpkg.tracer.frames import Frame
+from jitpkg.tracer.generators import must_finish
 from jitpkg.tracer.graph import GraphInput
 from jitpkg.tracer.heap import Heap
 from jitpkg.tracer.history import History
-from jitpkg.tracer.iterators import must_finish
 from jitpkg.tracer.look import source_of
 from jitpkg.tracer.machine import Machine
 from jitpkg.tracer.reached import reachable
@@ -136,7 +145,10 @@ def trace(
             finished = vm.resume_frame(frame)
             exit_: Exit = Returned(finished.value)
             effects = _lasting(vm, finished.value, start.private, limits)
-            if must_finish(vm) or not limits.rebuild(vm.heap, alive(effects, (finished.value,))):
+            walking = begun.in_midst(vm)
+            if walking is not None:
+                exit_ = region.left(walking)
+            elif must_finish(vm) or not limits.rebuild(vm.heap, alive(effects, (finished.value,))):
                 exit_ = region.left(Break(reasons.NOT_REBUILT, "a result of the trace"))
             else:
                 vm.effects = effects
@@ -217,7 +229,7 @@ def _distinct(vm: VM) -> list[Guard]:
     guarded.update(base for s in tuple(guarded) if (base := base_of(s)) is not None)
     known: dict[type, dict[Source, None]] = {}
     for value in vm.seen.values():
-        if isinstance(value, Object | Cell) and value.source in guarded:
+        if isinstance(value, Object | Cell | values.Iterator) and value.source in guarded:
             known.setdefault(_storage(value), {})[value.source] = None
     for owner in vm.owners.values():
         source = source_of(owner)
@@ -234,8 +246,14 @@ def _distinct(vm: VM) -> list[Guard]:
     return list(found)
 
 
-def _storage(value: Object | Cell) -> type:
-    return CellType if isinstance(value, Cell) else value.cls
+def _storage(value: Object | Cell | values.Iterator) -> type:
+    match value:
+        case Cell():
+            return CellType
+        case Object():
+            return value.cls
+        case values.Iterator():
+            return type(value.obj)
 
 
 def _changed(effect: Effect) -> Iterator[tuple[Source, type]]:
@@ -246,6 +264,11 @@ def _changed(effect: Effect) -> Iterator[tuple[Source, type]]:
         return
     if isinstance(target, Object | Cell):
         yield source, _storage(target)
+    if isinstance(target, values.Iterator):
+        for iterator in begun.advanced_by(target):
+            assert iterator.source is not None
+            yield iterator.source, _storage(iterator)
+        return
     is_attribute = isinstance(effect, SetAttribute | DeleteAttribute)
     if is_attribute and not (isinstance(target, Object) and not target.cls.__dictoffset__):
         yield dictionary_of(source, _class_of(target)), dict

@@ -175,7 +175,7 @@ class Super:
 
 @dataclass(eq=False, slots=True)
 class Iterator:
-    """An iterator that the trace made; its position is on the heap."""
+    """A builtin iterator; its position is on the heap."""
 
     kind: Literal[
         "sequence",
@@ -195,6 +195,10 @@ class Iterator:
     """Of a zip: whether lengths must agree."""
     backwards: bool = False
     """Whether it is one that `reversed` gives."""
+    source: Source | None = None
+    """None for one that the trace made."""
+    obj: object = field(default=None, repr=False)
+    """The existing one, where it stood before the trace."""
 
 
 @dataclass(eq=False, slots=True)

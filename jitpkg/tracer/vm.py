@@ -27,7 +27,7 @@ from jitpkg.tracer.frames import Finished, Frame
 from jitpkg.tracer.graph import GraphWriter
 from jitpkg.tracer.heap import Heap, States
 from jitpkg.tracer.history import History
-from jitpkg.tracer.values import Generator, Object, Opaque, Tensor, Value
+from jitpkg.tracer.values import Generator, Iterator, Object, Opaque, Tensor, Value
 
 Args = tuple[Value, ...]
 Kwargs = Mapping[str, Value]
@@ -179,6 +179,8 @@ class VM(ABC):
         """The objects whose guarded `__repr__` is being traced."""
         self.generators: list[Generator] = []
         """Every generator that the trace made."""
+        self.begun: dict[Iterator, Break] = {}
+        """The iterators that existed, of those that the trace advances, and where it began to."""
         self.history = history
         self.symbols: dict[Source | Formula, Symbol] = {}
         self.symbol_values: dict[str, int | float] = {}

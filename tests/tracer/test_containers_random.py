@@ -30,10 +30,12 @@ DEQUES = ("qa", "qb")
 TUPLES = ("ta", "tb")
 TEXTS = ("wa", "wb")
 NUMBERS = ("na", "nb")
-ARGUMENTS = ("la", "lb", "da", "db", "sa", "sb", "qa", "ta", "wa", "na")
+ITERATORS = ("ia", "ib", "ic", "ie", "id")
+ARGUMENTS = ("la", "lb", "da", "db", "sa", "sb", "qa", "ta", "wa", "na", "ia", "ib", "ic", "ie")
 
 START = """
 lc, dc, sc, qb, tb, wb, nb = [1, la], {"k": la, 2: x}, {1, 5}, deque([7], 3), (la, 2), "b-c", -1
+id = iter(lc)
 """.strip()
 
 ATOMS = ("0", "1", "-1", "2", "3", "True", "None", "1.5", "'a'", "'k'", "''", "(1, 2)")
@@ -247,11 +249,38 @@ jitpkg.graph_break()
 {d}[{v}] = x
 """.strip().splitlines()
 
+ITERATOR_STATEMENTS = """
+{r} = next({j}, 7)
+{r} = next({j})
+{r} = list({j})
+{r} = [next({j}, 7), next({j2}, 8)]
+{r} = [v for v, _ in zip({j}, range(2))]
+{r} = [v for _, v in zip(range(2), {j})]
+{r} = [(v, next({j}, 7)) for v in {j2}]
+{r} = dict(zip({j}, {j2}))
+{j} = iter({it})
+{j} = {j2}
+{j} = enumerate({j2}, 3)
+{j} = zip({j2}, {it})
+{r} = {v} in {j}, {j} in [{j2}]
+{r} = any({j}), sum(1 for _ in {j2})
+{r} = {j} is iter({j}), type({j}).__name__
+for v in {j}: {l}.append(v) if len({l}) < 9 else {l}.clear()
+for v in {j}: {l}.clear()
+for v in {j}: {d}[{v}] = v
+for v in {j}: {d}.pop({v}, 0); {r} = v
+first, *rest = {j}; {r} = first, rest
+first, second = {j}; {r} = second
+for v in {j}: jitpkg.graph_break(); {r} = x + 1, v
+{l}.append({j}); {r} = {l}.pop() is {j}
+""".strip().splitlines()
+
 STATEMENTS = {
     "list": LIST_STATEMENTS,
     "dict": DICT_STATEMENTS,
     "set": SET_STATEMENTS,
     "other": OTHER_STATEMENTS,
+    "iterator": ITERATOR_STATEMENTS,
 }
 ALL = [statement for kind in STATEMENTS.values() for statement in kind]
 ITERABLES = (
@@ -276,7 +305,7 @@ def statements(draw: st.DrawFn) -> list[str]:
         "l": LISTS, "l2": LISTS, "l3": LISTS, "d": DICTS, "d2": DICTS, "d3": DICTS,
         "s": SETS, "s2": SETS, "s3": SETS, "q": DEQUES, "q2": DEQUES, "t": TUPLES, "t2": TUPLES,
         "w": TEXTS, "w2": TEXTS, "n": NUMBERS, "i": INDICES, "b": BOUNDS, "b2": BOUNDS,
-        "it": ITERABLES, "it2": ITERABLES,
+        "it": ITERABLES, "it2": ITERABLES, "j": ITERATORS, "j2": ITERATORS,
     }  # fmt: skip
     kind = draw(st.sampled_from(sorted(STATEMENTS)))
     pool = st.sampled_from((*STATEMENTS[kind], *STATEMENTS[kind], *ALL))
@@ -293,7 +322,7 @@ def statements(draw: st.DrawFn) -> list[str]:
 
 
 def source(lines: list[str]) -> str:
-    body = [f"    {START}"]
+    body = [f"    {line}" for line in START.splitlines()]
     for k, line in enumerate(lines):
         body.append("    r = None")
         body.append("    try:")
@@ -307,10 +336,22 @@ def source(lines: list[str]) -> str:
 
 def arguments() -> tuple[Any, ...]:
     shared = [9]
+    la, lb, da, ta = [3, 1, 2], ["b", "a", shared], {"a": 1, "b": shared}, (1, shared)
+    ia, ib, ic = iter(la), iter(da.items()), zip(reversed(lb), range(5, 9), strict=False)
+    next(ia)
+    next(ic)
     return (
-        torch.ones(1), [], [3, 1, 2], ["b", "a", shared], {"a": 1, "b": shared}, {}, {1, 2}, {"q"},
-        deque([1, 2, 3]), (1, shared), "abc", 2,
+        torch.ones(1), [], la, lb, da, {}, {1, 2}, {"q"}, deque([1, 2, 3]), ta, "abc", 2,
+        ia, ib, ic, enumerate(ta, 4),
     )  # fmt: skip
+
+
+def left(iterator: Any) -> object:
+    """What an iterator still gives."""
+    try:
+        return list(itertools.islice(iterator, 20))
+    except RuntimeError as error:
+        return str(error)
 
 
 def outcome(text: str, *, compiled: bool) -> list[Fact]:
@@ -336,8 +377,10 @@ def outcome(text: str, *, compiled: bool) -> list[Fact]:
             raise
         except Exception as error:
             result = (type(error).__name__, str(error))
-        state.add(f"call {call} arguments", given_arguments)
+        others = given_arguments[: -len(ITERATORS) + 1]
+        state.add(f"call {call} arguments", others)
         state.add(f"call {call} result", result)
+        state.add(f"call {call} left", [left(i) for i in given_arguments[len(others) :]])
     return state.facts
 
 

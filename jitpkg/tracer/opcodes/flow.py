@@ -8,7 +8,7 @@ from jitpkg.code.dialect import Op
 from jitpkg.code.versions import SEND_KEEPS_ITERATOR
 from jitpkg.tracer import exceptions, reasons
 from jitpkg.tracer.frames import Frame, Return, Yield
-from jitpkg.tracer.iterators import delegate
+from jitpkg.tracer.generators import delegate
 from jitpkg.tracer.opcodes.table import OpTable
 from jitpkg.tracer.values import NONE, Constant, Generator, Kept, Object
 from jitpkg.tracer.vm import VM

@@ -22,7 +22,8 @@ from jitpkg.tracer import (
     subscripts,
     typechecks,
 )
-from jitpkg.tracer.iterators import backwards, each, resume, stop_iteration
+from jitpkg.tracer.generators import resume, stop_iteration
+from jitpkg.tracer.iterators import backwards, each
 from jitpkg.tracer.polyfills.builtin_functions import call_until
 from jitpkg.tracer.rows.table import CallTable
 from jitpkg.tracer.values import (

@@ -13,7 +13,7 @@ from jitpkg.tracer import (
     constants,
     exceptions,
     formatting,
-    iterators,
+    generators,
     reasons,
 )
 from jitpkg.tracer.rows.table import CallTable
@@ -168,10 +168,10 @@ def _generator(vm: VM, value: Value) -> Generator:
 
 @TABLE.row(types.GeneratorType.send)
 def send(vm: VM, generator: Value, sent: Value, /) -> Value:
-    yielded, result = iterators.resume(vm, _generator(vm, generator), sent)
+    yielded, result = generators.resume(vm, _generator(vm, generator), sent)
     if yielded is None:
         assert result is not None
-        iterators.stop_iteration(vm, result)
+        generators.stop_iteration(vm, result)
     return yielded
 
 
@@ -186,13 +186,13 @@ def throw(vm: VM, generator: Value, exception: Value, *details: Value) -> Value:
     target = _generator(vm, generator)
     for thrown in (vm.look(value) for value in (exception, *details[:1])):
         if isinstance(thrown, Object) and issubclass(thrown.cls, BaseException):
-            return iterators.throw(vm, target, thrown)
-    return iterators.throw(vm, target, exceptions.instance(vm, exception))
+            return generators.throw(vm, target, thrown)
+    return generators.throw(vm, target, exceptions.instance(vm, exception))
 
 
 @TABLE.row(types.GeneratorType.close)
 def close(vm: VM, generator: Value, /) -> Value:
-    iterators.close(vm, _generator(vm, generator))
+    generators.close(vm, _generator(vm, generator))
     return NONE
 
 

@@ -1,0 +1,128 @@
+"""Iterators that were begun before the trace: it walks on from where they stand.
+
+What is replayed is each step, in its place among the other effects. A walk is traced to its end or
+not at all: a graph that begins in the midst of one is good for that place only, where a graph of
+the loop's body is good for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator as PythonIterator
+from typing import Any
+
+from jitpkg.errors import Break
+from jitpkg.guards.kinds import TypeIs
+from jitpkg.guards.sources import Item, Source, WalkOf
+from jitpkg.guards.walks import VIEWS, walk_of
+from jitpkg.tracer import containers, reasons
+from jitpkg.tracer.effects import CallMethod
+from jitpkg.tracer.values import (
+    NONE,
+    Constant,
+    DictView,
+    Iterator,
+    Object,
+    Opaque,
+    Tuple,
+    Value,
+)
+from jitpkg.tracer.vm import VM
+
+EXISTS = "an iterator that exists already"
+
+_MOST_LEFT = 128
+"""Items: a loop that has more to go is compiled by its body."""
+
+
+def existing(vm: VM, obj: Any, source: Source) -> Value:
+    """An iterator that exists, of a class that `walks.READERS` knows."""
+    vm.guard(TypeIs(source, type(obj)))
+    made = _walking(vm, obj, source)
+    return Opaque(source, obj, EXISTS) if made is None else made
+
+
+def _walking(vm: VM, obj: Any, source: Source) -> Iterator | None:
+    try:
+        position, *walked = walk_of(obj)
+    except LookupError:
+        return None
+    assert isinstance(position, int)
+    path = WalkOf(source)
+    parts = tuple(vm.look(vm.wrap(each, Item(path, k))) for k, each in enumerate(walked, 1))
+    at = Item(path, 0)
+    if isinstance(obj, zip | enumerate):
+        if not all(isinstance(part, Iterator) for part in parts):
+            return None
+        number = vm.look(vm.wrap(position, at))
+        if isinstance(obj, zip):
+            return Iterator("zip", parts, strict=bool(position), source=source, obj=obj)
+        return Iterator("enumerate", (*parts, number), source=source, obj=obj)
+    if not vm.history.begins(source, position) or _length(vm, parts[0]) - position > _MOST_LEFT:
+        return None
+    vm.look(vm.wrap(position, at))
+    return _leaf(vm, obj, source, parts[0], position)
+
+
+def _length(vm: VM, walked: Value) -> int:
+    match walked:
+        case Constant(range() as numbers):
+            return len(numbers)
+        case Tuple(items):
+            return len(items)
+        case Object(cls) if issubclass(cls, list | dict):
+            return containers.length(vm, walked)
+        case _:
+            return 1 << 62
+
+
+def _leaf(vm: VM, obj: Any, source: Source, walked: Value, position: int) -> Iterator | None:
+    """One that walks something itself."""
+    match walked:
+        case Constant():
+            return Iterator("range", (walked,), source=source, obj=obj)
+        case Object(cls) if issubclass(cls, dict):
+            return _of_dict(vm, obj, source, walked, position)
+        case _ if isinstance(obj, type(reversed([]))):
+            parts = walked, Constant(position + 1)
+            return Iterator("reversed", parts, backwards=True, source=source, obj=obj)
+        case _:
+            made = Iterator("sequence", (walked,), source=source, obj=obj)
+    vm.heap.write(made, "position", position)
+    return made
+
+
+def _of_dict(vm: VM, obj: Any, source: Source, walked: Object, position: int) -> Iterator | None:
+    if any(effect.target is walked for effect in vm.effects):
+        return None  # that was read as it is before the trace
+    entries = containers.all_entries(vm, walked)
+    view = DictView(walked, VIEWS[type(obj)])
+    made = Iterator("dict", (view, Constant(entries.removals)), source=source, obj=obj)
+    keys = tuple(entry.key for entry in entries.entries.values())
+    vm.heap.write(made, "content", Tuple(keys))
+    vm.heap.write(made, "position", position)
+    return made
+
+
+def note_step(vm: VM, iterator: Iterator, *, ended: bool) -> None:
+    """Have a step replayed that the trace has made, the last one too."""
+    if iterator not in vm.begun:
+        vm.begun[iterator] = vm.break_here(reasons.OPAQUE, f"{EXISTS}, and does not end here")
+    vm.heap.write(iterator, "walk", "ended" if ended else "begun")
+    vm.effect(CallMethod(next, iterator, (NONE,)))
+
+
+def in_midst(vm: VM) -> Break | None:
+    """Where the trace has begun to walk on with an iterator that is not at its end; None if there
+    is none."""
+    for iterator, where in vm.begun.items():
+        if vm.heap.read(iterator, "walk") == "begun":
+            return where
+    return None
+
+
+def advanced_by(iterator: Iterator) -> PythonIterator[Iterator]:
+    """All that a step of an existing iterator advances."""
+    yield iterator
+    for part in iterator.parts:
+        if isinstance(part, Iterator):
+            yield from advanced_by(part)
