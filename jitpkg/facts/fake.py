@@ -36,7 +36,8 @@ from jitpkg.marks import Dims
 class _Observer:
     """Sees every ATen op of a call."""
 
-    def __init__(self) -> None:
+    def __init__(self, mode: Any) -> None:
+        self._mode = mode
         self.random = False
         self.written: set[int] = set()
         """The memory that was written to, perhaps without a trace in a version."""
@@ -44,8 +45,15 @@ class _Observer:
     def see(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         if is_random(func, args, kwargs):
             self.random = True
-        self.written |= written_by(func, args, kwargs)
-        return func(*args, **kwargs)
+        written = written_by(func, args, kwargs)
+        self.written |= written
+        if not written or not self._mode.cache_enabled:
+            return func(*args, **kwargs)
+        self._mode.cache_enabled = False  # what is remembered gives an `out=` no other size
+        try:
+            return func(*args, **kwargs)
+        finally:
+            self._mode.cache_enabled = True
 
 
 class FakeFacts:
@@ -83,7 +91,7 @@ def _asked(
     kwargs: Any,
     bridge: Bridge | None = None,
 ) -> Outcome:
-    observer = _Observer()
+    observer = _Observer(mode)
     with mode:
         stand_ins = (
             StandIns(args, kwargs)

@@ -117,7 +117,7 @@ def channels_last_stride(size: Sizes) -> Sizes:
 def strides_of_format(size: Sizes, like: Operand) -> Sizes:
     """The strides of what is allocated in the memory format that a tensor suggests: with the
     channels innermost where it has them so."""
-    if not _is_like_channels_last(like.size, like.stride):
+    if not is_like_channels_last(like.size, like.stride):
         return contiguous_stride(size)
     found, step = [0] * len(size), 1
     for dim in (1, *reversed(range(2, len(size))), 0):
@@ -126,7 +126,7 @@ def strides_of_format(size: Sizes, like: Operand) -> Sizes:
     return tuple(found)
 
 
-def _is_like_channels_last(size: Sizes, stride: Sizes) -> bool:
+def is_like_channels_last(size: Sizes, stride: Sizes) -> bool:
     """`is_channels_last_strides` of c10/core/MemoryFormat.h."""
     if len(size) not in (4, 5) or stride[1] == 0:
         return False

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from jitpkg.tracer import containers, reasons
+from jitpkg.tracer import containers, numpy_scalars, reasons
 from jitpkg.tracer.values import Constant, Known, Object, Slice, Tuple, Value
 from jitpkg.tracer.vm import VM, Args, Kwargs
 
@@ -68,6 +68,8 @@ _LARGEST = 1 << 20
 
 def is_pure(function: object) -> bool:
     """Whether a function may be called on constants while tracing."""
+    if numpy_scalars.is_pure(function):
+        return True
     if isinstance(
         function, MethodDescriptorType | WrapperDescriptorType | ClassMethodDescriptorType
     ):
@@ -95,7 +97,7 @@ def is_constant(vm: VM, value: Value, depth: int = 0) -> bool:
         case Known(enum.Enum() as member):
             return isinstance(member, int | float | str)
         case Known(type() as owner):
-            return owner in _METHOD_OWNERS
+            return owner in _METHOD_OWNERS or numpy_scalars.is_scalar(owner)
         case Object(cls=cls):
             if cls not in (list, dict):
                 return False
@@ -150,7 +152,10 @@ def fold(vm: VM, function: Callable[..., Any], values: Args, kwargs: Kwargs | No
     if _is_large(function, args):
         vm.stop(reasons.TOO_LONG, "a very large constant")
     try:
-        result = function(*args, **named)
+        with numpy_scalars.computing(function, (*args, *named.values())):
+            result = function(*args, **named)
+    except FloatingPointError:
+        vm.stop(reasons.FOREIGN_CALL, "a NumPy number that is computed with a warning")
     except Exception as error:
         vm.raise_new(type(error), *error.args)
     return wrapped(vm, result)
@@ -170,6 +175,8 @@ def wrapped(vm: VM, result: Any) -> Value:
     """The value of a result of folding."""
     if isinstance(result, enum.Enum):
         return vm.trusted(result)
+    if numpy_scalars.is_scalar(type(result)):
+        return Constant(result)
     if isinstance(result, ATOMS) or result is Ellipsis or result is NotImplemented:
         return Constant(result)
     if isinstance(result, tuple):

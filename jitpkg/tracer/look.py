@@ -11,6 +11,7 @@ import typing
 import weakref
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import Any
 
 import torch
 
@@ -19,7 +20,7 @@ from jitpkg.guards.sources import Attr, BaseItem, Globals, Held, Item, Proxied, 
 from jitpkg.guards.walks import READERS
 from jitpkg.internals import ops
 from jitpkg.internals.ops import OpOverload, OpOverloadPacket
-from jitpkg.tracer import begun, classes, namespaces, reasons, tensors
+from jitpkg.tracer import begun, classes, namespaces, numpy_scalars, reasons, tensors
 from jitpkg.tracer.values import (
     Cell,
     Constant,
@@ -149,14 +150,24 @@ def _classified(vm: VM, obj: object, source: Source) -> Value:
     row = ROWS.get(cls)
     if row is not None:
         return row(vm, obj, source)
-    if isinstance(obj, _known()):
+    if isinstance(obj, _known()) or numpy_scalars.is_function(obj):
         vm.guard(Is(source, obj))
         return Known(obj, source)
+    if numpy_scalars.is_scalar(cls):
+        return _numpy_scalar(vm, obj, source)
     if isinstance(obj, torch.Tensor):
         return vm.tensor(obj, source)
     if isinstance(obj, tuple):
         return _tuple(vm, obj, source)
     return _instance(vm, obj, source)
+
+
+def _numpy_scalar(vm: VM, obj: Any, source: Source) -> Value:
+    """One that is another number on each call is left to Python."""
+    if vm.history.varies(source, obj.item()):
+        return _opaque(vm, obj, source, "a NumPy number that varies")
+    vm.guard(ConstantIs(source, obj))
+    return Constant(obj, source)
 
 
 def _function(vm: VM, obj: object, source: Source) -> Value:

@@ -13,7 +13,7 @@ import torch
 
 from jitpkg.facts import sizes
 from jitpkg.guards.kinds import ABSENT
-from jitpkg.tracer import classes, constants, formatting, numbers, reasons
+from jitpkg.tracer import classes, constants, formatting, numbers, numpy_scalars, reasons
 from jitpkg.tracer.values import (
     FALSE,
     TRUE,
@@ -111,6 +111,7 @@ def binary(vm: VM, name: str, a: Value, b: Value, *, in_place: bool = False) -> 
         if number is not None:
             return number
         if not isinstance(a, Tensor) and not isinstance(b, Tensor):
+            _check_foreign(vm, a, b)
             a, b = vm.look(a), vm.look(b)
     if isinstance(a, Tensor) or (isinstance(b, Tensor) and not in_place):
         return _tensor_binary(vm, in_place_function if in_place else function, stem, a, b)
@@ -119,6 +120,7 @@ def binary(vm: VM, name: str, a: Value, b: Value, *, in_place: bool = False) -> 
         return binary(vm, name, a, b) if result is None else result
     if isinstance(a, Constant) and isinstance(b, Constant):
         return constants.fold(vm, in_place_function if in_place else function, (a, b))
+    _check_foreign(vm, a, b)
     if in_place:
         result = _in_place(vm, stem, a, b)
         if result is not None:
@@ -140,6 +142,13 @@ def _texts(vm: VM, name: str, a: Value, b: Value) -> String | None:
 
 def _percent(text: str, *given: object) -> str:
     return text % given
+
+
+def _check_foreign(vm: VM, *operands: Value) -> None:
+    """An operator of NumPy's numbers makes arrays of what it does not know."""
+    for value in operands:
+        if isinstance(value, Constant) and numpy_scalars.is_scalar(type(value.value)):
+            vm.stop(reasons.FOREIGN_CALL, f"an operator of {type(value.value).__name__}")
 
 
 def _in_place(vm: VM, stem: str, a: Value, b: Value) -> Value | None:
@@ -259,11 +268,13 @@ def compare(vm: VM, name: str, a: Value, b: Value) -> Value:
         if number is not None:
             return number
         if not isinstance(a, Tensor) and not isinstance(b, Tensor):
+            _check_foreign(vm, a, b)
             a, b = vm.look(a), vm.look(b)
     if isinstance(a, Tensor) or isinstance(b, Tensor):
         return _tensor_compare(vm, name, function, a, b)
     if isinstance(a, Constant) and isinstance(b, Constant):
         return constants.fold(vm, function, (a, b))
+    _check_foreign(vm, a, b)
     by_structure = _compare_structures(vm, name, a, b)
     if by_structure is not None:
         return by_structure
@@ -312,8 +323,9 @@ def _tensor_compare(
     _check_operator(vm, a if isinstance(a, Tensor) else b, COMPARE[name][1].strip("_"))
     if isinstance(other, Tensor):
         return vm.op(function, (a, b))
-    if isinstance(other, Constant | Number) and isinstance(
-        other.value, bool | int | float | complex
+    if isinstance(other, Constant | Number) and (
+        isinstance(other.value, bool | int | float | complex)
+        or numpy_scalars.is_scalar(type(other.value))
     ):
         return vm.op(function, (a, b))
     if name in ("==", "!=") and not _may_know_tensors(vm, other):

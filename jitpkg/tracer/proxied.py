@@ -13,7 +13,7 @@ from torch import fx
 
 from jitpkg.facts.sizes import Size
 from jitpkg.facts.tensor import TensorFacts
-from jitpkg.tracer import classes, containers, numbers, reasons
+from jitpkg.tracer import classes, containers, numbers, numpy_scalars, reasons
 from jitpkg.tracer.values import (
     Constant,
     Known,
@@ -44,6 +44,8 @@ class Proxied:
     """Whether no facts depend on a floating number, also in a tuple or list."""
     opaque: bool = False
     """Whether it is the program's own function, which no row knows by its name."""
+    looks_at_classes: bool = False
+    """Whether it may tell a number of NumPy's from one of Python's."""
     varies: bool = False
     """Whether a size or a number among the arguments does."""
     has_floats: bool = False
@@ -93,7 +95,7 @@ class Proxied:
             case Tensor() | Number():
                 return leaf(value)
             case Constant():
-                return value.value
+                return self._plain(value.value)
             case Tuple() if classes.inherits(self.vm, value.cls, tuple, "__iter__", "__len__"):
                 items = [self._mapped(item, leaf) for item in value.items]
                 return _tuple_like(value.cls, items)
@@ -122,6 +124,13 @@ class Proxied:
             case _:
                 kind = self.vm.class_of(value).__qualname__
                 self.vm.stop(reasons.FOREIGN_CALL, f"an op takes a {kind}")
+
+    def _plain(self, constant: object) -> object:
+        if not numpy_scalars.is_scalar(type(constant)):
+            return constant
+        if self.looks_at_classes or not numpy_scalars.is_number(constant):
+            self.vm.stop(reasons.FOREIGN_CALL, "an op looks at the class of a NumPy number")
+        return numpy_scalars.plain(constant)
 
     @contextmanager
     def _inside(self, value: Object) -> Iterator[None]:

@@ -27,11 +27,12 @@ from jitpkg.facts.questions import same_question
 from jitpkg.facts.random_streams import can_be_set_back
 from jitpkg.facts.sizes import Length, Size
 from jitpkg.facts.tensor import TensorFacts, facts_of, why_not_plain
-from jitpkg.guards.kinds import TypeIs
+from jitpkg.guards.kinds import Answers, TypeIs
 from jitpkg.guards.metadata import SizesAre, TensorIs
 from jitpkg.guards.sources import Source
 from jitpkg.internals import trees
 from jitpkg.internals.ops import is_of_another_library
+from jitpkg.internals.tensors import BASE
 from jitpkg.marks import (
     DIMS,
     DYNAMIC_DIMS,
@@ -100,7 +101,8 @@ def op(
         resizing.check_factors(vm, name, args, kwargs)
     by_type = not opaque and operands.of_any_number(name)
     stores = target is operator.setitem or (not opaque and operands.in_lists(name))
-    proxied = Proxied(vm, {}, by_type=by_type, stores=stores, opaque=opaque)
+    looks = opaque or name in _TAKING_DATA
+    proxied = Proxied(vm, {}, by_type=by_type, stores=stores, opaque=opaque, looks_at_classes=looks)
     began = vm.graph.mark()
     node_args = tuple(proxied.node(value) for value in args)
     node_kwargs = {name: proxied.node(value) for name, value in kwargs.items()}
@@ -116,6 +118,8 @@ def op(
         outcome = _known_outcome(vm, target, call, fact_args, fact_kwargs, proxied)
     _check_written(vm, name, tensors, outcome)
     _check_grad_of_views(vm, tensors, outcome)
+    if not torch.is_grad_enabled():
+        _check_bases(vm, tensors, outcome)
     if outcome.mutated and not torch.is_inference_mode_enabled():
         _check_frozen(vm, name, outcome)
     if "out" in fact_kwargs:
@@ -149,6 +153,10 @@ def op(
         vm.mutations.append(SHOWN)
     renames = outcome.mutated if not name.endswith("_") else range(len(tensors))
     return _Results(vm, node, tensors, iter(outcome.shares), renames).value(outcome.result)
+
+
+_TAKING_DATA = frozenset({"tensor", "as_tensor", "asarray", "setitem", "__setitem__"})
+"""What makes data of a number, of which the class may count."""
 
 
 def _describe(vm: VM, node: fx.Node, tensors: list[Tensor], outcome: Outcome) -> None:
@@ -281,6 +289,25 @@ def _check_grad_of_views(vm: VM, tensors: list[Tensor], outcome: Outcome) -> Non
             continue
         if tensor.source is not None or tensor in vm.sharing:
             vm.stop(reasons.UNSUPPORTED, "an in-place op makes a shared tensor require grad")
+
+
+def _check_bases(vm: VM, tensors: list[Tensor], outcome: Outcome) -> None:
+    """A view that is taken without grad mode requires grad if what owns the memory does: that may
+    be another tensor, of which the argument is a view itself, made to require grad."""
+    for k in {k for k in outcome.shares if k is not None}:
+        viewed = vm.roots.get(tensors[k], tensors[k])
+        facts = vm.facts(viewed)
+        if viewed.source is None or not facts.requires_grad or facts.cls is torch.nn.Parameter:
+            continue
+        if not _requires_grad_as_its_base(vm.graph.example(viewed.node)):
+            vm.stop(reasons.UNUSUAL_TENSOR, "a view that requires grad, of what does not")
+        what = "whether a view and its base require grad"
+        vm.guard(Answers(viewed.source, _requires_grad_as_its_base, (), answer=True, what=what))
+
+
+def _requires_grad_as_its_base(x: torch.Tensor) -> bool:
+    base = BASE.get()(x)
+    return base is None or base.requires_grad == x.requires_grad
 
 
 def _check_written(vm: VM, name: str, tensors: list[Tensor], outcome: Outcome) -> None:

@@ -4,7 +4,8 @@ those of one element included."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import permutations
+from functools import partial
+from itertools import permutations, product
 from typing import Any
 
 import pytest
@@ -358,3 +359,63 @@ def test_of_images_that_vary(name: str) -> None:
         agrees(name, WINDOWS[name], last, idle=False, varies=True)
     if name in BACKWARD_OF_IMAGES:
         agrees(f"{name}_backward", BACKWARD_OF_IMAGES[name], x, last, idle=False, varies=True)
+
+
+CONVOLVED: dict[str, tuple[Callable[..., Any], int]] = {
+    "conv1d": (F.conv1d, 1),
+    "conv2d": (F.conv2d, 2),
+    "conv3d": (F.conv3d, 3),
+    "conv_transpose1d": (F.conv_transpose1d, 1),
+    "conv_transpose2d": (F.conv_transpose2d, 2),
+    "conv_transpose3d": (F.conv_transpose3d, 3),
+}
+FORMATS = {1: (), 2: (torch.channels_last,), 3: (torch.channels_last_3d,)}
+
+
+@pytest.mark.parametrize("name", CONVOLVED)
+def test_of_convolutions_in_each_format(name: str) -> None:
+    """Of one channel, or with a window of one element, a weight that lies in order may suggest the
+    format with the channels innermost, too."""
+    call, dims = CONVOLVED[name]
+    both = (torch.contiguous_format, *FORMATS[dims])
+    for groups, channels, window in ((1, 1, 3), (1, 4, 1), (1, 4, 3), (4, 4, 3), (2, 4, 1)):
+        size = (channels, 2) if "transpose" in name else (2 * groups, channels // groups)
+        weight = torch.randn(*size, *[window] * dims)
+        for batch, length in ((2, 5), (1, 5), (None, 5), (2, 3), (1, window)):
+            x = torch.randn(batch or 1, channels, *[length] * dims)
+            for x_format, weight_format in product(both, both):
+                image = x.to(memory_format=x_format)
+                agrees(
+                    name,
+                    partial(call, groups=groups),
+                    image if batch else image[0],
+                    weight.to(memory_format=weight_format),
+                    idle=False,
+                )
+
+
+def test_of_one_hot() -> None:
+    for x in orders(3, 2, 5):
+        classes = x.abs().long() % 4
+        made = Facts().of_call("one_hot", F.one_hot, (facts_of(classes), 4), {}).result
+        assert made.stride == F.one_hot(classes, 4).stride()
+
+
+WRITTEN: dict[str, tuple[Callable[..., Any], tuple[int, ...]]] = {
+    "add": (lambda x, out: torch.add(x, 1, out=out), (3, 4)),
+    "slice_scatter": (lambda x, out: torch.slice_scatter(x, x, out=out), (3, 4)),
+    "cumsum": (lambda x, out: torch.cumsum(x, 0, out=out), (3, 4)),
+    "kron": (lambda x, out: torch.kron(x, x, out=out), (9, 16)),
+    "vector_norm": (lambda x, out: torch.linalg.vector_norm(x, dim=0, out=out), (4,)),
+    "inv": (lambda x, out: torch.linalg.inv(x[:, :3], out=out), (3, 3)),
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_of_what_is_given_another_size_each_time_that_it_is_asked(name: str) -> None:
+    call, size = WRITTEN[name]
+    facts = Facts()
+    for _ in range(3):
+        x, out = facts_of(torch.randn(3, 4)), facts_of(torch.empty(0))
+        outcome = facts.of_call(name, call, (x, out), {})
+        assert [tuple(after.size) for after in outcome.arguments] == [(3, 4), size]

@@ -97,3 +97,32 @@ def test_a_program_that_makes_them(take: str, write: str, backend: str) -> None:
             ignored = ("grad_fn", "traceback", "version")
             same = Comparison(backend=backend, ignore=ignored, settings=settings)
             same.assert_same(program, x, outer, inner)
+
+
+MADE: dict[str, Callable[[], Tensor]] = {
+    "a view that is made to require grad": lambda: torch.arange(8.0)[2:].requires_grad_(),
+    "detached": lambda: torch.arange(8.0)[2:].detach().requires_grad_(),
+    "a leaf": lambda: torch.arange(6.0).requires_grad_(),
+    "a view of one": lambda: torch.arange(8.0).requires_grad_()[2:],
+    "no gradients": lambda: torch.arange(8.0)[2:],
+}
+
+
+@pytest.mark.parametrize("backend", ["eager", "jitpkg"])
+@pytest.mark.parametrize("first", MADE)
+def test_a_view_without_grad_mode_requires_grad_as_its_base(first: str, backend: str) -> None:
+    def program(x: Tensor) -> Any:
+        with torch.no_grad():
+            views = [x[1:], x.view(2, 3), x.view(-1).t(), x.as_strided((2,), (1,)), *x.unbind()]
+        return [y.requires_grad for y in views], [(y * 2).requires_grad for y in views]
+
+    def of_its_own(x: Tensor) -> Any:
+        y = x.detach()[1:].requires_grad_()
+        with torch.no_grad():
+            z = y[1:]
+        return y.requires_grad, z.requires_grad, (z * 2).requires_grad
+
+    for function in (program, of_its_own):
+        compiled = jitpkg.compile(function, backend=backend)
+        for made in (first, *MADE, first):
+            assert compiled(MADE[made]()) == function(MADE[made]()), made

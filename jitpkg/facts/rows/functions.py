@@ -187,10 +187,18 @@ def _single(given: Any) -> int:
     return int(given)
 
 
+def one_hot(tensor: Any, num_classes: Any = -1) -> tuple[Made, Any]:
+    """In order, whatever the order of the classes' numbers is."""
+    sure(tensor.dtype is torch.int64 and type(num_classes) in (int, torch.SymInt))
+    sure(num_classes > 0 and tensor.numel() > 0)
+    return one(empty((*tensor.shape, num_classes), torch.int64))
+
+
 FUNCTION_ROWS: Mapping[str, Callable[..., tuple[Made, Any]]] = MappingProxyType(
     {
         "group_norm": _group_norm,
         "max_pool1d": _max_pool1d,
+        "one_hot": one_hot,
         "scaled_dot_product_attention": attention,
         "lstm": _recurrent(4, 2),
         "gru": _recurrent(3, 1),

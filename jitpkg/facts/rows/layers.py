@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
-from jitpkg.facts.layout import broadcast
+from jitpkg.facts.layout import broadcast, is_like_channels_last
 from jitpkg.facts.rows.common import (
     NARROW,
     empty,
@@ -78,7 +79,7 @@ def convolution(func: Any, args: Any, kwargs: Any) -> Any:
     sure(all(len(given) == len(lengths) for given in (stride, padding, dilation)))
     over = zip(lengths, weight.shape[2:], stride, padding, dilation, strict=True)
     size = (x.shape[0], weight.shape[0], *(windows(*each) for each in over))
-    return empty(size, x.dtype)
+    return _convolved(x, weight, size)
 
 
 def _convolution_transposed(x: Any, weight: Any, bias: Any, settings: Any, groups: int) -> Any:
@@ -96,7 +97,17 @@ def _convolution_transposed(x: Any, weight: Any, bias: Any, settings: Any, group
         length = (n - 1) * stride - 2 * padding + dilation * (window - 1) + end + 1
         sure(length > 0)
         size.append(length)
-    return empty(size, x.dtype)
+    return _convolved(x, weight, size)
+
+
+def _convolved(x: Any, weight: Any, size: Sequence[int]) -> Any:
+    """Images in the format with the channels innermost if image or weight suggest that: they may,
+    and lie in order, where there is one channel or one pixel. Volumes go by what computes them."""
+    suggesting = [t for t in (x, weight) if is_like_channels_last(tuple(t.shape), t.stride())]
+    if not suggesting:
+        return empty(size, x.dtype)
+    sure(x.dim() == 4)
+    return in_format_of(suggesting[0], size, x.dtype)
 
 
 def resized(func: Any, args: Any, kwargs: Any) -> Any:

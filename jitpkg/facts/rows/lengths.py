@@ -16,7 +16,7 @@ import torch
 from jitpkg.facts.rows.common import empty, lies_in_order, sure
 from jitpkg.facts.rows.composites import COMPOSITE_ROWS
 from jitpkg.facts.rows.creation import factory
-from jitpkg.facts.rows.functions import Made, one
+from jitpkg.facts.rows.functions import Made, one, one_hot
 
 Row = Callable[..., tuple[Made, Any]]
 
@@ -63,12 +63,6 @@ def _tensor(data: Any, **given: Any) -> tuple[Made, Any]:
     named = {"dtype": dtype} | {k: v for k, v in given.items() if v is not None}
     named.pop("requires_grad", None)
     return one(factory(None, (size,), named))
-
-
-def _one_hot(tensor: Any, num_classes: Any = -1) -> tuple[Made, Any]:
-    sure(tensor.dtype is torch.int64 and type(num_classes) in _INTS and num_classes > 0)
-    sure(tensor.numel() > 0)
-    return one(empty((*tensor.shape, num_classes), torch.int64))
 
 
 _RANKS = {
@@ -118,7 +112,7 @@ LENGTH_ROWS: Mapping[str, Row] = MappingProxyType(
         "linspace": _spaced,
         "logspace": _spaced,
         "tensor": _tensor,
-        "one_hot": _one_hot,
+        "one_hot": one_hot,
         "interpolate": _interpolate,
         "kaiser_window": _kaiser,
         **dict.fromkeys(

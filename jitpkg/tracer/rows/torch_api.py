@@ -12,11 +12,17 @@ import torch.utils.checkpoint
 from jitpkg import marks
 from jitpkg.guards import state
 from jitpkg.internals import library, modes, ops
-from jitpkg.tracer import asked_gradients, checkpoints, differentiation, reasons
+from jitpkg.tracer import (
+    asked_gradients,
+    checkpoints,
+    differentiation,
+    numpy_scalars,
+    reasons,
+)
 from jitpkg.tracer.polyfills import autograd_functions, optimizers, torch_functions
 from jitpkg.tracer.polyfills import differentiation as backward_passes
 from jitpkg.tracer.rows.table import CallTable
-from jitpkg.tracer.values import FALSE, TRUE, Constant, Number, Tensor, Value
+from jitpkg.tracer.values import FALSE, NONE, TRUE, Constant, Number, Tensor, Value
 from jitpkg.tracer.vm import VM
 
 TABLE = CallTable()
@@ -61,6 +67,12 @@ def _of_a_number(real: Callable[..., Any]) -> Callable[..., Value]:
     def row(vm: VM, *args: Value, **kwargs: Value) -> Value:
         plain = len(args) == 1 and kwargs.keys() <= {"dtype", "device"}
         number = vm.peek(args[0]) if plain else None
+        if isinstance(number, Constant) and numpy_scalars.is_number(number.value):
+            dtype = kwargs.get("dtype", NONE)
+            if vm.same(dtype, NONE):
+                dtype = Constant(real(number.value).dtype)
+            args = (Constant(numpy_scalars.plain(number.value)),)
+            return vm.op(real, args, {**kwargs, "dtype": dtype})
         if not isinstance(number, Number) or type(number.value) is not float:
             return vm.op(real, args, kwargs)
         return vm.call(vm.trusted(torch_functions.tensor_of_number), args, kwargs)

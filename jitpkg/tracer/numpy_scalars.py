@@ -1,0 +1,96 @@
+"""NumPy's numbers, which are constants, and its functions that are called on constants.
+
+PyTorch takes a NumPy number for a Python number wherever an op takes a number; where it takes data,
+as `torch.tensor` does, it looks at its dtype, and where it takes a bool, one of NumPy's is another
+thing than one of Python's.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from functools import lru_cache
+from types import MethodDescriptorType, ModuleType, WrapperDescriptorType
+from typing import Any
+
+_NUMBERS = """
+float64 float32 float16 int64 int32 int16 int8 uint64 uint32 uint16 uint8
+""".split()
+
+_FUNCTIONS = "prod sum max amax min amin round around clip argmax argmin ndim size isscalar".split()
+"""Besides the ufuncs."""
+
+_METHODS = frozenset("item astype round conj conjugate is_integer as_integer_ratio".split())
+"""Methods of numbers; those of arrays that numbers have as well are left to Python."""
+
+
+def _numpy() -> ModuleType | None:
+    """The module, if the program has it; PyTorch imports it where it is installed."""
+    return sys.modules.get("numpy")
+
+
+@lru_cache(maxsize=1)
+def _of(numpy: Any) -> tuple[frozenset[type], frozenset[type], frozenset[object], tuple[type, ...]]:
+    numbers = frozenset(getattr(numpy, name) for name in _NUMBERS)
+    ufuncs = {value for value in vars(numpy).values() if isinstance(value, numpy.ufunc)}
+    functions = {getattr(numpy, name) for name in _FUNCTIONS}
+    classes = numbers | {numpy.bool_}
+    kinds = tuple({numpy.ufunc, *map(type, functions)})
+    return numbers, classes, frozenset({*ufuncs, *functions, *classes}), kinds
+
+
+def is_number(obj: object) -> bool:
+    """Whether an op takes an object for the Python number that `item()` gives."""
+    numpy = _numpy()
+    return numpy is not None and type(obj) in _of(numpy)[0]
+
+
+def plain(number: Any) -> int | float:
+    """The Python number that an op takes in place of one of NumPy's."""
+    found: int | float = number.item()
+    return found
+
+
+def is_scalar(cls: type) -> bool:
+    """Whether the instances of a class are constants: NumPy's numbers and bools."""
+    numpy = _numpy()
+    return numpy is not None and cls in _of(numpy)[1]
+
+
+def is_function(obj: object) -> bool:
+    """Whether an object is of a class that NumPy's functions are of."""
+    numpy = _numpy()
+    return numpy is not None and isinstance(obj, _of(numpy)[3])
+
+
+def is_pure(function: object) -> bool:
+    """Whether a function of NumPy's, or of its numbers, may be called on constants."""
+    numpy = _numpy()
+    if numpy is None:
+        return False
+    if isinstance(function, MethodDescriptorType | WrapperDescriptorType):
+        name, owner = function.__name__, function.__objclass__
+        of_numbers = owner in _of(numpy)[1] or owner in (
+            numpy.generic,
+            *numpy.generic.__mro__[1:-1],
+        )
+        return of_numbers and (name in _METHODS or isinstance(function, WrapperDescriptorType))
+    return _is_hashable(function) and function in _of(numpy)[2]
+
+
+def _is_hashable(obj: object) -> bool:
+    return type(obj).__hash__ is not None
+
+
+def computing(
+    function: Callable[..., Any], operands: Iterable[object]
+) -> AbstractContextManager[Any]:
+    """In which constants are computed: where NumPy would warn, it raises FloatingPointError."""
+    numpy: Any = _numpy()
+    if numpy is None:
+        return nullcontext()
+    if is_pure(function) or any(type(operand) in _of(numpy)[1] for operand in operands):
+        manager: AbstractContextManager[Any] = numpy.errstate(all="raise")
+        return manager
+    return nullcontext()
