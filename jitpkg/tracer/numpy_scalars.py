@@ -26,8 +26,10 @@ _METHODS = frozenset("item astype round conj conjugate is_integer as_integer_rat
 
 
 def _numpy() -> ModuleType | None:
-    """The module, if the program has it; PyTorch imports it where it is installed."""
-    return sys.modules.get("numpy")
+    """The module, if the program has it whole; PyTorch imports it where it is installed."""
+    numpy = sys.modules.get("numpy")
+    half = numpy is None or getattr(numpy.__spec__, "_initializing", False)
+    return None if half else numpy
 
 
 @lru_cache(maxsize=1)
@@ -76,11 +78,10 @@ def is_pure(function: object) -> bool:
             *numpy.generic.__mro__[1:-1],
         )
         return of_numbers and (name in _METHODS or isinstance(function, WrapperDescriptorType))
-    return _is_hashable(function) and function in _of(numpy)[2]
-
-
-def _is_hashable(obj: object) -> bool:
-    return type(obj).__hash__ is not None
+    try:
+        return function in _of(numpy)[2]
+    except TypeError:  # it has no hash
+        return False
 
 
 def computing(
