@@ -74,6 +74,18 @@ ROWS: Sequence[Row] = (
         dtypes="b?float16",
     ),
     Row(
+        "The median along an expanded dim, in PyTorch, is whatever the memory held.",
+        Allowed(values=True),
+        ops="(masked_)?(nan)?median",
+        contexts="expanded.*",
+    ),
+    Row(
+        "`_segment_reduce`, told not to look at lengths, leaves what these do not reach as it was.",
+        Allowed(values=True),
+        ops="_segment_reduce.*",
+        contexts="misfit.*|(varying|other)_number.*",
+    ),
+    Row(
         "`grid_sampler_2d` of an interpolation that it does not know leaves its result as it was.",
         Allowed(values=True),
         ops="grid_sampler_2d",
