@@ -23,6 +23,7 @@ from jitpkg.facts.outcome import Outcome
 from jitpkg.facts.tensor import TensorFacts
 from jitpkg.guards.kinds import (
     ABSENT,
+    Answers,
     BasesAre,
     CodeIs,
     ConstantIs,
@@ -265,6 +266,8 @@ def _is_of_data(guard: Guard) -> bool:
         case LineageIs(found=found):
             return not all(held is ABSENT or isinstance(held, _CODE) for _, held in found)
         case TypeIs() | CodeIs() | BasesAre() | Exists() | Holds():
+            return False
+        case Answers(function=asked) if asked is tensors.requires_grad_as_its_base:
             return False
         case Has(at, present=False) if isinstance(at, Held | Globals):
             return False

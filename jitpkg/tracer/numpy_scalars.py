@@ -28,8 +28,7 @@ _METHODS = frozenset("item astype round conj conjugate is_integer as_integer_rat
 def _numpy() -> ModuleType | None:
     """The module, if the program has it whole; PyTorch imports it where it is installed."""
     numpy = sys.modules.get("numpy")
-    half = numpy is None or getattr(numpy.__spec__, "_initializing", False)
-    return None if half else numpy
+    return numpy if hasattr(numpy, "test") else None  # which it defines last
 
 
 @lru_cache(maxsize=1)

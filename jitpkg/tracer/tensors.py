@@ -299,13 +299,14 @@ def _check_bases(vm: VM, tensors: list[Tensor], outcome: Outcome) -> None:
         facts = vm.facts(viewed)
         if viewed.source is None or not facts.requires_grad or facts.cls is torch.nn.Parameter:
             continue
-        if not _requires_grad_as_its_base(vm.graph.example(viewed.node)):
+        if not requires_grad_as_its_base(vm.graph.example(viewed.node)):
             vm.stop(reasons.UNUSUAL_TENSOR, "a view that requires grad, of what does not")
         what = "whether a view and its base require grad"
-        vm.guard(Answers(viewed.source, _requires_grad_as_its_base, (), answer=True, what=what))
+        vm.guard(Answers(viewed.source, requires_grad_as_its_base, (), answer=True, what=what))
 
 
-def _requires_grad_as_its_base(x: torch.Tensor) -> bool:
+def requires_grad_as_its_base(x: torch.Tensor) -> bool:
+    """Whether what a tensor is a view of, if it is one, requires grad like itself."""
     base = BASE.get()(x)
     return base is None or base.requires_grad == x.requires_grad
 

@@ -257,6 +257,8 @@ CASES = [
         for kwargs in ({}, {"padding": 1}, {"stride": 2, "padding": "valid"}, {"padding": "same"})
     ),
     case("conv1d", C, of(5, 3, 2), call=F.conv1d),
+    case("one_hot", facts("matrix", torch.int64), 3, call=F.one_hot),
+    case("one_hot", facts("turned cube", torch.int64), 3, call=F.one_hot),
     *(
         case("max_pool1d", facts(layout, grad=grad), 2, call=torch.max_pool1d)
         for layout in ("cube", "turned cube")
