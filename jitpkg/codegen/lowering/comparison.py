@@ -140,6 +140,8 @@ def _clamp(k: Lowering, x: Tensor, low: Any = None, high: Any = None) -> Tensor:
     bounds = [bound for bound in (low, high) if bound is not None]
     require(bool(bounds), "no bounds")
     require(promoted([x, *bounds]) is not torch.bool, "bounds of truths")
+    # PyTorch 2.11 takes one such bound for none
+    require(not any(isinstance(bound, float) and bound != bound for bound in bounds), "NaN")
 
     def element(v: Expr, *given: Expr) -> Expr:
         if low is not None:  # of two zeros, the second operand's remains, as in eager code
