@@ -39,6 +39,8 @@ def set_attribute(vm: VM, value: Value, name: str, new: Value) -> None:
         vm.refuse(value)
     if isinstance(value, Tensor):
         if name == "requires_grad":
+            if not vm.truth(vm.attribute(value, "is_leaf")):  # also where it would change nothing
+                vm.stop(reasons.RAISES, "requires_grad is set of what is no leaf")
             vm.call(vm.trusted(torch.Tensor.requires_grad_), (value, new))
         elif name != "grad" or not differentiation.set_grad(vm, value, new):
             vm.stop(reasons.TENSOR_USE, f"assignment to .{name} of a tensor")

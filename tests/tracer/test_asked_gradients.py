@@ -370,3 +370,37 @@ def test_leaves_that_a_function_makes(program: Callable[..., Any], backend: str)
     ignored = LAID_BY_KERNELS if backend == "jitpkg" else ()
     same = Comparison(backend=backend, ignore=ignored, relative=1e-5, absolute=1e-5)
     same.assert_same_calls(program, *[call(torch.rand(3)) for _ in range(2)])
+
+
+SET: dict[str, Callable[[Tensor, bool], Any]] = {
+    "given": lambda x, to: x.__setattr__("requires_grad", to),
+    "computed": lambda x, to: (x * 2).__setattr__("requires_grad", to),
+    "view": lambda x, to: x[0].__setattr__("requires_grad", to),
+    "made": lambda x, to: torch.zeros(2).__setattr__("requires_grad", to),
+    "detached": lambda x, to: x.detach().__setattr__("requires_grad", to),
+    "method": lambda x, to: (x * 2).requires_grad_(to),
+    "method of a view": lambda x, to: x[0].requires_grad_(to),
+}
+GIVEN: dict[str, Callable[[], Tensor]] = {
+    "leaf": lambda: torch.ones(2, requires_grad=True),
+    "plain": lambda: torch.ones(2),
+    "with a history": lambda: torch.ones(2, requires_grad=True) * 1,
+}
+
+
+@pytest.mark.parametrize("to", [True, False])
+@pytest.mark.parametrize("name", SET)
+def test_requires_grad_is_set_where_eager_code_lets_it(name: str, to: bool) -> None:
+    def program(x: Tensor) -> Any:
+        SET[name](x, to)
+        return x * 2
+
+    def outcome(function: Callable[..., Any], x: Tensor) -> Any:
+        try:
+            return repr(function(x)), x.requires_grad
+        except RuntimeError as error:
+            return str(error), x.requires_grad
+
+    compiled = jitpkg.compile(program, backend="eager")
+    for given in (*GIVEN.values(), *GIVEN.values()):
+        assert outcome(compiled, given()) == outcome(program, given())
