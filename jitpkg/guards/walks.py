@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -42,10 +42,10 @@ def _numbers(iterator: Any) -> Walk:
     return 0, numbers[position or 0 :]
 
 
-def _of_dict(
-    items: Callable[[dict[object, object]], Sequence[Any]], which: Callable[[Any], int] = id
-) -> Callable[[Any], Walk]:
-    """What is left must be the last items of the dict; `which` tells one item from another."""
+def _of_dict(view: str) -> Callable[[Any], Walk]:
+    """What is left must be the last items of the dict."""
+    items = getattr(dict, view)
+    which = _key if view == "items" else id
 
     def read(iterator: Any) -> Walk:
         of = next((found for found in gc.get_referents(iterator) if isinstance(found, dict)), None)
@@ -56,23 +56,11 @@ def _of_dict(
         except RuntimeError as error:
             raise LookupError("a dict that has changed while it is walked") from error
         position = dict.__len__(of) - len(left)
-        if list(map(which, left)) != list(map(which, items(of)[position:])):
+        if list(map(which, left)) != list(map(which, list(items(of))[position:])):
             raise LookupError("a dict that has changed while it is walked")
         return position, of
 
     return read
-
-
-def _keys(of: dict[object, object]) -> list[object]:
-    return list(dict.keys(of))
-
-
-def _values(of: dict[object, object]) -> list[object]:
-    return list(dict.values(of))
-
-
-def _pairs(of: dict[object, object]) -> list[tuple[object, object]]:
-    return list(dict.items(of))
 
 
 def _key(item: tuple[object, object]) -> int:
@@ -106,9 +94,7 @@ READERS: Mapping[type, Callable[[Any], Walk]] = MappingProxyType(
         type(iter(range(0))): _numbers,
         enumerate: _enumerated,
         zip: _zipped,
-        type(iter({}.keys())): _of_dict(_keys),
-        type(iter({}.values())): _of_dict(_values),
-        type(iter({}.items())): _of_dict(_pairs, _key),
+        **{cls: _of_dict(view) for cls, view in VIEWS.items()},
     }
 )
 """What reads the walk of iterators of each class."""

@@ -27,16 +27,11 @@ from jitpkg.tracer.values import (
 
 def can_rebuild(heap: Heap, values: Sequence[Value]) -> bool:
     """Whether all of these values, and what they refer to, can be made real."""
-    return all(
-        _has_row(heap, value) and not (isinstance(value, Iterator) and _holds_itself(heap, value))
-        for value in reachable(heap, values)
-    )
+    return all(_has_row(heap, value) for value in reachable(heap, values))
 
 
 def _holds_itself(heap: Heap, iterator: Iterator) -> bool:
-    """Whether an iterator that is made anew is among the items that it walks."""
-    if iterator.source is not None:
-        return False
+    """Whether an iterator is among the items that it walks."""
     seen: set[Value] = set()
     todo = list(iterator.parts)
     while todo:
@@ -53,8 +48,8 @@ def _has_row(heap: Heap, value: Value) -> bool:
     match value:
         case Generator():
             return False
-        case Iterator():
-            return value.source is not None or walks_as_begun(heap, value)
+        case Iterator(source=None):
+            return walks_as_begun(heap, value) and not _holds_itself(heap, value)
         case Function(code, closure=closure):
             return len(closure) == len(code.co_freevars)  # else it is still in the making
         case Object(cls, None):

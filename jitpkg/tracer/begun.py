@@ -1,23 +1,20 @@
 """Iterators that were begun before the trace: it walks on from where they stand.
 
-What is replayed is each step, in its place among the other effects. A walk is traced to its end or
+A walk is traced to its end or
 not at all: a graph that begins in the midst of one is good for that place only, where a graph of
 the loop's body is good for all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator as PythonIterator
 from typing import Any
 
-from jitpkg.errors import Break
 from jitpkg.guards.kinds import TypeIs
 from jitpkg.guards.sources import Item, Source, WalkOf
 from jitpkg.guards.walks import VIEWS, walk_of
-from jitpkg.tracer import containers, reasons
-from jitpkg.tracer.effects import CallMethod
+from jitpkg.tracer import containers
+from jitpkg.tracer.iterators import EXISTS, walk_of_view
 from jitpkg.tracer.values import (
-    NONE,
     Constant,
     DictView,
     Iterator,
@@ -27,8 +24,6 @@ from jitpkg.tracer.values import (
     Value,
 )
 from jitpkg.tracer.vm import VM
-
-EXISTS = "an iterator that exists already"
 
 _MOST_LEFT = 128
 """Items: a loop that has more to go is compiled by its body."""
@@ -94,35 +89,6 @@ def _leaf(vm: VM, obj: Any, source: Source, walked: Value, position: int) -> Ite
 def _of_dict(vm: VM, obj: Any, source: Source, walked: Object, position: int) -> Iterator | None:
     if any(effect.target is walked for effect in vm.effects):
         return None  # that was read as it is before the trace
-    entries = containers.all_entries(vm, walked)
-    view = DictView(walked, VIEWS[type(obj)])
-    made = Iterator("dict", (view, Constant(entries.removals)), source=source, obj=obj)
-    keys = tuple(entry.key for entry in entries.entries.values())
-    vm.heap.write(made, "content", Tuple(keys))
+    made = walk_of_view(vm, DictView(walked, VIEWS[type(obj)]), source, obj)
     vm.heap.write(made, "position", position)
     return made
-
-
-def note_step(vm: VM, iterator: Iterator, *, ended: bool) -> None:
-    """Have a step replayed that the trace has made, the last one too."""
-    if iterator not in vm.begun:
-        vm.begun[iterator] = vm.break_here(reasons.OPAQUE, f"{EXISTS}, and does not end here")
-    vm.heap.write(iterator, "walk", "ended" if ended else "begun")
-    vm.effect(CallMethod(next, iterator, (NONE,)))
-
-
-def in_midst(vm: VM) -> Break | None:
-    """Where the trace has begun to walk on with an iterator that is not at its end; None if there
-    is none."""
-    for iterator, where in vm.begun.items():
-        if vm.heap.read(iterator, "walk") == "begun":
-            return where
-    return None
-
-
-def advanced_by(iterator: Iterator) -> PythonIterator[Iterator]:
-    """All that a step of an existing iterator advances."""
-    yield iterator
-    for part in iterator.parts:
-        if isinstance(part, Iterator):
-            yield from advanced_by(part)

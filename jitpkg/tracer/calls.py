@@ -124,10 +124,11 @@ def _call_known(vm: VM, function: Known, args: Args, kwargs: Kwargs, *, direct: 
         return row(vm, args, kwargs)
     if torch_calls.is_graph_function(obj):
         return vm.op(obj, args, kwargs)
-    if numpy_scalars.is_pure(obj) and numbers.among(vm, (*args, *kwargs.values())):
-        vm.stop(reasons.FOREIGN_CALL, f"{obj.__name__}() of a number that varies")
-    if constants.is_pure(obj) and constants.foldable(vm, args, kwargs):
-        return constants.fold(vm, obj, args, kwargs)
+    if constants.is_pure(obj):
+        if numpy_scalars.is_pure(obj) and numbers.among(vm, (*args, *kwargs.values())):
+            vm.stop(reasons.FOREIGN_CALL, f"{obj.__name__}() of a number that varies")
+        if constants.foldable(vm, args, kwargs):
+            return constants.fold(vm, obj, args, kwargs)
     match obj:
         case types.FunctionType():
             return _call_existing(vm, function, obj, args, kwargs, direct=direct)

@@ -68,14 +68,12 @@ _LARGEST = 1 << 20
 
 def is_pure(function: object) -> bool:
     """Whether a function may be called on constants while tracing."""
-    if numpy_scalars.is_pure(function):
-        return True
     if isinstance(
         function, MethodDescriptorType | WrapperDescriptorType | ClassMethodDescriptorType
     ):
-        return function.__objclass__ in _METHOD_OWNERS
+        return function.__objclass__ in _METHOD_OWNERS or numpy_scalars.is_pure(function)
     try:
-        return function in PURE
+        return function in PURE or numpy_scalars.is_pure(function)
     except TypeError:
         return False
 

@@ -8,8 +8,11 @@ from collections.abc import Sequence
 from types import FunctionType
 from typing import cast
 
+from jitpkg.errors import Break
 from jitpkg.guards.kinds import ABSENT
-from jitpkg.tracer import begun, classes, constants, containers, protocols, reasons
+from jitpkg.guards.sources import Source
+from jitpkg.tracer import classes, constants, containers, protocols, reasons
+from jitpkg.tracer.effects import CallMethod
 from jitpkg.tracer.generators import resume
 from jitpkg.tracer.heap import Heap
 from jitpkg.tracer.values import (
@@ -27,6 +30,8 @@ from jitpkg.tracer.values import (
     Value,
 )
 from jitpkg.tracer.vm import VM, Raised
+
+EXISTS = "an iterator that exists already"
 
 _MAX_ITEMS = 100_000
 """An iteration that gives more is taken for endless."""
@@ -49,8 +54,7 @@ def iterate(vm: VM, value: Value) -> Value:
         case Object(cls) if issubclass(cls, dict) and _walks_plainly(vm, cls):
             return iterate(vm, DictView(value, "keys"))
         case DictView():
-            made = Iterator("dict", (value, Constant(_removals(vm, value.of))))
-            return _started(vm, made, _keys(vm, value.of))
+            return walk_of_view(vm, value)
         case InstanceDict():
             return walk_of(vm, value, _keys(vm, value))
         case Constant(range()):
@@ -60,7 +64,7 @@ def iterate(vm: VM, value: Value) -> Value:
         case Tensor():
             return Iterator("sequence", (_rows(vm, value),))
         case Kept() | Opaque():
-            vm.stop(reasons.OPAQUE, begun.EXISTS)
+            vm.stop(reasons.OPAQUE, EXISTS)
     method = vm.method_of_class(value, "__iter__")
     if method is not None:
         return protocols.iterator(vm, vm.call(method, ()))
@@ -89,13 +93,13 @@ def advance(vm: VM, iterator: Value) -> Value | None:
         case Iterator():
             item = _STEPS[iterator.kind](vm, iterator)
             if iterator.source is not None:
-                begun.note_step(vm, iterator, ended=item is None)
+                note_step(vm, iterator, ended=item is None)
             return item
         case Generator():
             yielded, _ = resume(vm, iterator, NONE)
             return yielded
         case Kept() | Opaque():
-            vm.stop(reasons.OPAQUE, begun.EXISTS)
+            vm.stop(reasons.OPAQUE, EXISTS)
     method = vm.method_of_class(iterator, "__next__")
     if method is None:
         vm.stop(reasons.RAISES, f"a {vm.class_of(iterator).__qualname__} is no iterator")
@@ -200,8 +204,36 @@ def _advance_part(vm: VM, iterator: Iterator, part: Value) -> Value | None:
         return vm.advance(part)
     part = vm.look(part)
     if not isinstance(part, Iterator):
-        vm.stop(reasons.OPAQUE, begun.EXISTS)
+        vm.stop(reasons.OPAQUE, EXISTS)
     return _STEPS[part.kind](vm, part)
+
+
+# Those that exist: each step is replayed, in its place among the other effects
+
+
+def note_step(vm: VM, iterator: Iterator, *, ended: bool) -> None:
+    """Have a step replayed that the trace has made, the last one too."""
+    if iterator not in vm.begun:
+        vm.begun[iterator] = vm.break_here(reasons.OPAQUE, f"{EXISTS}, and does not end here")
+    vm.heap.write(iterator, "walk", "ended" if ended else "begun")
+    vm.effect(CallMethod(next, iterator, (NONE,)))
+
+
+def in_midst(vm: VM) -> Break | None:
+    """Where the trace has begun to walk on with an iterator that is not at its end; None if there
+    is none."""
+    for iterator, where in vm.begun.items():
+        if vm.heap.read(iterator, "walk") == "begun":
+            return where
+    return None
+
+
+def advanced_by(iterator: Iterator) -> PythonIterator[Iterator]:
+    """All that a step of an existing iterator advances."""
+    yield iterator
+    for part in iterator.parts:
+        if isinstance(part, Iterator):
+            yield from advanced_by(part)
 
 
 # One step of each kind
@@ -267,6 +299,14 @@ def walk_of(
     parts = (Tuple(items), container, Constant(_removals(vm, container)))
     made = Iterator("walk", parts, backwards=backwards)
     return _started(vm, made, _keys(vm, container))
+
+
+def walk_of_view(
+    vm: VM, view: DictView, source: Source | None = None, obj: object = None
+) -> Iterator:
+    """An iterator over a view of a dict; `obj` where it exists, and `source` where."""
+    made = Iterator("dict", (view, Constant(_removals(vm, view.of))), source=source, obj=obj)
+    return _started(vm, made, _keys(vm, view.of))
 
 
 def _removals(vm: VM, container: Object | InstanceDict) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from functools import lru_cache
 from types import MethodDescriptorType, ModuleType, WrapperDescriptorType
 from typing import Any
@@ -31,20 +32,33 @@ def _numpy() -> ModuleType | None:
     return numpy if hasattr(numpy, "test") else None  # which it defines last
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is known of the module."""
+
+    numbers: frozenset[type]
+    classes: frozenset[type]
+    """Those of numbers and bools."""
+    pure: frozenset[object]
+    """Functions and classes that may be called on constants."""
+    of_functions: tuple[type, ...]
+    """The classes of its functions."""
+
+
 @lru_cache(maxsize=1)
-def _of(numpy: Any) -> tuple[frozenset[type], frozenset[type], frozenset[object], tuple[type, ...]]:
+def _of(numpy: Any) -> _Known:
     numbers = frozenset(getattr(numpy, name) for name in _NUMBERS)
     ufuncs = {value for value in vars(numpy).values() if isinstance(value, numpy.ufunc)}
     functions = {getattr(numpy, name) for name in _FUNCTIONS}
     classes = numbers | {numpy.bool_}
-    kinds = tuple({numpy.ufunc, *map(type, functions)})
-    return numbers, classes, frozenset({*ufuncs, *functions, *classes}), kinds
+    of_functions = tuple({numpy.ufunc, *map(type, functions)})
+    return _Known(numbers, classes, frozenset({*ufuncs, *functions, *classes}), of_functions)
 
 
 def is_number(obj: object) -> bool:
     """Whether an op takes an object for the Python number that `item()` gives."""
     numpy = _numpy()
-    return numpy is not None and type(obj) in _of(numpy)[0]
+    return numpy is not None and type(obj) in _of(numpy).numbers
 
 
 def plain(number: Any) -> int | float:
@@ -56,31 +70,32 @@ def plain(number: Any) -> int | float:
 def is_scalar(cls: type) -> bool:
     """Whether the instances of a class are constants: NumPy's numbers and bools."""
     numpy = _numpy()
-    return numpy is not None and cls in _of(numpy)[1]
+    return numpy is not None and cls in _of(numpy).classes
 
 
 def is_function(obj: object) -> bool:
     """Whether an object is of a class that NumPy's functions are of."""
     numpy = _numpy()
-    return numpy is not None and isinstance(obj, _of(numpy)[3])
+    return numpy is not None and isinstance(obj, _of(numpy).of_functions)
 
 
 def is_pure(function: object) -> bool:
-    """Whether a function of NumPy's, or of its numbers, may be called on constants."""
-    numpy = _numpy()
+    """Whether a function of NumPy's, or a method of its numbers, may be called on constants.
+
+    Raises:
+        TypeError: It has no hash.
+    """
+    numpy: Any = _numpy()
     if numpy is None:
         return False
-    if isinstance(function, MethodDescriptorType | WrapperDescriptorType):
-        name, owner = function.__name__, function.__objclass__
-        of_numbers = owner in _of(numpy)[1] or owner in (
-            numpy.generic,
-            *numpy.generic.__mro__[1:-1],
-        )
-        return of_numbers and (name in _METHODS or isinstance(function, WrapperDescriptorType))
-    try:
-        return function in _of(numpy)[2]
-    except TypeError:  # it has no hash
-        return False
+    known = _of(numpy)
+    match function:
+        case WrapperDescriptorType(__objclass__=owner):
+            return owner is numpy.generic or owner in known.classes
+        case MethodDescriptorType(__objclass__=owner, __name__=name):
+            return name in _METHODS and (owner is numpy.generic or owner in known.classes)
+        case _:
+            return function in known.pure
 
 
 def computing(
@@ -90,7 +105,7 @@ def computing(
     numpy: Any = _numpy()
     if numpy is None:
         return nullcontext()
-    if is_pure(function) or any(type(operand) in _of(numpy)[1] for operand in operands):
+    if is_pure(function) or any(type(operand) in _of(numpy).classes for operand in operands):
         manager: AbstractContextManager[Any] = numpy.errstate(all="raise")
         return manager
     return nullcontext()

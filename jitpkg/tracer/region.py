@@ -10,7 +10,7 @@ from jitpkg.code.dialect import Op, Program
 from jitpkg.config import Options
 from jitpkg.errors import Break
 from jitpkg.guards.sources import Source
-from jitpkg.tracer import begun, reasons
+from jitpkg.tracer import iterators, reasons
 from jitpkg.tracer.effects import Effect, effect_operands
 from jitpkg.tracer.frames import Frame
 from jitpkg.tracer.generators import must_finish
@@ -163,7 +163,7 @@ class Region:
             self.vm.rollback(snapshot.mark)
             if must_finish(self.vm):
                 continue
-            if (walking := begun.in_midst(self.vm)) is not None:
+            if (walking := iterators.in_midst(self.vm)) is not None:
                 graph_break = walking
                 continue
             found = self._left_at(snapshot, graph_break)

@@ -20,8 +20,8 @@ from jitpkg.guards.sources import Globals, Source, base_of, dictionary_of
 from jitpkg.marks import KEEPS
 from jitpkg.tracer import (
     autograd_functions,
-    begun,
     escapes,
+    iterators,
     namespaces,
     reasons,
     state,
@@ -145,7 +145,7 @@ def trace(
             finished = vm.resume_frame(frame)
             exit_: Exit = Returned(finished.value)
             effects = _lasting(vm, finished.value, start.private, limits)
-            walking = begun.in_midst(vm)
+            walking = iterators.in_midst(vm)
             if walking is not None:
                 exit_ = region.left(walking)
             elif must_finish(vm) or not limits.rebuild(vm.heap, alive(effects, (finished.value,))):
@@ -265,7 +265,7 @@ def _changed(effect: Effect) -> Iterator[tuple[Source, type]]:
     if isinstance(target, Object | Cell):
         yield source, _storage(target)
     if isinstance(target, values.Iterator):
-        for iterator in begun.advanced_by(target):
+        for iterator in iterators.advanced_by(target):
             assert iterator.source is not None
             yield iterator.source, _storage(iterator)
         return
