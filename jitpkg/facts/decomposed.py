@@ -17,7 +17,7 @@ import torch
 
 from jitpkg.facts.asked import asked_once
 from jitpkg.facts.layout import Operand, is_contiguous, strides_of_format
-from jitpkg.facts.tensor import TensorFacts, size_of, stride_of
+from jitpkg.facts.tensor import TensorFacts, size_of, some_floats, stride_of
 from jitpkg.internals import decompositions, modes
 from jitpkg.internals.usual import zeros
 
@@ -61,10 +61,6 @@ def _is_in_order(given: Any) -> bool:
     return isinstance(given, TensorFacts) and is_contiguous(size_of(given), stride_of(given))
 
 
-def _some_floats(args: Sequence[Any]) -> bool:
-    return any(isinstance(x, TensorFacts) and x.dtype.is_floating_point for x in args)
-
-
 Rule = Callable[[Sequence[Any], Mapping[str, Any]], bool]
 
 
@@ -94,7 +90,7 @@ def _interpolates_otherwise(args: Sequence[Any], kwargs: Mapping[str, Any]) -> b
     mode = kwargs.get("mode", args[3] if len(args) > 3 else "nearest")
     if args[0].dtype is torch.uint8 and mode in ("nearest", "nearest-exact", "area"):
         return False
-    return not _some_floats(args)
+    return not some_floats(args)
 
 
 def _of_two_dtypes(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
@@ -149,10 +145,10 @@ _WRONG: Mapping[str, Rule] = MappingProxyType(
         # its gradient is of another size, which kernels refuse
         "pixel_shuffle": _has_no_elements(0),
         # of integers it is in float32, and it lies in memory in another way
-        "ldexp": lambda args, kwargs: not _some_floats(args) or not all(map(_is_in_order, args)),
+        "ldexp": lambda args, kwargs: not some_floats(args) or not all(map(_is_in_order, args)),
         # kernels refuse integers, and decompositions do not
-        "max_pool1d": lambda args, kwargs: not _some_floats(args),
-        "hardshrink": lambda args, kwargs: not _some_floats(args),
+        "max_pool1d": lambda args, kwargs: not some_floats(args),
+        "hardshrink": lambda args, kwargs: not some_floats(args),
         "interpolate": _interpolates_otherwise,
         # kernels refuse a tensor of no dims, which no index fits
         "index_put": lambda args, kwargs: not args[0].size,

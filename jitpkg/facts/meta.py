@@ -24,7 +24,7 @@ from jitpkg.facts.rows.functions import FUNCTION_ROWS, flowing
 from jitpkg.facts.rows.lengths import LENGTH_ROWS
 from jitpkg.facts.rows.views import VIEWS, varies
 from jitpkg.facts.symbolic import Decisions, length
-from jitpkg.facts.tensor import TensorFacts, facts_of, why_not_plain
+from jitpkg.facts.tensor import TensorFacts, facts_of, some_floats, why_not_plain
 from jitpkg.internals import Missing, dispatch, modes, trees
 from jitpkg.internals.ops import op_name
 from jitpkg.internals.tensors import memory
@@ -143,7 +143,9 @@ def of_call(
         raise Unsure(name)
     if name in FUNCTIONS and is_active() and dispatch.WRAPPER.found() is not None:
         return _answered_under_autocast(call, args, kwargs, values)
-    if (name not in FUNCTIONS and whole is None) or not _is_usual_state():
+    if whole is None and name not in FUNCTIONS:
+        raise Unsure(name)
+    if not _is_usual_state() and (whole is None or some_floats(trees.leaves_of((args, kwargs)))):
         raise Unsure(name)
     return _answered(call, args, kwargs, values, whole)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
@@ -52,6 +52,11 @@ def size_of(facts: TensorFacts) -> tuple[int, ...]:
 def stride_of(facts: TensorFacts) -> tuple[int, ...]:
     """The strides of a tensor of which none varies."""
     return cast(tuple[int, ...], facts.stride)
+
+
+def some_floats(values: Iterable[Any]) -> bool:
+    """Whether a value is a tensor of floats, which autocast may cast."""
+    return any(isinstance(x, TensorFacts) and x.dtype.is_floating_point for x in values)
 
 
 def contiguous_stride(size: tuple[Any, ...]) -> tuple[Any, ...]:
