@@ -379,3 +379,55 @@ def g():
 """
     assert list(translators(ast.parse(wrong))) == ["f"]
     assert list(translators(ast.parse(right))) == []
+
+
+# Tests
+
+
+def compared_with_itself(function: ast.AST) -> Iterator[str]:
+    """Functions that are compiled in place, and are called afterwards beside what that gave."""
+    nodes = list(ast.walk(function))
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    for node in nodes:
+        for target, value in assigned(node):
+            if not isinstance(value, ast.Call) or ast.unparse(value.func) != "jitpkg.jit":
+                continue
+            if not value.args or not isinstance(value.args[0], ast.Name):
+                continue
+            given = value.args[0].id
+            used = {
+                ast.unparse(name)
+                for call in calls
+                if call.lineno > value.lineno
+                for name in (call.func, *call.args)
+            }
+            if given != target and {given, target} <= used:
+                yield f"{given} is {target} from line {value.lineno} on"
+
+
+def assigned(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+    """The names that a statement assigns to, each with what it gets."""
+    if not isinstance(node, ast.Assign):
+        return
+    for target in node.targets:
+        if isinstance(target, ast.Name):
+            yield target.id, node.value
+        elif isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+            for name, value in zip(target.elts, node.value.elts, strict=False):
+                yield ast.unparse(name), value
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "tests").rglob("*.py")), ids=shown)
+def test_what_is_compiled_in_place_is_not_what_is_expected(file: Path) -> None:
+    """`jitpkg.jit(f)` compiles `f` itself; `jitpkg.compile(f)` leaves it as it is."""
+    functions = [node for node in ast.walk(tree(file)) if isinstance(node, ast.FunctionDef)]
+    assert not [found for each in functions for found in compared_with_itself(each)]
+
+
+def test_the_rule_of_expected_results_sees_one() -> None:
+    (function,) = ast.parse("""
+def test():
+    x, compiled = ones(1), jitpkg.jit(f, backend="eager")
+    assert compiled(x) == f(x)
+""").body
+    assert list(compared_with_itself(function)) == ["f is compiled from line 3 on"]

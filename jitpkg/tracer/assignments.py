@@ -11,6 +11,7 @@ from jitpkg.guards.sources import Attr
 from jitpkg.tracer import classes, differentiation, exceptions, reasons
 from jitpkg.tracer.attributes import (
     existing,
+    goes_to_descriptor,
     has_dict,
     instance_attribute,
     is_data_descriptor,
@@ -147,8 +148,7 @@ def delete_from_dictionary(vm: VM, value: Object | Known | Function, name: str) 
 
 def _check_dictionary(vm: VM, value: Object | Known | Function, name: str) -> None:
     """What the trace writes to a dictionary is replayed as an assignment to the attribute."""
-    found = classes.lookup(vm, classes.class_of(vm, value), name)
-    if found is not ABSENT and is_data_descriptor(vm, found):
+    if goes_to_descriptor(vm, value, name):
         vm.stop(reasons.UNSUPPORTED, "an attribute dictionary with a data descriptor's name")
 
 

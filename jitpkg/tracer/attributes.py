@@ -127,6 +127,13 @@ def generic(vm: VM, value: Value, cls: type, name: str) -> Value | None:
     return _bound(vm, member, value, cls)
 
 
+def goes_to_descriptor(vm: VM, value: Value, name: str) -> bool:
+    """Whether an attribute lies with a data descriptor of the class, as in a slot, and not in the
+    instance's dictionary."""
+    found = classes.lookup(vm, classes.class_of(vm, value), name)
+    return found is not ABSENT and is_data_descriptor(vm, found)
+
+
 def is_data_descriptor(vm: VM, found: object) -> bool:
     """Whether what a class holds goes before what the instance holds."""
     kind = type(found)
@@ -284,10 +291,16 @@ def _written(vm: VM, value: Value, name: str) -> Value | None:
     return (vm.heap.read(value, "attributes") or {}).get(name)
 
 
+def written_to_dictionary(vm: VM, value: Value) -> dict[str, Value]:
+    """What the trace has written to the instance's own dictionary; UNBOUND for what it deleted."""
+    state = vm.heap.read(value, "attributes") or {}
+    return {name: new for name, new in state.items() if not goes_to_descriptor(vm, value, name)}
+
+
 def instance_attribute(vm: VM, value: Value, name: str) -> Value | None:
     """What the instance's own dictionary has under a name; None if nothing."""
     written = _written(vm, value, name)
-    if written is not None:
+    if written is not None and not goes_to_descriptor(vm, value, name):
         return None if written is UNBOUND else written
     source, real = existing(value)
     if source is None or not has_dict(type(real)):

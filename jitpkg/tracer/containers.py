@@ -512,7 +512,7 @@ _ITERATES = ("__iter__",)
 def instance_items(vm: VM, value: InstanceDict) -> list[tuple[Value, Value]]:
     """All attributes of an object, in the order of its dictionary."""
     of = value.of
-    written = dict(vm.heap.read(of, "attributes") or {})
+    written = vm.written_to_dictionary(of)
     found: dict[str, Value] = {}
     if not isinstance(of, Function) and of.source is not None:
         real: dict[str, object] = object.__getattribute__(of.obj, "__dict__")

@@ -160,6 +160,9 @@ class Machine(VM):
     def instance_attribute(self, value: Value, name: str) -> Value | None:
         return attributes.instance_attribute(self, value, name)
 
+    def written_to_dictionary(self, value: Value) -> dict[str, Value]:
+        return attributes.written_to_dictionary(self, value)
+
     def set_attribute(self, value: Value, name: str, new: Value) -> None:
         assignments.set_attribute(self, value, name, new)
 

@@ -334,6 +334,11 @@ class VM(ABC):
         """What the object's own dictionary has under a name; None if nothing."""
 
     @abstractmethod
+    def written_to_dictionary(self, value: Value) -> dict[str, Value]:
+        """What the trace has written to the object's own dictionary; UNBOUND for what it
+        deleted."""
+
+    @abstractmethod
     def set_attribute(self, value: Value, name: str, new: Value) -> None: ...
 
     @abstractmethod

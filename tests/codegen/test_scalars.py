@@ -99,7 +99,7 @@ def test_tensors_of_numbers(make: Callable[..., Any]) -> None:
     def function(x: torch.Tensor, number: float) -> tuple[torch.Tensor, ...]:
         return x + make(data=number), x + make(number), make(number, dtype=torch.float64)
 
-    x, compiled = torch.arange(3.0), jitpkg.jit(function)
+    x, compiled = torch.arange(3.0), jitpkg.compile(function)
     for number in (0.1, 0.7, 1 / 3, -0.0):
         for found, wanted in zip(compiled(x, number), function(x, number), strict=True):
             assert found.dtype == wanted.dtype and torch.equal(found, wanted)

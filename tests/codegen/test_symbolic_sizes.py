@@ -135,7 +135,7 @@ def copied(x: torch.Tensor) -> torch.Tensor:
 
 
 def compared(f: Callable[..., Any], inputs: list[Any]) -> None:
-    fast = jitpkg.jit(f, backend="jitpkg")
+    fast = jitpkg.compile(f, backend="jitpkg")
     for args in inputs:
         expected_of = tuple(map(copied, args))
         with torch.no_grad():

@@ -43,7 +43,7 @@ def test_a_break_in_one_iteration_makes_two_graphs(breaks: Iterable[int], graphs
 
 def entries_of(function: Callable[..., Any], *calls: tuple[Any, ...]) -> int:
     """Entries that calls make; each must give what the function itself gives."""
-    compiled = jitpkg.jit(function)
+    compiled = jitpkg.compile(function)
     found: list[jitpkg.events.Event] = []
     with jitpkg.events.STREAM.listening(found.append):
         for arguments in calls:
@@ -122,7 +122,7 @@ def test_each_kind_goes_on_from_where_it_stands(kind: str, steps: int) -> None:
         return x + 1, next(it, None)
 
     for function in (f, one):
-        compiled = jitpkg.jit(function)
+        compiled = jitpkg.compile(function)
         for _ in range(2):
             for more in (0, 1):
                 ours, plain = make(), make()
@@ -178,7 +178,7 @@ def test_what_is_walked_may_change_meanwhile() -> None:
         return x, numbers
 
     for function in (f, shrinks):
-        compiled = jitpkg.jit(function)
+        compiled = jitpkg.compile(function)
         for _ in range(2):
             for count in (2, 3):
                 ours, plain = list(range(count)), list(range(count))
@@ -242,7 +242,7 @@ def test_an_inner_iterator_is_another_object_or_the_same() -> None:
         inner = iter([1, 2, 3, 4, 5])
         return enumerate(inner), inner if same else iter([6, 7, 8, 9])
 
-    compiled = jitpkg.jit(f)
+    compiled = jitpkg.compile(f)
     for same in (False, True, False, True):
         assert repr(compiled(X, *made(same))) == repr(f(X, *made(same)))
 

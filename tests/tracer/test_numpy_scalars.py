@@ -63,7 +63,7 @@ def test_operators_with_tensors(number: Any, dtype: torch.dtype) -> None:
 
         x = torch.tensor([1, 2, 3]).to(dtype)
         for f in (right, left):
-            compiled = jitpkg.jit(f, backend="eager")
+            compiled = jitpkg.compile(f, backend="eager")
             for _ in range(2):
                 assert outcome(compiled, x) == outcome(f, x), function
 
@@ -161,7 +161,7 @@ def test_what_warns_warns_each_time() -> None:
     def f(x: torch.Tensor) -> Any:
         return x + 1, np.log(0.0), np.float64(1.0) / 0, np.float32(3e38) * 10
 
-    compiled = jitpkg.jit(f)
+    compiled = jitpkg.compile(f)
     for _ in range(3):
         assert outcome(compiled, torch.ones(2)) == outcome(f, torch.ones(2))
 
@@ -170,7 +170,7 @@ def test_errors_as_the_program_has_set_them() -> None:
     def f(x: torch.Tensor) -> Any:
         return x + 1, np.float64(1.0) / 0
 
-    compiled = jitpkg.jit(f)
+    compiled = jitpkg.compile(f)
     for setting in ("ignore", "raise", "warn", "ignore"):
         with np.errstate(all=setting):
             assert outcome(compiled, torch.ones(2)) == outcome(f, torch.ones(2))
@@ -180,7 +180,7 @@ def test_numbers_change_between_calls() -> None:
     def f(x: torch.Tensor, n: Any) -> Any:
         return x * n, n
 
-    compiled = jitpkg.jit(f)
+    compiled = jitpkg.compile(f)
     x = torch.ones(2)
     numbers = (
         np.float64(2),
@@ -214,7 +214,7 @@ def test_sizes_that_vary_are_one_graph_with_a_function_of_them() -> None:
     def f(x: torch.Tensor) -> torch.Tensor:
         return (x + 1) / np.sqrt(x.shape[0])
 
-    compiled = jitpkg.jit(f)
+    compiled = jitpkg.compile(f)
     found: list[jitpkg.events.Event] = []
     with jitpkg.events.STREAM.listening(found.append):
         for n in range(2, 14):
