@@ -470,7 +470,7 @@ def _is_empty_tuple(value: Value) -> bool:
     """Of those, there is one."""
     if isinstance(value, Tuple):
         return value.cls is tuple and not value.items
-    return isinstance(value, Constant) and value.value == () and type(value.value) is tuple
+    return isinstance(value, Constant) and type(value.value) is tuple and not value.value
 
 
 def _same_structures(vm: VM, a: Value, b: Value) -> bool:

@@ -220,3 +220,20 @@ def test_sizes_that_vary_are_one_graph_with_a_function_of_them() -> None:
         for n in range(2, 14):
             torch.testing.assert_close(compiled(torch.ones(n)), f(torch.ones(n)))
     assert sum(isinstance(e, jitpkg.events.Recompiled) for e in found) <= 3
+
+
+THINGS = (np.float32(2), np.int64(0), np.bool_(True), (), (1,), [], {}, "", 0, 2.0, None, ..., np)
+
+
+@pytest.mark.parametrize("number", THINGS[:3], ids=repr)
+def test_identity(number: Any) -> None:
+    """With what NumPy would compare as an array."""
+
+    def f(x: torch.Tensor, n: Any) -> Any:
+        made = x.detach().numpy().sum()
+        found = [(n is each, each is n, n is not each, made is each) for each in THINGS]
+        return x + 1, found, n is n, (n,)[0] is n, n in [n]
+
+    compiled = jitpkg.compile(f)
+    for _ in range(2):
+        assert outcome(compiled, torch.ones(2), number) == outcome(f, torch.ones(2), number)
