@@ -17,6 +17,7 @@ from jitpkg.tracer.values import (
     Function,
     Generator,
     Iterator,
+    Kept,
     Number,
     Object,
     String,
@@ -46,7 +47,7 @@ def _holds_itself(heap: Heap, iterator: Iterator) -> bool:
 
 def _has_row(heap: Heap, value: Value) -> bool:
     match value:
-        case Generator():
+        case Generator() | Kept():
             return False
         case Iterator(source=None):
             return walks_as_begun(heap, value) and not _holds_itself(heap, value)

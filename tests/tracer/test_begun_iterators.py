@@ -10,7 +10,7 @@ from torch import nn
 
 import jitpkg
 from jitpkg.guards.walks import READERS, walk_of
-from jitpkg.testing import assert_same
+from jitpkg.testing import Comparison, assert_same
 
 X = torch.arange(6.0).view(2, 3)
 
@@ -275,3 +275,26 @@ def test_a_walk_is_read_and_not_advanced() -> None:
         next(it)
         walk_of(it)
         assert len(list(it)) == len(list(make())) - 1
+
+
+def inner_and_outer(x: torch.Tensor) -> Any:
+    return x + 1, [k for k, word in enumerate([c * 2 for c in "ab"])]
+
+
+def three_deep(x: torch.Tensor) -> Any:
+    return {k: [j for j in range(k) if {j for _ in "ab"}] for k in (1, 2)}, x * 2
+
+
+def one_after_the_other(x: torch.Tensor) -> Any:
+    k = 5
+    first = [k for k, _ in enumerate([x, x])]
+    second = {k: x + k for k in first}
+    return k, second
+
+
+@pytest.mark.parametrize("program", [inner_and_outer, three_deep, one_after_the_other])
+def test_a_break_anywhere_in_comprehensions(program: Callable[[torch.Tensor], Any]) -> None:
+    """Since Python 3.12 they are a part of the function, and keep its variables on the stack."""
+    for place in range(1, 60):
+        settings = {"never_worse": False, "disturb": f"break:{place}"}
+        Comparison(settings=settings).assert_same(program, X)
