@@ -55,7 +55,7 @@ def stride_of(facts: TensorFacts) -> tuple[int, ...]:
 
 
 def some_floats(values: Iterable[Any]) -> bool:
-    """Whether a value is a tensor of floats, which autocast may cast."""
+    """Whether one of the values is a tensor of floats."""
     return any(isinstance(x, TensorFacts) and x.dtype.is_floating_point for x in values)
 
 

@@ -180,7 +180,7 @@ class Region:
         while snapshot.caller is not None:
             program = snapshot.program
             point = self._point(program, snapshot.at, False)
-            if point is None or any(isinstance(value, Kept) for value in stack):
+            if point is None:
                 return None
             inner = Continuation(
                 program.code,
@@ -224,13 +224,11 @@ _NO_ARGUMENTS = Tuple((), tuple)
 
 
 def _kept_in_place(left: Left, base: int) -> bool:
-    """Whether what the hook keeps on the stack is where it was, and nowhere else."""
-    in_place = all(
+    """Whether what the hook keeps on the stack is where it was; elsewhere it cannot be rebuilt."""
+    return all(
         isinstance(value, Kept) and value.depth == depth
         for depth, value in enumerate(left.stack[:base])
     )
-    others = (*left.locals, *left.stack[base:])
-    return in_place and not any(isinstance(value, Kept) for value in others)
 
 
 def alive(effects: Sequence[Effect], values: Sequence[Value]) -> list[Value]:
