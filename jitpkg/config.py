@@ -25,6 +25,7 @@ class Disturbance:
     break_anywhere: bool = False
     break_before: int | None = None
     postpone: int = 0
+    guess: int | None = None
 
     @property
     def breaks(self) -> bool:
@@ -44,9 +45,12 @@ def _disturbance(text: str) -> Disturbance:
                 found = replace(found, break_before=int(number))
             case "postpone", ":", True:
                 found = replace(found, postpone=int(number))
+            case "guess", ":", True:
+                found = replace(found, guess=int(number))
             case _:
                 raise InvalidArgument(
-                    f"The setting 'disturb' takes break, break:K and postpone:BITS, not {part!r}."
+                    "The setting 'disturb' takes break, break:K, postpone:BITS and guess:BITS,"
+                    f" not {part!r}."
                 )
     return found
 
@@ -88,6 +92,11 @@ class Options:
     automatic_dynamic_shapes: bool = True
     """What differs from call to call is made to vary, so that an entry fits all of its values."""
 
+    speculate: bool = True
+    """Go on in the graph after a branch on a tensor's data of which one way only raises, as in an
+    assertion, or which has gone the same way 16 times; else it ends the graph. The branch is looked
+    at when the graph has run: where the guess was wrong, the original code runs."""
+
     pool_megabytes: int = 512
     """How much memory of large results is kept for the next ones, once nobody has it any more; 0
     keeps none. Read when kernels are compiled."""
@@ -96,7 +105,9 @@ class Options:
     """Tests of the mechanism, which change no answer, separated by commas. `break` breaks graphs
     before every instruction where that is possible; `break:K` only at the k-th possible point of
     each trace, counted from 0. `postpone:BITS` postpones the k-th compilation of a function, but
-    for the first at each hook, if bit k modulo 16 is set, as one that has not paid back."""
+    for the first at each hook, if bit k modulo 16 is set, as one that has not paid back.
+    `guess:BITS` guesses the way of any branch on data: at the k-th of a trace, of the first 16, by
+    bit k."""
 
     logs: str = ""
     """What to log, separated by commas: the topics below, or all."""

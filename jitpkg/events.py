@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import CodeType
 
 from jitpkg import forks
-from jitpkg.errors import Break
+from jitpkg.errors import Break, Location
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +151,29 @@ class Broke:
 
 
 @dataclass(frozen=True, slots=True)
+class Guessed:
+    """A trace went past a branch on a tensor's data."""
+
+    function: str
+    entry: str
+    way: bool
+    """The truth of the tensor by which the program goes that way."""
+    stack: tuple[Location, ...]
+    """Where the branch stands, outermost call first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """A call of an entry went another way than was guessed, and the original code ran."""
+
+    function: str
+    entry: str
+    stack: tuple[Location, ...]
+    given_up: bool
+    """Whether the branch is a graph break from now on."""
+
+
+@dataclass(frozen=True, slots=True)
 class Recompiled:
     """No entry fitted a call, and the region was traced again."""
 
@@ -285,6 +308,8 @@ Event = (
     | CudaGraph
     | EntryAdded
     | Broke
+    | Guessed
+    | Missed
     | Recompiled
     | CodeEmitted
     | LimitReached

@@ -10,7 +10,7 @@ from typing import Any, ParamSpec
 
 from jitpkg import api, events
 from jitpkg.errors import Break
-from jitpkg.messages import WIDTH, counted, place, places, quoted, size, wrapped
+from jitpkg.messages import WIDTH, counted, guess_message, place, places, quoted, size, wrapped
 from jitpkg.tracer import reasons
 
 P = ParamSpec("P")
@@ -48,6 +48,8 @@ class Explanation:
     not_recorded: list[str] = field(default_factory=list)
     """Why graphs are no CUDA graphs, where a mode asks for those."""
     break_reasons: list[Break] = field(default_factory=list)
+    guesses: list[events.Guessed] = field(default_factory=list)
+    """Branches on data that graphs go past along one way; entries look at them afterwards."""
     ops_per_graph: list[list[Any]] = field(default_factory=list)
     """For each graph the targets of its ops."""
     out_guards: list[str] = field(default_factory=list)
@@ -84,6 +86,7 @@ class Explanation:
             ("Graphs", self._graph_lines()),
             ("Kernels", self._kernel_lines()),
             ("Graph breaks", self._break_lines()),
+            ("Guesses", self._guess_lines()),
             ("Compiled again", self._recompile_lines()),
             ("Guards", self._guard_lines()),
             ("Times", self._time_lines()),
@@ -142,6 +145,10 @@ class Explanation:
                 yield from (f"  {line}" for line in quoted(graph_break.where))
             yield from (f"  {line}" for line in wrapped("Why: ", graph_break.reason.why))
             yield from (f"  {line}" for line in wrapped("What to do: ", graph_break.reason.fix))
+
+    def _guess_lines(self) -> Iterator[str]:
+        for guess in self.guesses:
+            yield from guess_message(guess.way, guess.stack).split("\n")
 
     def _recompile_lines(self) -> Iterator[str]:
         """Each reason once: several entries may have failed for the same one."""
@@ -202,6 +209,8 @@ class Explanation:
                 self.assumptions.extend(new)
                 self.sources[event.entry] = event.source
                 self._spend("generating code", event.seconds)
+            case events.Guessed():
+                self.guesses.append(event)
             case events.Broke(graph_break=graph_break):
                 known = [_key(b) for b in self.break_reasons]
                 if graph_break.reason not in reasons.NO_BREAKS and _key(graph_break) not in known:

@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from jitpkg import config, events
 from jitpkg.errors import InvalidArgument
-from jitpkg.messages import break_message, counted, duration, size
+from jitpkg.messages import break_message, counted, duration, guess_message, place, size
 
 Formatter = Callable[[events.Event], str | None]
 
@@ -66,6 +66,8 @@ def _entries(event: events.Event) -> str | None:
 def _breaks(event: events.Event) -> str | None:
     if isinstance(event, events.NameMissing):
         return f"{event.name} {event.why}; it is for {event.use}: {event.lost}"
+    if isinstance(event, events.Guessed):
+        return f"{event.entry}: {guess_message(event.way, event.stack)}"
     if not isinstance(event, events.Broke):
         return None
     return f"{event.function}: graph break\n{break_message(event.graph_break)}"
@@ -74,6 +76,10 @@ def _breaks(event: events.Event) -> str | None:
 def _recompiles(event: events.Event) -> str | None:
     if isinstance(event, events.Recompiled):
         return "\n  ".join([f"{event.function}: compiled again, because", *event.reasons])
+    if isinstance(event, events.Missed):
+        after = ", and the branch is a graph break from now on" if event.given_up else ""
+        where = place(event.stack[-1]) if event.stack else "a branch"
+        return f"{event.entry}: a guess was wrong at {where}; the original code runs{after}"
     if isinstance(event, events.LimitReached):
         return f"{event.function}: the limit of {event.limit} entries is reached"
     if isinstance(event, events.FellBack):

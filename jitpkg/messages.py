@@ -29,6 +29,16 @@ def break_message(graph_break: Break) -> str:
     return "\n".join(lines)
 
 
+def guess_message(way: bool, stack: Sequence[Location]) -> str:
+    """Which way of a branch on data a graph takes, with the user's line."""
+    lines = [
+        f"goes on as if this were {'true' if way else 'false'}, and looks when the graph has run"
+    ]
+    if stack:
+        lines += [f"  {place(stack[-1])}", *quoted(stack[-1])]
+    return "\n".join(lines)
+
+
 def specialized_message(test: str, stack: Sequence[Location]) -> str:
     """What makes one number of a size that is marked as dynamic, and where."""
     lines = [f"A size is marked as dynamic, and the function works only while {test}."]

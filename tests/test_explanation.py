@@ -44,7 +44,8 @@ Graph breaks
         if is_long:
            ^^^^^^^
     Why: Which way the program goes is known only when the tensor has been computed. The graph ends
-         here; each way is compiled when it is first taken.
+         here; each way is compiled when it is first taken. Where one way only raises, or 16 calls
+         in a row went the same way, the graph goes on, and the branch is looked at when it has run.
     What to do: Where both ways are cheap, compute both and choose with torch.where.
 
 Guards

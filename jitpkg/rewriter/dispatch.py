@@ -39,6 +39,7 @@ from jitpkg.rewriter.produce import Produced, produce
 from jitpkg.rewriter.region import LOOK, LOOK_AGAIN, Region, Result
 from jitpkg.rewriter.telling import failed, forked, limit_reached, not_whole
 from jitpkg.tracer.libraries import looks_past_its_caller
+from jitpkg.tracer.vm import Branch
 
 
 class Followed(Protocol):
@@ -409,6 +410,8 @@ class Dispatcher:
             leave=region.leave,
             rest=region.rest,
             probe=region.probe,
+            missed=region.missed,
+            settled=region.settled,
             guards=self._followed_guards() if region.h == self.points.first else (),
             loan=loan,
         )
@@ -431,6 +434,26 @@ class Dispatcher:
         if region.idle:
             self.drop(region)
         return produced.entry, changed, produced.looks_at_frames
+
+    def missed(self, region: Region, entry: str, branch: Branch) -> None:
+        """Make no guess at a branch any more, and give up the entry that has made it."""
+        region.history.missed.add(branch)
+        self._remove(region, entry)
+
+    def settled(self, region: Region, entry: str, branch: Branch, way: bool) -> None:
+        """Guess the way at a branch, and give up the entry that ends there."""
+        region.history.usual[branch] = way
+        self._remove(region, entry)
+
+    def _remove(self, region: Region, entry: str) -> None:
+        """The next call for which there was this entry finds none, and is traced."""
+        if not self._lock.acquire(blocking=False):
+            return
+        try:
+            for each in {region, self.regions.get(region.h, region)}:
+                each.remove(entry)
+        finally:
+            self._lock.release()
 
     # What does not pay
 

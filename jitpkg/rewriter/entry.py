@@ -54,10 +54,12 @@ from jitpkg.rewriter.gains import Meter
 from jitpkg.rewriter.ledger import Loan
 from jitpkg.rewriter.rebuild import Rebuilder
 from jitpkg.rewriter.references import gradients_of_made, needed
+from jitpkg.rewriter.ways import Missed, Watch
 from jitpkg.tracer.effects import effect_operands, lasting
 from jitpkg.tracer.region import Left
 from jitpkg.tracer.trace import Returned, Trace
 from jitpkg.tracer.values import Tensor, Value
+from jitpkg.tracer.vm import Branch
 
 OTHERWISE = "otherwise"
 """The parameter that holds what runs when the guards do not hold."""
@@ -89,6 +91,10 @@ class Interface:
     """What an entry returns that knows of nothing to gain."""
     probe: Callable[[], None]
     """Called by an entry without a graph that goes on inside of functions that may have some."""
+    missed: Callable[[str, Branch], None]
+    """Called with an entry's name and a branch at which it has guessed wrong too often."""
+    settled: Callable[[str, Branch, bool], None]
+    """Called with an entry's name, the branch at which it ends, and the truth that decides it."""
     guards: tuple[Guard, ...] = ()
     """What every entry tests besides its own guards."""
     loan: Loan | None = None
@@ -225,7 +231,7 @@ def write_entry(
     text = _begin(interface)
     rebuilder = Rebuilder(text, trace.heap, compiler)
     operands = operands_of(trace)
-    sources, tensors, numbers = needed(trace.heap, [*outputs.values, *operands])
+    sources, tensors, numbers = needed(trace.heap, handed(trace, outputs))
     inputs = [i.source for i in trace.inputs]
     numbers.extend(origin for origin in inputs if isinstance(origin, Formula))
     read = [s for i in inputs for s in (read_by(i) if isinstance(i, Formula) else [i])]
@@ -236,6 +242,7 @@ def write_entry(
     meter = None if loan is None else Meter(loan, trace, module, graph)
     call = _write_graph(name, text, rebuilder, trace, tensors, interface, graph, module, meter)
     behind = len(text.lines)
+    _write_guesses(text, rebuilder, name, trace, interface, call)
     rebuilder.make(operands)
     for effect in (*lasting(trace.effects), *gradients_of_made(trace.heap, tensors)):
         text.line(rebuilder.effect(effect))
@@ -254,6 +261,10 @@ def write_entry(
     if counting is not None:
         counting.write(text)
     calls = repeat(None, _MOST) if events.STREAM.counts else None
+    if trace.undecided is not None:
+        tensor, branch = trace.undecided
+        watch = text.hold(Watch(name, branch, interface.settled), "watch")
+        text.line(f"{watch}({rebuilder.expression(tensor)})")
     if calls is not None:
         text.line(f"for _ in {text.hold(calls, 'calls')}: break")
     text.line(f"return {outputs.exit}, {leave}, {result}")
@@ -366,6 +377,11 @@ def _begin(interface: Interface) -> Text:
     return Text(interface.parameters, reserved=[OTHERWISE])
 
 
+def handed(trace: Trace, outputs: Outputs) -> list[Value]:
+    """Every value that the entry looks at when the graph has run."""
+    return [*(guess.tensor for guess in trace.guesses), *outputs.values, *operands_of(trace)]
+
+
 def operands_of(trace: Trace) -> list[Value]:
     """Every value that an effect of the trace uses."""
     return [operand for effect in lasting(trace.effects) for operand in effect_operands(effect)]
@@ -457,6 +473,8 @@ class _Call:
     """What leaves the contexts that it has entered, if Python goes on inside of some."""
     nesting: str
     """The variable that it takes: how many autocast contexts were entered, if that matters."""
+    drawn: str
+    """The variable that says where the random streams were, if they may be set back."""
 
 
 def _write_graph(
@@ -484,6 +502,7 @@ def _write_graph(
     held = text.hold(graph if meter is None else meter.graph, "graph")
     failures = Failures(name, trace, module, graph, interface.parameters, meter)
     handed, nesting = f"{_tuple(list(interface.parameters.values()))}, {_tuple(inputs)}", ""
+    drawn = ""
     if failures.streams is not None:
         drawn = text.variable("drawn")
         text.line(f"{drawn} = {text.hold(failures.streams.save, 'random_streams')}()")
@@ -506,7 +525,30 @@ def _write_graph(
     if names:
         text.line(f"    {result}{again}")
     put_back = text.hold(failures.put_back, "put_back") if failures.leaves_state else None
-    return _Call(failures, put_back, nesting)
+    return _Call(failures, put_back, nesting, drawn)
+
+
+def _write_guesses(
+    text: Text,
+    rebuilder: Rebuilder,
+    name: str,
+    trace: Trace,
+    interface: Interface,
+    call: _Call | None,
+) -> None:
+    """The look at the branches whose way was guessed: nothing else has happened yet."""
+    if not trace.guesses:
+        return
+    found = [rebuilder.expression(guess.tensor) for guess in trace.guesses]
+    wrong = [f"not {x}" if g.way else x for g, x in zip(trace.guesses, found, strict=True)]
+    failures = None if call is None else call.failures
+    missed = Missed(interface.name, name, trace.guesses, failures, interface.missed)
+    state = "" if call is None or not call.drawn else f", {call.drawn}"
+    if call is not None and call.nesting:
+        state += f", nesting={call.nesting}"
+    text.line(f"if {' or '.join(wrong)}:")
+    text.line(f"    {text.hold(missed, 'missed')}({_tuple(found)}{state})")
+    text.line(f"    return {interface.here}, None, {_unchanged(interface)}")
 
 
 def _compiled(

@@ -178,6 +178,12 @@ class Failures:
             )
             entry.__defaults__ = held
 
+    def undo(self, drawn: Sequence[torch.Tensor], nesting: int | None) -> None:
+        """Let it be as if the graph had not run: what it writes to, nobody has."""
+        self.put_back(nesting)
+        if self.streams is not None:
+            self.streams.restore(drawn)
+
     def put_back(self, nesting: int | None = None) -> None:
         """Leave the contexts that the graph may have entered."""
         self._restore()

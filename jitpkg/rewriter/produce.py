@@ -32,7 +32,7 @@ from jitpkg.rewriter.entry import (
     Outputs,
     complete_guards,
     exit_values,
-    operands_of,
+    handed,
     write_entry,
     write_idle_entry,
 )
@@ -159,6 +159,8 @@ def _traced(
     events.STREAM.emit(events.Traced(function, name, time.perf_counter() - began))
     if isinstance(traced.exit, Returned) and not options.replay_side_effects:
         traced = replace(traced, effects=())
+    for guess in traced.guesses:
+        events.STREAM.emit(events.Guessed(function, name, guess.way, guess.stack))
     if isinstance(traced.exit, Left):
         graph_break = traced.exit.graph_break
         if compiler.fullgraph and graph_break.reason not in reasons.NO_BREAKS:
@@ -252,7 +254,7 @@ def _outputs(traced: Trace, handover: Handover) -> Outputs:
 
 def _module(name: str, traced: Trace, outputs: Outputs) -> fx.GraphModule:
     """The graph with its output: every tensor that Python needs behind it."""
-    _, tensors, _ = needed(traced.heap, [*outputs.values, *operands_of(traced)])
+    _, tensors, _ = needed(traced.heap, handed(traced, outputs))
     traced.graph.output(tuple(traced.nodes(tensor) for tensor in tensors))
     module = fx.GraphModule(torch.nn.Module(), traced.graph, class_name=_class_name(name))
     module.meta[VARIES] = _varying(traced)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import types
 from collections.abc import Callable
 from functools import lru_cache
+from itertools import pairwise
 from operator import itemgetter
 from typing import Any, Protocol
 
@@ -15,6 +16,7 @@ from jitpkg.rewriter.handover import Handover
 from jitpkg.rewriter.ledger import Clock
 from jitpkg.rewriter.points import Points
 from jitpkg.tracer.history import History
+from jitpkg.tracer.vm import Branch
 
 Result = tuple[int, Callable[..., Callable[..., Any]] | None, Any]
 
@@ -71,6 +73,14 @@ class Behind(Protocol):
 
     def traced(self) -> None:
         """See `Door`."""
+        ...
+
+    def missed(self, region: Region, entry: str, branch: Branch) -> None:
+        """Make no guess at a branch any more."""
+        ...
+
+    def settled(self, region: Region, entry: str, branch: Branch, way: bool) -> None:
+        """Guess the way at a branch from now on."""
         ...
 
     def resume_function(
@@ -212,6 +222,24 @@ class Region:
             self.entries[-1].set_otherwise(entry.run)
         self.entries = (*self.entries, entry)
         self.heed(config.current())
+
+    def remove(self, name: str) -> None:
+        """Try the entry of this name no more."""
+        kept = tuple(entry for entry in self.entries if entry.name != name)
+        for entry, following in pairwise(kept):
+            entry.set_otherwise(following.run)
+        if kept:
+            kept[-1].set_otherwise(self.miss)
+        self.entries = kept
+        self.heed(config.current())
+
+    def missed(self, entry: str, branch: Branch) -> None:
+        """See `Interface.missed`."""
+        self.dispatcher.missed(self, entry, branch)
+
+    def settled(self, entry: str, branch: Branch, way: bool) -> None:
+        """See `Interface.settled`."""
+        self.dispatcher.settled(self, entry, branch, way)
 
     def heed(self, options: config.Options) -> None:
         """Try the entries, unless all code is to run as it was written."""

@@ -57,7 +57,7 @@ from jitpkg.tracer.values import (
     Value,
     class_in,
 )
-from jitpkg.tracer.vm import VM, Args, Kwargs, Mark, Raised, Stopped
+from jitpkg.tracer.vm import RANDOM_STREAM, VM, Args, Kwargs, Mark, Raised, Stopped
 
 Function = torch.autograd.Function
 
@@ -206,7 +206,7 @@ def _check(vm: VM, before: Mark) -> bool:
     if len(vm.effects) != before.effects:
         vm.stop(reasons.UNSUPPORTED, "an object of the program's is changed")
     written = vm.mutations[before.mutations :]
-    unseen = all(each is tensors.RANDOM_STREAM for each in written)
+    unseen = all(each is RANDOM_STREAM for each in written)
     if not unseen or lookahead.changed(vm, before):
         vm.stop(reasons.UNSUPPORTED, "something is changed that was there before")
     return bool(written)
@@ -232,7 +232,7 @@ def _backward(vm: VM, cls: Value, ctx: Value, results: Sequence[Value]) -> Value
     read, vm.seen, vm.owners = len(vm.guards), {}, {}  # what it reads is read now
     drawn = len(vm.mutations)
     found = vm.look(vm.call_object(polyfills.backward, cls, ctx, Tuple(tuple(gradients))))
-    if any(each is tensors.RANDOM_STREAM for each in vm.mutations[drawn:]):
+    if any(each is RANDOM_STREAM for each in vm.mutations[drawn:]):
         vm.stop(reasons.UNSUPPORTED, "backward draws random numbers, which are not drawn forward")
     if any(map(_is_of_data, vm.guards[read:])):
         vm.stop(reasons.UNSUPPORTED, "backward reads what may have changed until it runs")

@@ -19,7 +19,7 @@ from jitpkg.marks import DIMS, RECOMPUTED, TRAINS
 from jitpkg.tracer import lookahead, reasons, tensors
 from jitpkg.tracer.reached import reachable
 from jitpkg.tracer.values import Constant, Known, Tensor, Value
-from jitpkg.tracer.vm import VM, Args, Kwargs, Mark
+from jitpkg.tracer.vm import RANDOM_STREAM, VM, Args, Kwargs, Mark
 
 
 def call(vm: VM, args: Args, kwargs: Kwargs) -> Value:
@@ -127,7 +127,9 @@ def _check(vm: VM, before: Mark) -> None:
     """Running the function twice has to be the same as running it once."""
     if len(vm.effects) != before.effects or lookahead.changed(vm, before):
         vm.stop(reasons.CHECKPOINT, "it changes an object, and would do so twice")
-    if any(each is not tensors.RANDOM_STREAM for each in vm.mutations[before.mutations :]):
+    if any(each is not RANDOM_STREAM for each in vm.mutations[before.mutations :]):
         vm.stop(reasons.CHECKPOINT, "it writes to a tensor, and would do so twice")
+    if len(vm.guesses) != before.guesses:
+        vm.stop(reasons.CHECKPOINT, "a branch depends on data, which is to be looked at outside")
     if vm.graph.targets_since(before.graph) & setters():
         vm.stop(reasons.CHECKPOINT, "it changes grad mode or autocast")

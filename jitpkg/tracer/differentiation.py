@@ -37,7 +37,7 @@ from jitpkg.marks import (
     TRAINS,
     WRITES,
 )
-from jitpkg.tracer import asked_gradients, reasons, tensors
+from jitpkg.tracer import asked_gradients, reasons
 from jitpkg.tracer.effects import SetAttribute
 from jitpkg.tracer.proxied import Proxied
 from jitpkg.tracer.tensor_attributes import guard_leaf
@@ -220,7 +220,7 @@ def _check_known(vm: VM, node: fx.Node) -> None:
     module = getattr(target, "__module__", None) or ""
     if module.startswith(_OF_TORCH) and not is_of_another_library(target):
         return
-    if any(each is not tensors.RANDOM_STREAM for each in vm.mutations):
+    if vm.has_written:
         vm.stop(reasons.BACKWARD, f"what {target} does to gradients is not known")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import CodeType
 
 import torch
 
@@ -46,6 +47,10 @@ class History:
     automatic: bool = True
     named: Mapping[str, frozenset[int] | None] = field(default_factory=dict)
     """Dims of arguments that vary from the first call on, by name; None for a number."""
+    missed: set[tuple[CodeType, int]] = field(default_factory=set)
+    """Branches on data for which a wrong guess was made too often: see `guesses`."""
+    usual: dict[tuple[CodeType, int], bool] = field(default_factory=dict)
+    """The truths that have decided such branches again and again."""
     _sizes: dict[Source, _Seen] = field(default_factory=dict)
     _strides: dict[tuple[Source, Sizes], _Seen] = field(default_factory=dict)
     """By path and by which dims have 0 or 1 elements: there strides mean something else."""

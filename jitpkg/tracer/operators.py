@@ -13,7 +13,15 @@ import torch
 
 from jitpkg.facts import sizes
 from jitpkg.guards.kinds import ABSENT
-from jitpkg.tracer import classes, constants, formatting, numbers, numpy_scalars, reasons
+from jitpkg.tracer import (
+    classes,
+    constants,
+    formatting,
+    guesses,
+    numbers,
+    numpy_scalars,
+    reasons,
+)
 from jitpkg.tracer.values import (
     FALSE,
     TRUE,
@@ -408,7 +416,10 @@ def truth(vm: VM, value: Value) -> bool:
         case Tensor():
             if vm.facts(value).size and not _has_one_element(vm, value):
                 vm.stop(reasons.RAISES, "the truth of a tensor with more than one element")
-            vm.stop(reasons.DATA_BRANCH)
+            guessed = guesses.truth(vm, value)
+            if guessed is None:
+                vm.stop(reasons.DATA_BRANCH)
+            return guessed
         case Function() | Method():
             return True
         case Opaque():

@@ -18,7 +18,8 @@ DATA_BRANCH = Reason(
     "B103",
     "a branch depends on a tensor's data",
     "Which way the program goes is known only when the tensor has been computed. The graph ends "
-    "here; each way is compiled when it is first taken.",
+    "here; each way is compiled when it is first taken. Where one way only raises, or 16 calls in "
+    "a row went the same way, the graph goes on, and the branch is looked at when it has run.",
     "Where both ways are cheap, compute both and choose with torch.where.",
 )
 DATA_VALUE = Reason(
@@ -216,6 +217,15 @@ BACKWARD = Reason(
     "computed there, from leaves without hooks. Else, or where they would raise, or backward() is "
     "to give gradients a history of their own, they are called for real.",
     "Compute the loss in the same compiled function, from leaves; do without hooks there.",
+)
+GUESSED = Reason(
+    "B134",
+    "something that must not happen in vain, after a branch on data whose way was guessed",
+    "The graph goes on after a branch on a tensor's data of which one way only raises, or which "
+    "has always gone the same way. It is looked at when the graph has run; if the guess was wrong, "
+    "the original code runs, and nothing may have been changed by then. So the graph ends before a "
+    "change.",
+    "Nothing need be done. What is computed anew, not written in place, stays in the graph.",
 )
 
 NO_BREAKS = (RAISES, GENERATOR, FORCED)

@@ -6,7 +6,7 @@ import operator
 import types
 from collections.abc import Callable, Container
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import fx
@@ -46,7 +46,7 @@ from jitpkg.marks import (
     WRITES,
     Dims,
 )
-from jitpkg.tracer import containers, numbers, operands, reasons, resizing, warnings
+from jitpkg.tracer import containers, guesses, numbers, operands, reasons, resizing, warnings
 from jitpkg.tracer.counters import may_be_small
 from jitpkg.tracer.proxied import Proxied
 from jitpkg.tracer.torch_calls import is_graph_function
@@ -57,7 +57,7 @@ from jitpkg.tracer.values import (
     Tuple,
     Value,
 )
-from jitpkg.tracer.vm import VM, Args, Escape, Failure, Kwargs
+from jitpkg.tracer.vm import RANDOM_STREAM, SHOWN, VM, Args, Escape, Failure, Kwargs
 
 __all__ = ["existing", "is_graph_function", "op"]
 
@@ -117,6 +117,7 @@ def op(
     if outcome is None:
         outcome = _known_outcome(vm, target, call, fact_args, fact_kwargs, proxied)
     _check_written(vm, name, tensors, outcome)
+    guesses.check_op(vm, name, tensors, outcome)
     _check_grad_of_views(vm, tensors, outcome)
     if not torch.is_grad_enabled():
         _check_bases(vm, tensors, outcome)
@@ -177,7 +178,7 @@ def failure_of(vm: VM, name: str, *, half: bool) -> Failure:
     Args:
         half: whether it may have written a part of an input then.
     """
-    rewindable = all(changed is RANDOM_STREAM for changed in vm.mutations)
+    rewindable = not vm.has_written
     escape = Escape()
     if vm.mutations or half:
         may_rewind = rewindable and not half and all(map(can_be_set_back, vm.drawn))
@@ -360,12 +361,6 @@ def _note_mutations(vm: VM, tensors: list[Tensor], outcome: Outcome) -> None:
         made = (leaf for leaf in trees.leaves_of(outcome.result))
         described = (*outcome.arguments, *(f for f in made if isinstance(f, TensorFacts)))
         vm.drawn.update(facts.device for facts in described)
-
-
-RANDOM_STREAM = Tensor(cast(fx.Node, None))
-"""Stands for the random stream among what a graph has changed."""
-SHOWN = Tensor(cast(fx.Node, None))
-"""Stands for what the user has seen of a warning."""
 
 
 def _metadata(vm: VM, result: Any) -> Value:

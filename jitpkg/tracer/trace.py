@@ -21,11 +21,11 @@ from jitpkg.marks import KEEPS
 from jitpkg.tracer import (
     autograd_functions,
     escapes,
+    guesses,
     iterators,
     namespaces,
     reasons,
     state,
-    tensors,
     values,
 )
 from jitpkg.tracer.effects import DeleteAttribute, Effect, SetAttribute, SetCell, replaced
@@ -39,7 +39,7 @@ from jitpkg.tracer.machine import Machine
 from jitpkg.tracer.reached import reachable
 from jitpkg.tracer.region import Left, Limits, Region, alive
 from jitpkg.tracer.values import NONE, Cell, Kept, Known, Marker, Object, Tensor, Value
-from jitpkg.tracer.vm import VM, Around, Failure, Originals, Raised, Stopped
+from jitpkg.tracer.vm import SHOWN, VM, Around, Branch, Failure, Guess, Originals, Raised, Stopped
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +96,12 @@ class Trace:
     """Devices whose random streams the graph draws from."""
     repeats: bool
     """Whether nobody would see more of the graph's running twice than in these."""
+    guesses: tuple[Guess, ...] = ()
+    """Branches on data that the trace has gone past: of each the tensor is looked at when the graph
+    has run, and before anything else is done."""
+    undecided: tuple[Tensor, Branch] | None = None
+    """The branch on data at which the trace ends, where its way may be guessed once it is known,
+    and what it looks at."""
     decided: tuple[tuple[Guard, tuple[Location, ...]], ...] = ()
     """Relations that make one number of a size which the program has marked as dynamic, and the
     calls that led to each."""
@@ -173,11 +179,13 @@ def trace(
         nodes=vm.node,
         op_count=vm.graph.op_count,
         failures=vm.failures,
-        rewinds=frozenset(vm.drawn) if vm.rewinds else frozenset(),
+        rewinds=frozenset(vm.drawn) if vm.rewinds or vm.guesses else frozenset(),
         steps=vm.own_steps,
         writes=frozenset(t.source for t in vm.mutations if t.source is not None),
         draws=frozenset(vm.drawn),
-        repeats=tensors.SHOWN not in vm.mutations,
+        repeats=SHOWN not in vm.mutations,
+        guesses=tuple(vm.guesses),
+        undecided=guesses.undecided(vm, exit_) if isinstance(exit_, Left) else None,
         decided=tuple((g, stack) for g, stack in vm.decided.items() if g in vm.guards),
     )
 

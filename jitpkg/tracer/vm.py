@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import CodeType
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, cast
 
 import torch
 from torch import fx
@@ -28,6 +28,11 @@ from jitpkg.tracer.graph import GraphWriter
 from jitpkg.tracer.heap import Heap, States
 from jitpkg.tracer.history import History
 from jitpkg.tracer.values import Generator, Iterator, Object, Opaque, Tensor, Value
+
+RANDOM_STREAM = Tensor(cast(fx.Node, None))
+"""Stands for the random stream among what a graph has changed."""
+SHOWN = Tensor(cast(fx.Node, None))
+"""Stands for what the user has seen of a warning."""
 
 Args = tuple[Value, ...]
 Kwargs = Mapping[str, Value]
@@ -70,6 +75,25 @@ class Mark:
     guards: int
     effects: int
     mutations: int
+    guesses: int
+
+
+Branch = tuple[CodeType, int]
+"""A conditional jump: the code that it stands in, and its instruction."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Guess:
+    """A branch on data that the trace goes past along one way: see `guesses`."""
+
+    tensor: Tensor
+    way: bool
+    """The truth of the tensor by which the program goes that way."""
+    branch: Branch
+    stack: tuple[Location, ...]
+    """Where the program stands, outermost call first."""
+    other_raises: bool
+    """Whether the other way ends in a `raise`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +175,10 @@ class VM(ABC):
         """Existing tensors of which sizes or strides have been changed, perhaps back again."""
         self.drawn: set[torch.device] = set()
         """Whose random streams the graph draws from."""
+        self.guesses: list[Guess] = []
+        """Branches on data that the trace has gone past, in order."""
+        self.undecided: tuple[Tensor, Branch] | None = None
+        """The branch at which the trace ends, if its way may be guessed one day."""
         self.rewinds = False
         """Whether these streams are set back where a node fails before which only they moved."""
         self.sets_modes = False
@@ -215,7 +243,13 @@ class VM(ABC):
             len(self.guards),
             len(self.effects),
             len(self.mutations),
+            len(self.guesses),
         )
+
+    @property
+    def has_written(self) -> bool:
+        """Whether the graph changes what others see, other than by drawing random numbers."""
+        return any(changed is not RANDOM_STREAM for changed in self.mutations)
 
     def rollback(self, mark: Mark) -> None:
         self.graph.rollback(mark.graph)
@@ -223,6 +257,7 @@ class VM(ABC):
         del self.guards[mark.guards :]
         del self.effects[mark.effects :]
         del self.mutations[mark.mutations :]
+        del self.guesses[mark.guesses :]
         self.number_nodes.clear()
         self.escaped = None  # it may rely on guards that are gone
 

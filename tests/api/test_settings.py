@@ -59,7 +59,7 @@ def test_settings_patched_by_a_decorator() -> None:
         *(
             (
                 {"disturb": text},
-                f"The setting 'disturb' takes break, break:K and postpone:BITS, not {part!r}.",
+                f"The setting 'disturb' takes break, break:K, postpone:BITS and guess:BITS, not {part!r}.",
             )
             for text, part in (
                 ("brake", "brake"),
@@ -156,7 +156,7 @@ def test_settings_from_the_environment(
         ({"JITPKG_DISABLE": "maybe"}, "JITPKG_DISABLE='maybe' is not a switch; give 1 or 0."),
         (
             {"JITPKG_DISTURB": "x"},
-            "The setting 'disturb' takes break, break:K and postpone:BITS, not 'x'.",
+            "The setting 'disturb' takes break, break:K, postpone:BITS and guess:BITS, not 'x'.",
         ),
         ({"JITPKG_RECOMPILE_LIMIT": "8x"}, "JITPKG_RECOMPILE_LIMIT='8x' is not a whole number."),
     ],

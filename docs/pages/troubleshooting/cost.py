@@ -5,12 +5,13 @@ import jitpkg
 
 @jitpkg.jit
 def smoothed(x):
+    y = x
     for _ in range(20):
-        x = (x * 1.1).tanh().sigmoid() + x * 0.5
+        y = (y * 1.1).tanh().sigmoid() + y * 0.5
     if x.sum() > 0:
-        return x.exp().mean()
-    return x.mean()
+        return y.exp().mean()
+    return y.mean()
 
 
-for _ in range(50):
-    smoothed(torch.ones(1_000))
+for k in range(50):
+    smoothed(torch.full((1_000,), (-1.0) ** k))

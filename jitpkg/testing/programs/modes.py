@@ -62,28 +62,32 @@ is postponed by `_SOME`."""
 
 _SOME = {"disturb": "postpone:21845"}
 
+_GUESSES = {"disturb": "guess:21845"}
+
 _OWN = {"backend": "jitpkg", "ignore": HOW_COMPUTED, "settings": _TIMELESS, **ROUNDED}
 
 MODES = (
-    Mode("eager", {}, 18),
+    Mode("eager", {}, 14),
+    Mode("eager, guesses", {"settings": _GUESSES}, 6),
     Mode("eager, some postponed", {"settings": _SOME}, 7),
     Mode("eager, dynamic", {"dynamic": True}, 15),
-    Mode("eager, breaks anywhere", {"settings": {"disturb": "break"}}, 14),
+    Mode("eager, breaks anywhere", {"settings": {"disturb": "break"}}, 12),
     Mode("eager, one break", {"settings": {"disturb": "break:0"}}, 14),
-    Mode("jitpkg", _OWN, 14),
+    Mode("jitpkg", _OWN, 11),
+    Mode("jitpkg, guesses", {**_OWN, "settings": {**_TIMELESS, **_GUESSES}}, 3),
     Mode("jitpkg, some postponed", {**_OWN, "settings": {**_TIMELESS, **_SOME}}, 4),
     Mode("jitpkg, dynamic", {**_OWN, "dynamic": True}, 8),
     Mode("jitpkg, one break", {**_OWN, "settings": {**_TIMELESS, "disturb": "break:0"}}, 6),
 )
 
 
-_DRAWN = {"break": (0, 24), "postpone": (1, 0xFFFF)}
+_DRAWN = {"break": (0, 24), "postpone": (1, 0xFFFF), "guess": (0, 0xFFFF)}
 """Disturbances of modes for which any number from one to another is taken."""
 
 
 def mode(choices: Choices, modes: tuple[Mode, ...] = MODES) -> Mode:
     """One of the modes; where there is to be one break, it is before any of some points, and what
-    is postponed are any compilations."""
+    is postponed, or guessed, is anything."""
     found = weighted(choices, modes, [one.share for one in modes])
     around = weighted(choices, list(_AROUND), list(_AROUND.values()))
     is_rounded = "autocast" in around and "backend" in found.options
