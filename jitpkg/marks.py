@@ -73,6 +73,10 @@ RECOMPUTED = "jitpkg_recomputed"
 """The key in the `meta` of a graph's node that calls a part of the graph of which nothing is to be
 saved for a backward pass: that part, as a graph."""
 
+TRANSFORMED = "jitpkg_transformed"
+"""The key in the `meta` of a graph's node that runs a part of the graph at a level of `torch.func`:
+that part, with its options."""
+
 RANDOM = "jitpkg_random"
 """The key in the `meta` of a graph's node that draws random numbers."""
 

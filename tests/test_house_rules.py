@@ -249,6 +249,7 @@ ALLOWED = {
     "jitpkg/tracer/constants.py:fold": COMPILING,
     "jitpkg/tracer/formatting.py:of_numbers": COMPILING,
     "jitpkg/tracer/rows/messages.py:_is_writable": COMPILING,
+    "jitpkg/tracer/polyfills/transforms.py:called": "It is traced, and never runs.",
     "jitpkg/cli.py:_raised_by": "The program has ended by it; the caller shows it.",
     "jitpkg/codegen/backends.py:Registry._loaded": "It raises, and says what it was.",
     "jitpkg/rewriter/failure.py:Failures._op_by_op": "`decide` asks of each exception.",

@@ -140,6 +140,7 @@ def worker(rank, args, port, folder):
     dist.all_gather(gathered, far.detach())
     if rank == 0:
         print("ranks differ by", max(gathered).item(), flush=True)
+    dist.barrier()  # a rank that leaves while another still talks to it may abort
     dist.destroy_process_group()
 
 

@@ -21,13 +21,14 @@ from torch import fx
 from jitpkg import config, forks, listing
 from jitpkg.attempts import Attempts, words
 from jitpkg.codegen import autocast, layouts, saved, scalars, writing
-from jitpkg.codegen.aten.grad_modes import is_switch, makes_leaf
+from jitpkg.codegen.aten.grad_modes import is_switch
 from jitpkg.codegen.autocast import cast_once, casts, enter_and_leave, is_kept
 from jitpkg.codegen.autograd.twice import RANDOM, Original
 from jitpkg.codegen.copies import copied
 from jitpkg.codegen.declined import as_it_is
 from jitpkg.codegen.direct import direct, inference_of, plan_of
 from jitpkg.codegen.observed import Observed, is_check, observed, stand_ins, tensors_of, unnoticed
+from jitpkg.codegen.obstacles import NO_LEVEL, obstacle
 from jitpkg.codegen.partial_backward import Halves
 from jitpkg.codegen.recomputed import inlined
 from jitpkg.codegen.taken_views import taken_again
@@ -36,7 +37,6 @@ from jitpkg.codegen.varying import Varying
 from jitpkg.codegen.writing import name_of
 from jitpkg.errors import BackendError
 from jitpkg.facts import fake
-from jitpkg.facts.decomposed import is_recurrent
 from jitpkg.facts.layout import overlaps_itself
 from jitpkg.facts.outcome import draws, draws_otherwise
 from jitpkg.facts.random_streams import RandomStreams, can_be_set_back
@@ -44,7 +44,12 @@ from jitpkg.facts.thread_state import setters
 from jitpkg.internals import Missing, aot, modes, tensors, trees
 from jitpkg.internals.ops import OpOverload, op_name
 from jitpkg.interrupts import from_outside, lost
-from jitpkg.marks import LEAVES, MEMORY, RECORDED, VARIES, VIEW_LEAVES, WARNS, WRITES
+from jitpkg.marks import (
+    MEMORY,
+    RECORDED,
+    VARIES,
+    WRITES,
+)
 
 Function = Callable[..., Any]
 
@@ -181,7 +186,7 @@ def _has_left_its_base(x: torch.Tensor) -> bool:
 def _functional(
     backend: str, compile_: Compile, gm: fx.GraphModule, inputs: list[Any], fakes: fake.Fakes
 ) -> Function:
-    why = _obstacle(gm, inputs)
+    why = obstacle(gm, inputs)
     if why is not None:
         return as_it_is(backend, gm, why)
     context, gm = aot.CONTEXT.get()(fakes.mode), layouts.in_order(gm)
@@ -301,30 +306,6 @@ def _set(config: object, settings: Mapping[str, Any]) -> None:
         setattr(config, name, value)
 
 
-def _obstacle(gm: fx.GraphModule, inputs: Sequence[Any]) -> str | None:
-    if any(map(writing.of_expanded, gm.graph.nodes)):
-        return "a write to what may overlap with itself: eager code may refuse it"
-    if any(hasattr(node.target, WARNS) for node in gm.graph.nodes):
-        return "an op that warns: it would warn while it is compiled, and not when it runs"
-    if any(is_recurrent(node.target) for node in gm.graph.nodes):
-        return "a recurrent layer: it would be unrolled into the ops of each step"
-    if any(LEAVES in node.meta for node in gm.graph.nodes):
-        return VIEW_LEAVES
-    if any(map(makes_leaf, gm.graph.nodes)):
-        return "a leaf that is made to require grad: its gradient would get lost"
-    trains = any(isinstance(x, torch.Tensor) and x.requires_grad for x in inputs)
-    if trains and any(writing.name_of(node).rstrip("_") == "sgn" for node in gm.graph.nodes):
-        return "sgn, trained: AOTAutograd takes its gradient of zeros for none"
-    if not all(isinstance(x, torch.Tensor | int) for x in inputs):
-        return "an input that is no tensor"
-    if modes.SAVED_TENSOR_HOOKS.get()(True) is not None:
-        return "hooks for saved tensors"
-    if modes.FORWARD_LEVEL.get()() != _NO_LEVEL:
-        return "forward-mode differentiation"
-    return None
-
-
-_NO_LEVEL = -1
 _DECOMPOSITIONS = ("aten::linalg_eig", "aten::_linalg_eigh", "aten::_linalg_svd")
 
 
@@ -506,7 +487,7 @@ class Conditions:
         return [version(inputs[i]) for i, _ in self.written if not inputs[i].is_inference()]
 
     def hold(self, inputs: Sequence[torch.Tensor]) -> bool:
-        if self.level() != _NO_LEVEL:
+        if self.level() != NO_LEVEL:
             return False
         for i, state in self.written:
             if _State.of(inputs[i]) is not state:

@@ -71,18 +71,19 @@ RECORDED = frozenset(
     fft_fft2 fft_fftn fft_fftshift fft_hfft fft_hfft2 fft_hfftn fft_ifft fft_ifft2 fft_ifftn
     fft_ifftshift fft_ihfft fft_ihfft2 fft_ihfftn fft_irfft fft_irfft2 fft_irfftn fft_rfft
     fft_rfft2 fft_rfftn fliplr flipud float_power fmax fmin glu gradient grid_sample group_norm
-    hardshrink hinge_embedding_loss hstack hypot i0 index_add index_copy index_reduce
+    gru_cell hardshrink hinge_embedding_loss hstack hypot i0 index_add index_copy index_reduce
     inner instance_norm kl_div kron kthvalue ldexp linalg_cholesky linalg_cholesky_ex
     linalg_cross linalg_det linalg_diagonal
     linalg_householder_product linalg_inv linalg_inv_ex linalg_lu linalg_lu_factor
     linalg_lu_factor_ex linalg_lu_solve linalg_matrix_power linalg_multi_dot linalg_pinv
     linalg_qr linalg_slogdet linalg_solve linalg_solve_ex linalg_solve_triangular
     linalg_tensorinv linalg_tensorsolve linalg_vander linalg_vecdot linalg_vector_norm
-    local_response_norm logaddexp2 logcumsumexp logdet margin_ranking_loss masked_scatter
+    local_response_norm logaddexp2 logcumsumexp logdet lstm_cell margin_ranking_loss masked_scatter
     matrix_exp max_pool1d max_pool3d max_unpool1d max_unpool2d max_unpool3d mode msort
     multi_margin_loss multilabel_margin_loss multilabel_soft_margin_loss mvlgamma nanmedian
     pairwise_distance pdist pinverse pixel_shuffle pixel_unshuffle poisson_nll_loss positive
-    prelu put rad2deg rot90 scatter_reduce select_scatter slice_scatter soft_margin_loss
+    prelu put rad2deg rnn_relu_cell rnn_tanh_cell rot90
+    scatter_reduce select_scatter slice_scatter soft_margin_loss
     softshrink special_entr special_erfcx special_i0e special_i1 special_i1e special_log_ndtr
     special_ndtr special_ndtri special_xlog1py stft take take_along_dim tensordot trace
     trapezoid trapz triplet_margin_loss triplet_margin_with_distance_loss vdot vstack xlogy

@@ -48,12 +48,12 @@ class Replayed:
         def run() -> None:
             for node in graph.nodes:
                 if node.op == "placeholder":
-                    self.made[node] = _stand_in(given[node])
+                    self.made[node] = stand_in(given[node])
                 elif node.target is not modes.SET_GRAD_ENABLED.found():
                     with torch.set_grad_enabled(records(node)):
                         self.made[node] = _called(node, self.made)
 
-        _on_stand_ins(run)
+        on_stand_ins(run)
 
     def gradients(
         self,
@@ -68,7 +68,7 @@ class Replayed:
         Raises:
             NoFacts: it raises, or a formula needs data.
         """
-        found: tuple[torch.Tensor | None, ...] = _on_stand_ins(
+        found: tuple[torch.Tensor | None, ...] = on_stand_ins(
             lambda: torch.autograd.grad(
                 roots, inputs, tangents, retain_graph=True, create_graph=create, allow_unused=True
             )
@@ -76,7 +76,12 @@ class Replayed:
         return found
 
 
-def _on_stand_ins(call: Callable[[], Any]) -> Any:
+def on_stand_ins(call: Callable[[], Any]) -> Any:
+    """What a call returns whose tensors are stand-ins.
+
+    Raises:
+        NoFacts: it raises, or autocast is active.
+    """
     if modes.ANY_AUTOCAST.get()():
         raise NoFacts("autocast")
     try:
@@ -96,7 +101,8 @@ def _answer(op: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     return op(*elsewhere(args), **elsewhere(kwargs))
 
 
-def _stand_in(given: Given) -> Any:
+def stand_in(given: Given) -> Any:
+    """A tensor without data; a number is itself."""
     if not isinstance(given, TensorFacts):
         return given
     made = torch.empty_strided(size_of(given), stride_of(given), dtype=given.dtype, device=META)

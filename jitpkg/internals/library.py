@@ -40,6 +40,25 @@ DECIDING_OPTIMIZERS = ("torch.optim.lbfgs", "torch.optim._adafactor")
 GRAD_OF_STEPS = "torch.optim.optimizer._use_grad_for_differentiable.<locals>._use_grad"
 """What optimizers wrap their `step` in."""
 
+_MAKING = "vmap grad grad_and_value jacrev jacfwd hessian _wraps_without_dynamo_attrs"
+_HELPING = """
+    error_if_complex _safe_zero_index _slice_argnums _validate_and_wrap_argnum
+    _validate_and_wrap_argnums _check_unique_non_empty _chunked_standard_basis_for_
+    _construct_standard_basis_for safe_unflatten get_chunk_sizes _check_randomness_arg
+    """
+TRACED_TRANSFORMS = frozenset(
+    {
+        f"{module}.{name}"
+        for module in (
+            *(f"torch._functorch.{each}" for each in ("apis", "eager_transforms", "vmap")),
+            "torch.func",
+        )
+        for name in (*_MAKING.split(), *_HELPING.split())
+    }
+)
+"""Functions of torch's that make transforms, and compute Jacobians by others: they are traced,
+though their modules are not."""
+
 HIDDEN = (
     "torch._compile._disable_dynamo.<locals>.inner",
     "torch._dynamo.eval_frame.DisableContext.__call__.<locals>._fn",

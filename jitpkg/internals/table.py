@@ -20,6 +20,7 @@ from jitpkg.internals import (
     ops,
     settings,
     tensors,
+    transforms,
     trees,
 )
 from jitpkg.internals.row import Row
@@ -38,6 +39,7 @@ _MODULES: tuple[ModuleType, ...] = (
     devices,
     build,
     settings,
+    transforms,
     library,
 )
 

@@ -11,6 +11,7 @@ from jitpkg.tracer.effects import Effect, SetAttribute
 from jitpkg.tracer.heap import Heap
 from jitpkg.tracer.iterators import walks_as_begun
 from jitpkg.tracer.look import source_of
+from jitpkg.tracer.polyfills import transforms
 from jitpkg.tracer.reached import parts, reachable
 from jitpkg.tracer.values import (
     Continuation,
@@ -52,6 +53,8 @@ def _has_row(heap: Heap, value: Value) -> bool:
         case Iterator(source=None):
             return walks_as_begun(heap, value) and not _holds_itself(heap, value)
         case Function(code, closure=closure):
+            if value.namespace is vars(transforms):
+                return False  # what it calls means something in a trace alone
             return len(closure) == len(code.co_freevars)  # else it is still in the making
         case Object(cls, None):
             raised = "__traceback__" in (heap.read(value, "attributes") or {})

@@ -121,6 +121,7 @@ def asked(
 
 def check_state(vm: VM) -> None:
     """Nothing looks at what each formula returns."""
+    vm.stop_inside_a_level("a backward pass")
     vm.guard(state.anomaly_mode())
     if torch.is_anomaly_enabled():
         vm.stop(reasons.BACKWARD, "anomaly mode, which looks at what each formula returns")
@@ -255,6 +256,7 @@ def records(node: fx.Node) -> bool:
 
 def made_leaf(vm: VM, tensor: Tensor) -> Value:
     """`tensor.requires_grad_()` of what the function has made, and nobody else has a view of."""
+    vm.stop_inside_a_level("requires_grad_()")
     facts = vm.facts(tensor)
     can_train = facts.dtype.is_floating_point or facts.dtype.is_complex
     if tensor.source is not None or tensor in vm.sharing or facts.is_inference or not can_train:

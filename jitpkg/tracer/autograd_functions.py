@@ -99,6 +99,7 @@ def apply(cls: Any, /, *args: Any, **kwargs: Any) -> Any:
 def _applied(vm: VM, cls: type, known: Value, args: Args, kwargs: Kwargs) -> Value:
     if marked.is_allowed(cls):
         return tensors.op(vm, MethodType(apply, cls), args, kwargs, opaque=True)
+    vm.stop_inside_a_level("an autograd.Function")
     if kwargs or _has_defaults(cls, len(args)):
         vm.stop(reasons.UNSUPPORTED, f"arguments of {_name(cls)} by name or by default")
     looked = tuple(map(vm.peek, args))

@@ -24,6 +24,7 @@ from jitpkg.tracer.vm import RANDOM_STREAM, VM, Args, Kwargs, Mark
 
 def call(vm: VM, args: Args, kwargs: Kwargs) -> Value:
     """`checkpoint(function, *args, **kwargs)`"""
+    vm.stop_inside_a_level("a checkpoint")
     kwargs = dict(kwargs)
     reentrant = _options(vm, kwargs)
     if not args:

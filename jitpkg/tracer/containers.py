@@ -7,25 +7,24 @@ where the container exists, in the effect log as the very operation.
 from __future__ import annotations
 
 import collections
-import enum
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from types import FunctionType, MappingProxyType, MethodDescriptorType, WrapperDescriptorType
+from types import MappingProxyType
 from typing import Any
 
-from jitpkg.guards.kinds import Has, HasAt, Is, KeysAre, LengthIs
+from jitpkg.guards.kinds import Has, HasAt, KeysAre, LengthIs
 from jitpkg.guards.sources import Attr, BaseItem, Held, Item, ItemAt, Source, dictionary_of
 from jitpkg.guards.special import special
 from jitpkg.tracer import classes, reasons
 from jitpkg.tracer.effects import CallMethod, DeleteItem, SetItem
 from jitpkg.tracer.heap import Entries, Entry, Items, Key
+from jitpkg.tracer.keys import UNNAMED, existing_key, is_constant, key_of, source_key
 from jitpkg.tracer.values import (
     UNBOUND,
     Constant,
     DictView,
     Function,
     InstanceDict,
-    Known,
     Object,
     Tensor,
     Tuple,
@@ -177,73 +176,6 @@ def _note(vm: VM, value: Object, method: str, *arguments: Value) -> None:
 # Keys
 
 
-def key_of(vm: VM, value: Value) -> Key:
-    """A Python object that is equal to another value's exactly if the keys are equal."""
-    value = vm.identify(vm.look(value))
-    match value:
-        case Constant(float() as number) if number != number:
-            vm.stop(reasons.IDENTITY, "nan as a key")
-        case Constant(constant):
-            return constant
-        case Tuple(items, cls) if cls is tuple:
-            return tuple(key_of(vm, item) for item in items)
-        case Known(obj):
-            if isinstance(obj, _IDENTITY_CLASSES) or hashes_by_identity(vm, type(obj)):
-                return _ByIdentity(id(obj))
-        case Object(cls) if hashes_by_identity(vm, cls):
-            if value.source is None:
-                return _ByIdentity(id(value))
-            vm.guard(Is(value.source, value.obj))
-            return _ByIdentity(id(value.obj))
-        case Tensor():
-            return _ByIdentity(id(value))
-    kind = vm.class_of(value)
-    if classes.lookup(vm, kind, "__hash__") is None:
-        vm.raise_new(TypeError, f"unhashable type: '{classes.shown(kind)}'")
-    vm.stop(reasons.UNSUPPORTED, f"a {kind.__qualname__} as a key")
-
-
-class _ByIdentity(int):
-    """The identity of an object, equal to no number."""
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is _ByIdentity and int(self) == int(other)
-
-    def __hash__(self) -> int:
-        return hash((_ByIdentity, int(self)))
-
-
-_IDENTITY_CLASSES = (type, FunctionType, MethodDescriptorType, WrapperDescriptorType)
-
-
-def hashes_by_identity(vm: VM, cls: type) -> bool:
-    """Whether instances are told apart by identity as keys; guarded."""
-    base = enum.Enum if issubclass(cls, enum.Enum) else object
-    return classes.inherits(vm, cls, base, "__hash__", "__eq__")
-
-
-_UNNAMED = object()
-"""In place of a key that no source can name."""
-
-
-def _source_key(vm: VM, key: Value) -> object:
-    """The key as a source names it; for a tensor, the path to it."""
-    match vm.look(key):
-        case Constant(value):
-            return value
-        case Known(obj):
-            return Held(obj)
-        case Object(_, source, obj) if source is not None:
-            return Held(obj)
-        case Tensor(source=source) if source is not None:
-            return source
-        case Tuple(items):
-            if all(isinstance(vm.look(item), Constant | Tuple) for item in items):
-                parts = tuple(_source_key(vm, item) for item in items)
-                return _UNNAMED if any(part is _UNNAMED for part in parts) else parts
-    return _UNNAMED
-
-
 # Dicts and sets
 
 
@@ -272,9 +204,9 @@ def all_entries(vm: VM, value: Object, *, ordered: bool = True) -> Entries:
     found: dict[Key, Entry] = {}
     names: list[object] = []
     for key in real:
-        traced = _existing_key(vm, key)
+        traced = existing_key(vm, key)
         name = key_of(vm, traced)
-        names.append(_source_key(vm, traced))
+        names.append(source_key(vm, traced))
         known = state.entries.get(name)
         if known is None:
             item = traced if base in (set, frozenset) else _existing_item(vm, value, key, base)
@@ -284,7 +216,7 @@ def all_entries(vm: VM, value: Object, *, ordered: bool = True) -> Entries:
     for name, entry in state.entries.items():
         if name not in found and entry.value is not UNBOUND:
             found[name] = entry
-    if any(name is _UNNAMED for name in names):
+    if any(name is UNNAMED for name in names):
         vm.stop(reasons.UNSUPPORTED, "a dict with keys that cannot be found again")
     vm.guard(KeysAre(value.source, tuple(names), base, exact=value.cls is base))
     state = replace(state, entries=MappingProxyType(found), unread=False)
@@ -292,22 +224,9 @@ def all_entries(vm: VM, value: Object, *, ordered: bool = True) -> Entries:
     return state
 
 
-_CONSTANT_KEYS = (int, float, complex, str, bytes, bool, type(None), tuple)
-
-
-def _existing_key(vm: VM, key: object) -> Value:
-    if isinstance(key, tuple) and type(key) is tuple:
-        return Tuple(tuple(_existing_key(vm, item) for item in key), tuple, Held(key))
-    if type(key) in _CONSTANT_KEYS:
-        return Constant(key, Held(key))
-    if isinstance(key, _IDENTITY_CLASSES) or hashes_by_identity(vm, type(key)):
-        return vm.look(vm.wrap(key, Held(key)))
-    vm.stop(reasons.UNSUPPORTED, f"a dict with a {type(key).__qualname__} as a key")
-
-
 def _existing_item(vm: VM, value: Object, key: object, base: type) -> Value:
     assert value.source is not None
-    name: object = key if type(key) in _CONSTANT_KEYS else Held(key)
+    name: object = key if is_constant(key) else Held(key)
     source: Source = BaseItem(value.source, name, base)
     if value.cls in (dict, collections.OrderedDict):
         source = Item(value.source, name)
@@ -333,14 +252,14 @@ def find(vm: VM, value: Object, key: Value) -> Value | None:
         return None if entry.value is UNBOUND else entry.value
     if not state.unread:
         return None
-    source_key = _source_key(vm, key)
-    if value.source is None or source_key is _UNNAMED:
+    named = source_key(vm, key)
+    if value.source is None or named is UNNAMED:
         entry = all_entries(vm, value).entries.get(name)
         return entry.value if entry else None
     base = base_class(value.cls)
     assert base is not None
     key = vm.look(key)
-    real_key = source_key.obj if isinstance(source_key, Held) else source_key
+    real_key = named.obj if isinstance(named, Held) else named
     if isinstance(key, Tensor):
         real_key = vm.graph.example(key.node)
     present = special(base, "__contains__")(value.obj, real_key)
@@ -349,7 +268,7 @@ def find(vm: VM, value: Object, key: Value) -> Value | None:
         assert key.source is not None
         vm.guard(HasAt(value.source, key.source, present, builtin))
     else:
-        vm.guard(Has(value.source, source_key, present, builtin))
+        vm.guard(Has(value.source, named, present, builtin))
     if not present or base in (set, frozenset):
         found: Value = key if present else UNBOUND
     elif isinstance(key, Tensor):

@@ -57,6 +57,7 @@ TRACED = frozenset(
                 """.split()
         ),
         "torch.jit.annotate",
+        *library.TRACED_TRANSFORMS,
     }
 )
 """Functions that are traced though their module is not."""

@@ -21,8 +21,8 @@ from jitpkg.code.analysis import is_generator
 from jitpkg.guards.kinds import Answers, Is
 from jitpkg.guards.sources import Held
 from jitpkg.tracer import reasons, replayed
-from jitpkg.tracer.containers import hashes_by_identity
 from jitpkg.tracer.effects import CallMethod, Effect
+from jitpkg.tracer.keys import hashes_by_identity
 from jitpkg.tracer.values import NONE, Constant, Known, Object, Value
 from jitpkg.tracer.vm import VM, Args, Raised
 

@@ -218,6 +218,15 @@ BACKWARD = Reason(
     "to give gradients a history of their own, they are called for real.",
     "Compute the loss in the same compiled function, from leaves; do without hooks there.",
 )
+TRANSFORM = Reason(
+    "B133",
+    "a function transform of what does more than compute",
+    "What vmap, grad and the other transforms of torch.func are given is a part of the graph where "
+    "it computes with what it is given, and nothing else is changed. Else, or where the transform "
+    "would raise, torch's own function is called.",
+    "Return what is computed, and change nothing inside; leave autocast, checkpoints and "
+    "backward() outside.",
+)
 GUESSED = Reason(
     "B134",
     "something that must not happen in vain, after a branch on data whose way was guessed",

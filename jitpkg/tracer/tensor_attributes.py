@@ -23,8 +23,14 @@ from jitpkg.tracer.vm import VM, Args, Kwargs
 
 def attribute(vm: VM, tensor: Tensor, name: str) -> Value | None:
     """A tensor's attribute, where it has a rule of its own; None where the general rules apply."""
+    if name in _OF_HISTORIES:
+        vm.stop_inside_a_level(f".{name}")
     row = ATTRIBUTES.get(name)
     return None if row is None else row(vm, tensor)
+
+
+_OF_HISTORIES = frozenset({"requires_grad", "is_leaf", "grad", "grad_fn", "_version", "data"})
+"""What is another thing of a tensor at a level of `torch.func` than of what it is made of."""
 
 
 def _fact(read: Callable[[TensorFacts], object]) -> Callable[[VM, Tensor], Value]:
@@ -147,6 +153,8 @@ def metadata_method(vm: VM, name: str, args: Args, kwargs: Kwargs) -> Value | No
     tensor = vm.look(args[0])
     assert isinstance(tensor, Tensor)
     facts = vm.facts(tensor)
+    if name in _OF_LAYOUTS:
+        vm.stop_inside_a_level(f"{name}()")
     if kwargs:
         return None
     match name, args[1:]:
@@ -168,6 +176,14 @@ def metadata_method(vm: VM, name: str, args: Args, kwargs: Kwargs) -> Value | No
             return Constant(facts.dtype.is_complex)
         case _:
             return None
+
+
+_OF_LAYOUTS = frozenset(
+    """
+    stride is_contiguous storage_offset dim_order is_non_overlapping_and_dense is_leaf
+    is_inference
+    """.split()
+)
 
 
 def _one_of(vm: VM, lengths: tuple[Length, ...], dim: Value) -> Value | None:

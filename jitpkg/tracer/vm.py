@@ -76,6 +76,21 @@ class Mark:
     effects: int
     mutations: int
     guesses: int
+    levels: int
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Level:
+    """Where the trace is inside of a transform of `torch.func`: see `transforms`."""
+
+    mark: Mark
+    watch: Callable[[Frame, Op], None] | None
+    """The trace's `checkpoint` outside."""
+    numbers: dict[Expression, fx.Node]
+    """The trace's `number_nodes` outside."""
+    given: tuple[Tensor, ...]
+    """The tensors outside that those of the level are made of, in order."""
+    options: tuple[Any, ...]
 
 
 Branch = tuple[CodeType, int]
@@ -177,6 +192,8 @@ class VM(ABC):
         """Whose random streams the graph draws from."""
         self.guesses: list[Guess] = []
         """Branches on data that the trace has gone past, in order."""
+        self.levels: list[Level] = []
+        """The transforms inside of which the trace is, the outermost first."""
         self.undecided: tuple[Tensor, Branch] | None = None
         """The branch at which the trace ends, if its way may be guessed one day."""
         self.rewinds = False
@@ -244,6 +261,7 @@ class VM(ABC):
             len(self.effects),
             len(self.mutations),
             len(self.guesses),
+            len(self.levels),
         )
 
     @property
@@ -258,6 +276,7 @@ class VM(ABC):
         del self.effects[mark.effects :]
         del self.mutations[mark.mutations :]
         del self.guesses[mark.guesses :]
+        del self.levels[mark.levels :]
         self.number_nodes.clear()
         self.escaped = None  # it may rely on guards that are gone
 
@@ -277,6 +296,11 @@ class VM(ABC):
         """End the trace where an object is used that tracing does not know."""
         is_tensor = isinstance(value.obj, torch.Tensor)
         self.stop(reasons.UNUSUAL_TENSOR if is_tensor else reasons.OPAQUE, value.why)
+
+    def stop_inside_a_level(self, what: str) -> None:
+        """End the trace where something means another thing in a transform than it does outside."""
+        if self.levels:
+            self.stop(reasons.TRANSFORM, f"{what} inside")
 
     def break_here(self, reason: Reason, detail: str = "") -> Break:
         return Break(reason, detail, self.stack_here())

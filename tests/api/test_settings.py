@@ -48,6 +48,9 @@ def test_settings_patched_by_a_decorator() -> None:
     assert config.recompile_limit == before
 
 
+DISTURBANCES = "break, break:K, postpone:BITS and guess:BITS"
+
+
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
@@ -59,7 +62,7 @@ def test_settings_patched_by_a_decorator() -> None:
         *(
             (
                 {"disturb": text},
-                f"The setting 'disturb' takes break, break:K, postpone:BITS and guess:BITS, not {part!r}.",
+                f"The setting 'disturb' takes {DISTURBANCES}, not {part!r}.",
             )
             for text, part in (
                 ("brake", "brake"),

@@ -143,6 +143,8 @@ LAYOUTS: tuple[changes.Change, ...] = (
 
 def samples_of(name: str) -> Iterator[tuple[Any, Any, Any]]:
     """Sample calls, each with tensors that lie in memory in several ways."""
+    if name in CELLS:
+        yield from _cell_calls(name)
     for op in database():
         if getattr(op.op, "__name__", "") != name or op.name.startswith("masked."):
             continue
@@ -159,9 +161,28 @@ def samples_of(name: str) -> Iterator[tuple[Any, Any, Any]]:
                 yield IMAGES[name], (made.clone().requires_grad_(),), {}
 
 
+def _cell_calls(name: str) -> Iterator[tuple[Any, Any, Any]]:
+    """Of recurrent cells, which the database does not have: with biases and without."""
+    gates = CELLS[name]
+
+    def drawn(*size: int) -> torch.Tensor:
+        return torch.randn(*size, requires_grad=True)
+
+    for size in (1, 3):
+        x, state = drawn(size, 4), drawn(size, 5)
+        states = (state, drawn(size, 5)) if name == "lstm_cell" else state
+        weights = drawn(gates * 5, 4), drawn(gates * 5, 5)
+        for biases in ((), (drawn(gates * 5), drawn(gates * 5))):
+            yield getattr(torch, name), (x, states, *weights, *biases), {}
+
+
+CELLS = {"gru_cell": 3, "lstm_cell": 4, "rnn_relu_cell": 1, "rnn_tanh_cell": 1}
+"""Each, and how many matrices its weights are."""
+
+
 @pytest.mark.parametrize("name", NAMED)
 def test_same_ops(name: str) -> None:
-    if not any(getattr(op.op, "__name__", "") == name for op in database()):
+    if name not in CELLS and not any(getattr(op.op, "__name__", "") == name for op in database()):
         pytest.skip("this PyTorch has no sample calls of it")
     compared = 0
     every = list(samples_of(name))

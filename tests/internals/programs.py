@@ -36,6 +36,7 @@ from jitpkg.internals import (
     ops,
     settings,
     tensors,
+    transforms,
     trees,
 )
 from jitpkg.testing import assert_same
@@ -118,6 +119,22 @@ def differentiated_autocast(compile_: Compile) -> Any:
         made = f(a)
     made.float().sum().backward()
     return made.detach(), a.grad
+
+
+def per_sample(compile_: Compile) -> Any:
+    """By function transforms."""
+
+    def loss(weight: Any, sample: Any) -> Any:
+        return (weight * sample).sin().sum()
+
+    f = compile_(lambda a: torch.func.vmap(torch.func.grad(loss), (None, 0))(a[0], a))
+    both = compile_(lambda a: torch.func.grad_and_value(torch.sum)(a))
+    return [f(x()), f(x()), both(x())]
+
+
+def jacobians(compile_: Compile) -> Any:
+    f = compile_(lambda a: (torch.func.jacrev(torch.sin)(a), torch.func.jacfwd(torch.sin)(a)))
+    return [f(x()), f(x())]
 
 
 def checks_a_size(compile_: Compile) -> Any:
@@ -488,6 +505,12 @@ NEEDS: Mapping[Row[Any], tuple[Program, ...]] = {
     modes.FUNCTION_MODES_ENABLED: (asks_torch,),
     modes.LOG_USAGE: (new_module,),
     modes.CHECK: (checks_a_size,),
+    **dict.fromkeys(
+        (transforms.LEVELS, transforms.DECOMPOSITIONS, transforms.VMAP, transforms.GRAD),
+        (per_sample,),
+    ),
+    transforms.GRAD_AND_VALUE: (per_sample,),
+    **dict.fromkeys((transforms.VJP, transforms.JVP), (jacobians,)),
     **dict.fromkeys(
         (modes.PROFILING, ops.GROUP_TENSORS, ops.FOREACH_ADD, ops.FOREACH_MUL), (optimized,)
     ),

@@ -399,3 +399,35 @@ def test_the_end_of_a_process(body: str) -> None:
         timeout=60,
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+MALLOC = """
+import ctypes, sys
+import torch
+import jitpkg
+
+class Info(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_size_t) for name in "arena ord smb hblks hblkhd".split()]
+    _fields_ += [(name, ctypes.c_size_t) for name in "usmblks fsmblks uord ford keep".split()]
+
+def mapped():
+    ask = ctypes.CDLL(None).mallinfo2
+    ask.restype = Info
+    return ask().hblks
+
+if sys.argv[1] != "-":
+    with jitpkg.config.patch(pool_megabytes=int(sys.argv[1])):
+        jitpkg.compile(lambda x: x.sin() * 2, backend="jitpkg")(torch.ones(3))
+before = mapped()
+held = torch.empty(8 << 20, dtype=torch.uint8)
+print(mapped() - before)
+"""
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="malloc is another one")
+@pytest.mark.parametrize(("megabytes", "own"), [("-", "1"), ("0", "1"), ("512", "0")])
+def test_malloc_keeps_what_is_freed(megabytes: str, own: str) -> None:
+    """Where it does, a large block comes from its heap, and no pages are mapped for it alone."""
+    command = [sys.executable, "-c", MALLOC, megabytes]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == own

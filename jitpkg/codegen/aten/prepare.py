@@ -29,8 +29,9 @@ from jitpkg.codegen.aten.prepared import (
     ViewOf,
     Write,
 )
-from jitpkg.codegen.aten.recorder import Declined, Recorder, Traced
+from jitpkg.codegen.aten.recorder import Recorder
 from jitpkg.codegen.aten.symbols import Symbols
+from jitpkg.codegen.aten.traced import Declined, Traced
 from jitpkg.codegen.autocast import casts
 from jitpkg.codegen.ir.extents import SYMBOL, symbolic
 from jitpkg.facts.casting import Casting, is_active, state
@@ -50,14 +51,16 @@ from jitpkg.facts.symbolic import length
 from jitpkg.facts.tensor import TensorFacts, contiguous_stride, facts_of, why_not_plain
 from jitpkg.facts.thread_state import changes_autocast
 from jitpkg.internals import Missing, modes, tensors
-from jitpkg.internals.ops import is_of_another_library
+from jitpkg.internals.ops import OpOverload, is_of_another_library
 from jitpkg.internals.tensors import memory
+from jitpkg.interrupts import from_outside
 from jitpkg.marks import (
     ASKED,
     GRADIENTS,
     LEAVES,
     OUTCOME,
     RECOMPUTED,
+    TRANSFORMED,
     VIEW_LEAVES,
     WARNS,
     WRITES,
@@ -132,7 +135,7 @@ _WHOLE: Mapping[Callable[..., Any], Any] = MappingProxyType(
 """Functions that stay one op: eager code runs it as such, and what it is made of costs more."""
 
 
-_MORE_THAN_AN_OP = frozenset({RECOMPUTED, OUTCOME, GRADIENTS})
+_MORE_THAN_AN_OP = frozenset({RECOMPUTED, OUTCOME, GRADIENTS, TRANSFORMED})
 """Marks of what autocast does not enter as it does in eager code."""
 
 
@@ -235,6 +238,8 @@ class _Preparation:
                     self._recorder.casting = None
         if RECOMPUTED in node.meta:
             return self._of_part(node.meta[RECOMPUTED], args)
+        if TRANSFORMED in node.meta:
+            return self._of_transform(node, args)
         if OUTCOME in node.meta:
             return self._of_autograd_function(node, args)
         if ASKED in node.meta:
@@ -272,6 +277,22 @@ class _Preparation:
                     self._made[node] = self._call(node)
         returned: Any = part.output_node().args[0]
         return tuple(fx.map_arg(returned, self._made.__getitem__))
+
+    def _of_transform(self, node: fx.Node, args: Any) -> Any:
+        """The ops that it comes to, below torch's levels."""
+        run: Any = node.target
+        try:
+            with self._recorder.at_levels():
+                made = run(*args)
+        except (Declined, Unanswered, Missing):
+            raise
+        except Exception as error:
+            if from_outside(error):
+                raise
+            raise Declined(f"a function transform: {type(error).__name__}: {error}") from error
+        for each in made:
+            self._recorder.traced(each)
+        return made
 
     def _of_autograd_function(self, node: fx.Node, args: Any) -> Any:
         """As a whole: its derivative is the program's. Nobody writes to what it shows as a view."""
@@ -474,4 +495,5 @@ def known_name(target: Any) -> str:
     """The name of a function that is torch's; none for others."""
     module = getattr(target, "__module__", None) or "torch"
     known = module.split(".")[0] in ("torch", "_operator") and not is_of_another_library(target)
-    return getattr(target, "__name__", "") if known else ""
+    name: str = getattr(target, "__name__", "") if known else ""
+    return name.partition(".")[0] if isinstance(target, OpOverload) else name

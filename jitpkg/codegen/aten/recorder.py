@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from operator import getitem
 from types import MappingProxyType
 from typing import Any
@@ -17,6 +17,19 @@ from typing import Any
 import torch
 from torch import fx
 
+from jitpkg.codegen.aten.traced import (
+    NO_GRAD,
+    NUMBER,
+    ONE_OF_SEVERAL,
+    PART,
+    REPLACES,
+    WRITES_OVER,
+    WRITTEN_TO,
+    Declined,
+    Log,
+    Memory,
+    Traced,
+)
 from jitpkg.codegen.aten.views import VIEWS, NoInverse, View, as_one, makes_several, writing
 from jitpkg.codegen.aten.writes import draw, drawn, hidden_writes, without_writing
 from jitpkg.codegen.ir.extents import symbolic, with_expressions
@@ -29,7 +42,7 @@ from jitpkg.facts.rows.views import varies
 from jitpkg.facts.shared import may_be_refused
 from jitpkg.facts.single import Singles, Unanswered, facts_of_stand_in, is_random, stand_in
 from jitpkg.facts.symbolic import Decisions, length
-from jitpkg.facts.tensor import TensorFacts, size_of
+from jitpkg.facts.tensor import TensorFacts, contiguous_stride, size_of
 from jitpkg.internals import dispatch
 from jitpkg.internals.ops import OpOverload, op_name, schema
 
@@ -37,82 +50,20 @@ aten = torch.ops.aten
 Op = OpOverload
 
 
-NO_GRAD = "no_grad"
-"""Set for nodes of what runs with grad mode off, in `meta`."""
+_OF_ITSELF: Mapping[Op, Op] = MappingProxyType(
+    {
+        aten.squeeze_.default: aten.squeeze.default,
+        aten.squeeze_.dim: aten.squeeze.dim,
+        aten.squeeze_.dims: aten.squeeze.dims,
+        aten.unsqueeze_.default: aten.unsqueeze.default,
+        aten.transpose_.default: aten.transpose.int,
+        aten.t_.default: aten.t.default,
+    }
+)
+"""Views that take the place of what they show, and ops that make others of the kind."""
 
-WRITTEN_TO = "written to"
-"""Set for the nodes of values to which something is written that autograd does not see."""
-
-WRITES_OVER = "writes over"
-"""The key in `meta` of a node that stands for a write: the node of what its memory held before."""
-
-REPLACES = "replaces"
-"""The same, of the node of what the memory holds afterwards."""
-
-ONE_OF_SEVERAL = "one of several"
-"""Set for a node that stands for a write to a view that an op has returned with others."""
-
-PART = "part"
-"""The key in `meta` of the part of a graph that a node belongs to: see `Recorder.within`."""
-
-NUMBER = "number"
-"""The key in `meta` of a number for a node: see `Recorder.numbered`."""
-
-
-class Declined(Exception):
-    """A program that cannot be written down as a functional graph."""
-
-
-@dataclass(eq=False, slots=True)
-class Memory:
-    """What tensors share."""
-
-    input: int | None
-    version: int = 0
-    """How often it has been written to."""
-
-
-@dataclass(eq=False, slots=True)
-class Traced:
-    """A tensor of the program."""
-
-    tensor: torch.Tensor
-    memory: Memory
-    facts: TensorFacts
-    parent: Traced | None = None
-    view: View | None = None
-    """What made it of `parent`."""
-    grad_mode: bool = True
-    """Grad mode where that was done."""
-    node: fx.Node | None = None
-    """What computes it as of `version` of its memory."""
-    version: int = 0
-
-    def base(self) -> Traced:
-        return self if self.parent is None else self.parent.base()
-
-    def shown(self) -> Iterator[Traced]:
-        """This and the tensors that it is a view of."""
-        each: Traced | None = self
-        while each is not None:
-            yield each
-            each = each.parent
-
-    def views(self) -> tuple[View, ...]:
-        """From the base to this."""
-        if self.parent is None or self.view is None:
-            return ()
-        return (*self.parent.views(), self.view)
-
-
-@dataclass
-class _Log:
-    """What a call has done so far."""
-
-    nodes: list[fx.Node] = field(default_factory=list)
-    read: list[tuple[Traced, fx.Node | None, int]] = field(default_factory=list)
-    made: list[Traced] = field(default_factory=list)
-    wrote: bool = False
+_ASKING = frozenset({"aten::is_same_size", "aten::_has_same_storage_numel"})
+"""What returns no tensor: forward-mode differentiation asks how tangents lie in memory."""
 
 
 class Recorder:
@@ -125,13 +76,14 @@ class Recorder:
         self.placeholders: list[fx.Node] = []
         self._singles = singles
         self._traced: dict[int, Traced] = {}
-        self._log = _Log()
+        self._log = Log()
         self.part: int | None = None
         self.grad_mode = True
         """Where the program is now."""
         self.casting: Casting | None = None
         """What shows stand-ins to functions, where autocast is active."""
         self._listens = True
+        self._follows = False
         self._number: Callable[[], int] | None = None
         self._only: str | None = None
         self._function = ""
@@ -213,7 +165,7 @@ class Recorder:
         Raises:
             Declined: it cannot be forgotten.
         """
-        self._log = _Log()
+        self._log = Log()
         try:
             return call()
         except Unanswered as error:
@@ -290,6 +242,16 @@ class Recorder:
             self._chosen = False
 
     @contextmanager
+    def at_levels(self) -> Iterator[None]:
+        """Inside, ops run at levels of `torch.func`; grad mode is as it is below these."""
+        before, self._follows = self.grad_mode, True
+        try:
+            with torch.set_grad_enabled(before), self.of_everything():
+                yield
+        finally:
+            self.grad_mode, self._follows = before, False
+
+    @contextmanager
     def within(self, part: int | None) -> Iterator[None]:
         """Inside, each node belongs to a part of the graph of which nothing is saved, if any."""
         before, self.part = self.part, part
@@ -325,6 +287,8 @@ class Recorder:
 
     def _see(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         name = op_name(func)
+        if self._follows:
+            self.grad_mode = torch.is_grad_enabled()
         if not self._listens:
             if name in VIEWS and not (self._decisions is not None and varies(args)):
                 return func(*args, **kwargs)
@@ -335,6 +299,8 @@ class Recorder:
             raise Unanswered(f"{self._only} calls {name}")
         if name in VIEWS:
             return self._view(func, args, kwargs)
+        if name in _ASKING:
+            return func(*args, **kwargs)
         if name == "aten::_efficientzerotensor":  # has no memory, which kernels read
             func = aten.zeros.default
         if may_be_refused(func, args, kwargs):
@@ -344,14 +310,24 @@ class Recorder:
         hidden = hidden_writes(func, args)
         if hidden is not None:
             return self._hidden(func, args, kwargs, *hidden)
+        if func in _OF_ITSELF:
+            return self._seen_anew(func, args, kwargs)
         if schema(func).is_mutable:
             return self._in_place(func, args, kwargs)
         result = self._of_op(func, args, kwargs)
         return self._new(self._op(func, args, kwargs), result)
 
     def _of_op(self, func: Op, args: Any, kwargs: Any) -> Any:
-        is_it = _plain_name(op_name(func)) == self._function
+        name = op_name(func)
+        if name == "aten::unsafe_split" and self._decisions is not None and varies(args):
+            return self._apart(SYMBOLIC_VIEWS[name](func, args, kwargs))
+        is_it = _plain_name(name) == self._function
         return self._singles.of_op(func, args, kwargs, has_row=not (is_it or self._chosen))
+
+    def _apart(self, made: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """Tensors of their own, in order, for views that nobody is to know of as such."""
+        facts = map(self._facts_of, made)
+        return [self.stand_in(replace(each, stride=contiguous_stride(each.size))) for each in facts]
 
     def _view(self, func: Op, args: Any, kwargs: Any) -> Any:
         source = self.traced(args[0])
@@ -379,6 +355,14 @@ class Recorder:
             return made
         for item, each in enumerate(made):
             self._seen(source, View(func, rest, kwargs, item), each)
+        return made
+
+    def _seen_anew(self, func: Op, args: Any, kwargs: Any) -> Any:
+        """The same tensor, which shows its memory in another way from now on."""
+        source = self.traced(args[0])
+        view = View(_OF_ITSELF[func], tuple(map(self._plain, args[1:])), dict(kwargs))
+        made = func(*args, **kwargs)
+        self._seen(source, view, made)
         return made
 
     def _has_just_made(self, traced: Traced) -> bool:

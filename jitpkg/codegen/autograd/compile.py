@@ -11,9 +11,9 @@ from torch import fx
 from jitpkg import events
 from jitpkg.codegen.aten.prepare import prepare
 from jitpkg.codegen.aten.purity import is_random
-from jitpkg.codegen.aten.recorder import Declined
 from jitpkg.codegen.aten.runtime import Later, runtime
 from jitpkg.codegen.aten.symbols import Symbols
+from jitpkg.codegen.aten.traced import Declined
 from jitpkg.codegen.autograd.partition import parted
 from jitpkg.codegen.autograd.record import Joint, joint
 from jitpkg.codegen.autograd.twice import Again, again_of

@@ -18,7 +18,7 @@ from torch import fx
 
 from jitpkg.codegen.aten.passes.common import share_common
 from jitpkg.codegen.aten.purity import is_random, is_view, may_be_dropped, name_of, takes_result
-from jitpkg.codegen.aten.recorder import PART, Declined
+from jitpkg.codegen.aten.traced import PART, Declined
 from jitpkg.codegen.autograd.record import Joint
 from jitpkg.codegen.ir.extents import SYMBOL, example
 from jitpkg.codegen.lowering import activations, comparison, creation, pointwise

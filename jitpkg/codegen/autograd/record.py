@@ -17,7 +17,8 @@ from torch import fx
 
 from jitpkg.codegen.aten.prepare import as_leaf, known_name
 from jitpkg.codegen.aten.prepared import Prepared, ViewOf
-from jitpkg.codegen.aten.recorder import (
+from jitpkg.codegen.aten.recorder import Recorder
+from jitpkg.codegen.aten.traced import (
     NO_GRAD,
     NUMBER,
     ONE_OF_SEVERAL,
@@ -26,7 +27,6 @@ from jitpkg.codegen.aten.recorder import (
     WRITES_OVER,
     WRITTEN_TO,
     Declined,
-    Recorder,
     Traced,
 )
 from jitpkg.codegen.ir.extents import Symbolic, with_expressions

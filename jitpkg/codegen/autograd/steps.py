@@ -16,7 +16,7 @@ from torch import fx
 
 from jitpkg.codegen.aten.prepare import prepare
 from jitpkg.codegen.aten.prepared import Prepared, Result, Same, Value, ViewOf
-from jitpkg.codegen.aten.recorder import NO_GRAD, PART, REPLACES, WRITTEN_TO, Declined
+from jitpkg.codegen.aten.traced import NO_GRAD, PART, REPLACES, WRITTEN_TO, Declined
 from jitpkg.codegen.autograd.freed import KEPT, Freed
 from jitpkg.codegen.autograd.record import Replay, laid, recorded_or_why
 from jitpkg.facts.layout import gradient_of

@@ -16,7 +16,7 @@ from torch.autograd.function import FunctionCtx
 
 from jitpkg.codegen.aten.prepare import prepare
 from jitpkg.codegen.aten.prepared import Prepared
-from jitpkg.codegen.aten.recorder import NO_GRAD
+from jitpkg.codegen.aten.traced import NO_GRAD
 from jitpkg.errors import BackendError
 from jitpkg.internals import modes, tensors
 from jitpkg.interrupts import from_outside

@@ -26,7 +26,7 @@ from jitpkg.facts.outcome import Outcome
 from jitpkg.facts.tensor import TensorFacts, facts_of, why_not_plain
 from jitpkg.internals import Missing, modes, settings, trees
 from jitpkg.internals.tensors import memory
-from jitpkg.marks import BODY, OUTCOME, RECOMPUTED, WARNS, varies
+from jitpkg.marks import BODY, OUTCOME, RECOMPUTED, TRANSFORMED, WARNS, varies
 
 FORMAT = "1"
 """Of what is kept."""
@@ -73,12 +73,20 @@ def _nodes(gm: fx.GraphModule) -> Plain:
 def _node(node: fx.Node) -> Plain:
     if node.op == "get_attr" or hasattr(node.target, WARNS):
         raise NotPlain(f"{node.op} {node.target}")
+    if TRANSFORMED in node.meta:
+        return [node.op, node.name, _transform(node), written(node.args)]
     inner = node.meta.get(RECOMPUTED, node.meta.get(BODY))
     if inner is not None:
         what = "recomputed" if RECOMPUTED in node.meta else _outcome_text(node.meta[OUTCOME])
         target: Plain = [what, [_node(each) for each in inner.nodes]]
         return [node.op, node.name, target, written(node.args), written(node.kwargs)]
     return [node.op, node.name, written(node.target), written(node.args), written(node.kwargs)]
+
+
+def _transform(node: fx.Node) -> Plain:
+    part, run = node.meta[TRANSFORMED], getattr(node.target, "__name__", None)
+    inner = [_node(each) for each in part.module.graph.nodes]
+    return ["transform", run, part.captured, part.given, written(part.options), inner]
 
 
 def _input(given: Any) -> Plain:

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from jitpkg.facts.layout import broadcast, is_dense, preserved, strides
+from jitpkg.facts.layout import broadcast, overlaps, preserved, strides
 from jitpkg.facts.rows.common import (
     COMPLEX,
     Raises,
@@ -36,7 +36,7 @@ def _in_place(operands: Sequence[Any], dtype: torch.dtype) -> Any:
     sure(size == tuple(target.shape))
     if not torch.can_cast(dtype, target.dtype):
         raise Raises(f"{dtype} cannot be written to {target.dtype}")
-    sure(is_dense(tuple(target.shape), target.stride()))
+    sure(not overlaps(tuple(target.shape), target.stride()))
     return target
 
 

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 from jitpkg.tracer import classes, containers, reasons, subscripts
 from jitpkg.tracer.heap import Entry
 from jitpkg.tracer.iterators import backwards
+from jitpkg.tracer.keys import key_of
 from jitpkg.tracer.polyfills.builtin_functions import (
     copy_ordered,
     reversed_items,
@@ -270,8 +271,8 @@ def ordered_popitem(vm: VM, target: Value, last: Value = TRUE) -> Value:
 def move_to_end(vm: VM, target: Value, key: Value, last: Value = TRUE) -> Value:
     ordered = _dict(vm, target)
     entries = list(containers.all_entries(vm, ordered).entries.values())
-    name = containers.key_of(vm, key)
-    moved = [e for e in entries if containers.key_of(vm, e.key) == name]
+    name = key_of(vm, key)
+    moved = [e for e in entries if key_of(vm, e.key) == name]
     if not moved:
         _raise_key_error(vm, ordered, key)
     others = [e for e in entries if e is not moved[0]]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from jitpkg.tracer import classes, containers, reasons
 from jitpkg.tracer.heap import Entry
 from jitpkg.tracer.iterators import each, walk_of
+from jitpkg.tracer.keys import key_of
 from jitpkg.tracer.rows.table import CallTable
 from jitpkg.tracer.values import NONE, Constant, Object, Value
 from jitpkg.tracer.vm import VM
@@ -112,7 +113,7 @@ def _class(vm: VM, value: Value) -> type:
 
 
 def _keys(vm: VM, members: Sequence[Value]) -> set[object]:
-    return {containers.key_of(vm, member) for member in members}
+    return {key_of(vm, member) for member in members}
 
 
 def _union(vm: VM, left: list[Value], right: list[Value]) -> list[Value]:
@@ -121,12 +122,12 @@ def _union(vm: VM, left: list[Value], right: list[Value]) -> list[Value]:
 
 def _intersection(vm: VM, left: list[Value], right: list[Value]) -> list[Value]:
     keys = _keys(vm, right)
-    return [member for member in left if containers.key_of(vm, member) in keys]
+    return [member for member in left if key_of(vm, member) in keys]
 
 
 def _difference(vm: VM, left: list[Value], right: list[Value]) -> list[Value]:
     keys = _keys(vm, right)
-    return [member for member in left if containers.key_of(vm, member) not in keys]
+    return [member for member in left if key_of(vm, member) not in keys]
 
 
 def _symmetric(vm: VM, left: list[Value], right: list[Value]) -> list[Value]:
@@ -212,7 +213,7 @@ def _keep(vm: VM, target: Value, kept: list[Value]) -> Value:
     """Take everything else out of a set."""
     keys = _keys(vm, kept)
     for member in _members(vm, target):
-        if containers.key_of(vm, member) not in keys:
+        if key_of(vm, member) not in keys:
             containers.remove(vm, _set(vm, target), member, set.discard)
     return NONE
 

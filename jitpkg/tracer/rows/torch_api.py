@@ -11,16 +11,19 @@ import torch.utils.checkpoint
 
 from jitpkg import marks
 from jitpkg.guards import state
-from jitpkg.internals import library, modes, ops
+from jitpkg.internals import library, modes, ops, trees
+from jitpkg.internals import transforms as levels
 from jitpkg.tracer import (
     asked_gradients,
     checkpoints,
     differentiation,
     numpy_scalars,
     reasons,
+    transforms,
 )
 from jitpkg.tracer.polyfills import autograd_functions, optimizers, torch_functions
 from jitpkg.tracer.polyfills import differentiation as backward_passes
+from jitpkg.tracer.polyfills import transforms as transform_calls
 from jitpkg.tracer.rows.table import CallTable
 from jitpkg.tracer.values import FALSE, NONE, TRUE, Constant, Number, Tensor, Value
 from jitpkg.tracer.vm import VM
@@ -149,6 +152,34 @@ TABLE.add(torch.autograd.grad, _by_polyfill(backward_passes.grad))
 TABLE.add(backward_passes.asked, asked_gradients.asked)
 TABLE.add(backward_passes.leaves_of, differentiation.leaves_of)
 TABLE.add(backward_passes.derivatives, differentiation.derivatives)
+TABLE.add(torch.func.vjp, _by_polyfill(transform_calls.vjp))
+TABLE.add(torch.func.jvp, _by_polyfill(transform_calls.jvp))
+TABLE.add(levels.VMAP, _by_polyfill(transform_calls.vmap))
+TABLE.add(levels.GRAD, _by_polyfill(transform_calls.grad))
+TABLE.add(levels.GRAD_AND_VALUE, _by_polyfill(transform_calls.grad_and_value))
+TABLE.add(levels.VJP, _by_polyfill(transform_calls.vjp))
+TABLE.add(levels.JVP, _by_polyfill(transform_calls.jvp))
+for _step in (
+    *("enter_vmap", "leave_vmap", "enter_grad", "leave_grad", "leave_vjp", "pulled"),
+    *("enter_jvp", "leave_jvp"),
+):
+    TABLE.add(getattr(transform_calls, _step), getattr(transforms, _step))
+
+
+@TABLE.row(transform_calls.flatten)
+def flatten(vm: VM, tree: Value) -> Value:
+    return vm.call_object(trees.FLATTEN.get(), tree)
+
+
+@TABLE.row(transform_calls.unflatten)
+def unflatten(vm: VM, leaves: Value, structure: Value) -> Value:
+    return vm.call_object(trees.UNFLATTEN.get(), leaves, structure)
+
+
+@TABLE.row(transform_calls.refused)
+def no_transform(vm: VM, why: Value) -> Value:
+    said = vm.look(why)
+    transforms.refuse(vm, str(said.value) if isinstance(said, Constant) else "")
 
 
 @TABLE.row(backward_passes.refused)

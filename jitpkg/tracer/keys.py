@@ -1,0 +1,103 @@
+"""Keys of dicts, and elements of sets: what they are equal to, and how they are found again."""
+
+from __future__ import annotations
+
+import enum
+from types import FunctionType, MethodDescriptorType, WrapperDescriptorType
+
+from jitpkg.guards.kinds import Is
+from jitpkg.guards.sources import Held
+from jitpkg.tracer import classes, reasons
+from jitpkg.tracer.heap import Key
+from jitpkg.tracer.values import Constant, Known, Object, Tensor, Tuple, Value
+from jitpkg.tracer.vm import VM
+
+
+def key_of(vm: VM, value: Value) -> Key:
+    """A Python object that is equal to another value's exactly if the keys are equal."""
+    value = vm.identify(vm.look(value))
+    match value:
+        case Constant(float() as number) if number != number:
+            vm.stop(reasons.IDENTITY, "nan as a key")
+        case Constant(constant):
+            return constant
+        case Tuple(items, cls) if cls is tuple:
+            return tuple(key_of(vm, item) for item in items)
+        case Known(obj):
+            if isinstance(obj, _IDENTITY_CLASSES) or hashes_by_identity(vm, type(obj)):
+                return _ByIdentity(id(obj))
+        case Object(cls) if hashes_by_identity(vm, cls):
+            if value.source is None:
+                return _ByIdentity(id(value))
+            vm.guard(Is(value.source, value.obj))
+            return _ByIdentity(id(value.obj))
+        case Tensor():
+            return _ByIdentity(id(value))
+    kind = vm.class_of(value)
+    if classes.lookup(vm, kind, "__hash__") is None:
+        vm.raise_new(TypeError, f"unhashable type: '{classes.shown(kind)}'")
+    vm.stop(reasons.UNSUPPORTED, f"a {kind.__qualname__} as a key")
+
+
+class _ByIdentity(int):
+    """The identity of an object, equal to no number."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is _ByIdentity and int(self) == int(other)
+
+    def __hash__(self) -> int:
+        return hash((_ByIdentity, int(self)))
+
+
+_IDENTITY_CLASSES = (type, FunctionType, MethodDescriptorType, WrapperDescriptorType)
+
+
+def hashes_by_identity(vm: VM, cls: type) -> bool:
+    """Whether instances are told apart by identity as keys; guarded."""
+    base = enum.Enum if issubclass(cls, enum.Enum) else object
+    return classes.inherits(vm, cls, base, "__hash__", "__eq__")
+
+
+UNNAMED = object()
+"""In place of a key that no source can name."""
+
+
+def source_key(vm: VM, key: Value) -> object:
+    """The key as a source names it; for a tensor, the path to it."""
+    match vm.look(key):
+        case Constant(value):
+            return value
+        case Known(obj):
+            return Held(obj)
+        case Object(_, source, obj) if source is not None:
+            return Held(obj)
+        case Tensor(source=source) if source is not None:
+            return source
+        case Tuple(items):
+            if all(isinstance(vm.look(item), Constant | Tuple | Known) for item in items):
+                parts = tuple(source_key(vm, item) for item in items)
+                if any(part is UNNAMED for part in parts):
+                    return UNNAMED
+                if any(isinstance(part, Held) for part in parts):
+                    return Held(tuple(p.obj if isinstance(p, Held) else p for p in parts))
+                return parts
+    return UNNAMED
+
+
+_CONSTANT_KEYS = (int, float, complex, str, bytes, bool, type(None), tuple)
+
+
+def existing_key(vm: VM, key: object) -> Value:
+    """The value of a key that an existing container has."""
+    if isinstance(key, tuple) and type(key) is tuple:
+        return Tuple(tuple(existing_key(vm, item) for item in key), tuple, Held(key))
+    if type(key) in _CONSTANT_KEYS:
+        return Constant(key, Held(key))
+    if isinstance(key, _IDENTITY_CLASSES) or hashes_by_identity(vm, type(key)):
+        return vm.look(vm.wrap(key, Held(key)))
+    vm.stop(reasons.UNSUPPORTED, f"a dict with a {type(key).__qualname__} as a key")
+
+
+def is_constant(key: object) -> bool:
+    """Whether a key is known by value, and not by identity."""
+    return type(key) in _CONSTANT_KEYS and (type(key) is not tuple or all(map(is_constant, key)))
