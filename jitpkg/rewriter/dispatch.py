@@ -437,6 +437,8 @@ class Dispatcher:
 
     def missed(self, region: Region, entry: str, branch: Branch) -> None:
         """Make no guess at a branch any more, and give up the entry that has made it."""
+        if self.compiler.fullgraph:
+            return  # it would not be whole then
         region.history.missed.add(branch)
         self._remove(region, entry)
 

@@ -116,6 +116,14 @@ PROGRAMS = (
         ),
     ),
     Program(
+        "function-transforms",
+        "function_transforms.py",
+        (
+            Way("compile", (), COMPILE, entries=6),
+            Way("run", RUN, entries=24, breaks=12, slow=True),
+        ),
+    ),
+    Program(
         "ppo",
         "ppo.py",
         (

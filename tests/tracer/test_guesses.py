@@ -304,6 +304,13 @@ def test_what_is_missed_now_and_then_stays_one_graph() -> None:
     assert sum(isinstance(event, events.Missed) for event in found) == 3
 
 
+def test_a_whole_graph_stays_whole() -> None:
+    compiled = jitpkg.compile(nan_check, backend="eager", fullgraph=True)
+    found = heard(compiled, [GOOD, *[NAN] * 20, GOOD])
+    assert graphs(found) == 1
+    assert torch.equal(compiled(GOOD), GOOD * 2)
+
+
 def forked(x: Any) -> Any:
     y = x * 2
     good = (y > 0).all()
