@@ -307,9 +307,19 @@ def _check(vm: VM, level: Level) -> None:
     own = {node.name for node in nodes}
     if any(not own.issuperset(node.meta.get(WRITES, ())) for node in nodes):
         refuse(vm, "it writes to a tensor")
+    if any(node.target in _RESHAPING for node in nodes):
+        refuse(vm, "it changes the sizes of a tensor")
     switches = vm.graph.targets_since(mark.graph) & setters()
     if switches - {modes.SET_GRAD_ENABLED.found()}:
         refuse(vm, "autocast inside")
+
+
+_RESHAPING = frozenset(
+    """
+    as_strided_ resize_ resize_as_ squeeze_ swapaxes_ swapdims_ t_ transpose_ unsqueeze_
+    """.split()
+)
+"""Methods in place that change no element."""
 
 
 def _is_undone(vm: VM, effect: Effect) -> bool:

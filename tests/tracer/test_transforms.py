@@ -196,6 +196,8 @@ OTHERS: dict[str, Program] = {
     "random in grad": lambda x: func.grad(lambda t: (t * torch.rand(3, 4)).sum())(x),
     "random in vjp": lambda x: _vjp(lambda t: t * torch.rand(3, 4), x),
     "random in jacfwd": lambda x: func.jacfwd(lambda t: t[0] * torch.rand(4), randomness="same")(x),
+    "turned in place": lambda x: (_caught(func.vmap(lambda t: t[None].t_() * 2), x), x),
+    "an argument turned": lambda x: (_caught(func.vmap(lambda t: t.unsqueeze_(0) * 2), x + 1), x),
     "a write outside": lambda x: (func.vmap(lambda t: t.mul_(2))(x), x),
     "a write to what is captured": lambda x: (
         lambda y: (_caught(func.vmap(lambda t: y.add_(1)), x), y)

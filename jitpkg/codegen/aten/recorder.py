@@ -60,7 +60,8 @@ _OF_ITSELF: Mapping[Op, Op] = MappingProxyType(
         aten.t_.default: aten.t.default,
     }
 )
-"""Views that take the place of what they show, and ops that make others of the kind."""
+"""Views that take the place of what they show, and ops that make others of the kind. Below levels
+only rules for batches do that, to tensors of their own."""
 
 _ASKING = frozenset({"aten::is_same_size", "aten::_has_same_storage_numel"})
 """What returns no tensor: forward-mode differentiation asks how tangents lie in memory."""
@@ -310,7 +311,7 @@ class Recorder:
         hidden = hidden_writes(func, args)
         if hidden is not None:
             return self._hidden(func, args, kwargs, *hidden)
-        if func in _OF_ITSELF:
+        if self._follows and func in _OF_ITSELF:
             return self._seen_anew(func, args, kwargs)
         if schema(func).is_mutable:
             return self._in_place(func, args, kwargs)
