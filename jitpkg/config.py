@@ -276,6 +276,7 @@ recompile_limit: int
 never_worse: bool
 assume_static_by_default: bool
 automatic_dynamic_shapes: bool
+speculate: bool
 pool_megabytes: int
 disturb: str
 logs: str
