@@ -350,6 +350,7 @@ def _note_mutations(vm: VM, tensors: list[Tensor], outcome: Outcome) -> None:
         if before != after:
             vm.heap.write(tensor, "facts", after)
         if (before.size, before.stride) != (after.size, after.stride):
+            _check_gradient(vm, tensor)
             vm.reshaped.add(tensor)
         owner = vm.roots.get(tensor, tensor)
         if k in outcome.mutated and owner.source is not None:
@@ -361,6 +362,12 @@ def _note_mutations(vm: VM, tensors: list[Tensor], outcome: Outcome) -> None:
         made = (leaf for leaf in trees.leaves_of(outcome.result))
         described = (*outcome.arguments, *(f for f in made if isinstance(f, TensorFacts)))
         vm.drawn.update(facts.device for facts in described)
+
+
+def _check_gradient(vm: VM, tensor: Tensor) -> None:
+    """A gradient is assigned to a tensor of its sizes, and the trace's when the graph has run."""
+    if vm.heap.read(tensor, "grad") is not None:
+        vm.stop(reasons.TENSOR_USE, "other sizes for a tensor whose .grad was assigned")
 
 
 def _metadata(vm: VM, result: Any) -> Value:
