@@ -143,6 +143,14 @@ def _source(symbol: Symbol) -> Source:
     return cast(Source, symbol.origin)
 
 
+def now(vm: VM, length: Length) -> int:
+    """What a length is in the call at hand, which is guarded."""
+    size = sizes.of(length)
+    value = size.value(vm.int_values())
+    require(vm, sizes.compare("==", size, value), of_program=False)
+    return value
+
+
 def require(vm: VM, relation: bool | Relation, *, of_program: bool = True) -> bool:
     """What a relation says now; a guard says that it goes on saying so.
 

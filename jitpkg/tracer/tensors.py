@@ -11,7 +11,6 @@ from typing import Any
 import torch
 from torch import fx
 
-from jitpkg.facts import sizes
 from jitpkg.facts.decomposed import is_recurrent
 from jitpkg.facts.outcome import (
     DataDependent,
@@ -258,10 +257,7 @@ def _of_numbers(
     """The outcome where what varies is taken to be what it is now, with guards that say so."""
 
     def now(length: Length) -> int:
-        size = sizes.of(length)
-        value = size.value(vm.int_values())
-        numbers.require(vm, sizes.compare("==", size, value), of_program=False)
-        return value
+        return numbers.now(vm, length)
 
     known: dict[int, TensorFacts] = {}
 

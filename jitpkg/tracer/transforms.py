@@ -16,7 +16,6 @@ from typing import Any, NoReturn
 import torch
 from torch import fx
 
-from jitpkg.facts import sizes
 from jitpkg.facts.heard import Heard
 from jitpkg.facts.outcome import NoFacts, Outcome, TheArgument
 from jitpkg.facts.replayed import on_stand_ins, stand_in
@@ -195,10 +194,7 @@ def _fixed(vm: VM, facts: TensorFacts) -> TensorFacts:
         return facts
 
     def now(length: Length) -> int:
-        size = sizes.of(length)
-        value = size.value(vm.int_values())
-        numbers.require(vm, sizes.compare("==", size, value), of_program=False)
-        return value
+        return numbers.now(vm, length)
 
     size, stride = tuple(map(now, facts.size)), tuple(map(now, facts.stride))
     return replace(facts, size=size, stride=stride)
@@ -221,9 +217,13 @@ def leave_vjp(vm: VM, tensors: Value, count: Value) -> Value:
     part, inputs = _leave(vm, tensors, lambda options: options)
     if any(RANDOM in node.meta for node in part.module.graph.nodes):
         refuse(vm, "random numbers in what may be computed twice")
-    writes = [len(vm.graph.writers(vm.roots.get(x, x).node)) for x in inputs]
-    made = _run(vm, at_a_level, part, inputs)
-    return Tuple((vm.trusted(Pullback(part, inputs, writes)), made))
+    pullback = Pullback(part, inputs, _writes(vm, inputs))
+    return Tuple((vm.trusted(pullback), _run(vm, at_a_level, part, inputs)))
+
+
+def _writes(vm: VM, tensors: Sequence[Tensor]) -> list[int]:
+    """How often the memory of each has been written to."""
+    return [len(vm.graph.writers(vm.roots.get(x, x).node)) for x in tensors]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -239,8 +239,7 @@ class Pullback:
 def pulled(vm: VM, pullback: Value, cotangents: Value) -> Value:
     known: Any = getattr(vm.look(pullback), "obj", None)
     assert isinstance(known, Pullback)
-    now = [len(vm.graph.writers(vm.roots.get(x, x).node)) for x in known.inputs]
-    if now != known.writes:
+    if _writes(vm, known.inputs) != known.writes:
         refuse(vm, "a pullback of what was written to in between")
     given, _ = _leaves(vm, cotangents)
     every = [x for x in given if isinstance(x, Tensor)]
