@@ -197,6 +197,8 @@ def same_constant(a: object, b: object) -> bool:
         return False
     if type(a) is tuple and type(b) is tuple:
         return len(a) == len(b) and all(map(same_constant, a, b))
+    if type(a) is frozenset and type(b) is frozenset:
+        return len(a) == len(b) and all(map(same_constant, a, b))
     return type(a) in PLAIN and constant_key(a) == constant_key(b)
 
 

@@ -59,6 +59,9 @@ TRACED_TRANSFORMS = frozenset(
 """Functions of torch's that make transforms, and compute Jacobians by others: they are traced,
 though their modules are not."""
 
+CUSTOM_OP_CALL = "torch._library.custom_ops.CustomOpDef.__call__"
+"""The call of what `torch.library.custom_op` has made: it calls the op."""
+
 HIDDEN = (
     "torch._compile._disable_dynamo.<locals>.inner",
     "torch._dynamo.eval_frame.DisableContext.__call__.<locals>._fn",

@@ -262,9 +262,8 @@ def write_entry(
         counting.write(text)
     calls = repeat(None, _MOST) if events.STREAM.counts else None
     if trace.undecided is not None:
-        tensor, branch = trace.undecided
-        watch = text.hold(Watch(name, branch, interface.settled), "watch")
-        text.line(f"{watch}({rebuilder.expression(tensor)})")
+        watch = text.hold(Watch(name, trace.undecided, interface.settled), "watch")
+        text.line(f"{watch}({', '.join(map(rebuilder.expression, trace.undecided.operands))})")
     if calls is not None:
         text.line(f"for _ in {text.hold(calls, 'calls')}: break")
     text.line(f"return {outputs.exit}, {leave}, {result}")

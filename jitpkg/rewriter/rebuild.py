@@ -244,6 +244,7 @@ class Rebuilder:
             case Object():
                 self._fill_items(value)
                 self._fill_exception(value)
+                self._fill_property(value)
                 self._fill_attributes(value)
 
     def _fill_items(self, value: Object) -> None:
@@ -278,6 +279,13 @@ class Rebuilder:
         self._set_slot(name, value.cls, BaseException, "args", args)
         if issubclass(value.cls, StopIteration) and content.items:
             self._set_slot(name, value.cls, StopIteration, "value", f"{args}[0]")
+
+    def _fill_property(self, value: Object) -> None:
+        content = self.heap.read(value, "content")
+        if issubclass(value.cls, property) and isinstance(content, Tuple):
+            functions = ", ".join(self.expression(item) for item in content.items)
+            init = self.text.hold(property.__init__, "init_property")
+            self.text.line(f"{init}({self.names[value]}, {functions})")
 
     def _set_slot(self, name: str, cls: type, base: type, attribute: str, text: str) -> None:
         if not is_mutable(cls):

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from jitpkg import events
 from jitpkg.rewriter.failure import Failures
-from jitpkg.tracer.vm import Branch, Guess
+from jitpkg.tracer.operators import COMPARE
+from jitpkg.tracer.vm import Branch, Guess, Undecided
 
 _MOST = {True: 8, False: 2}
 """So many wrong guesses at a branch, and it becomes a graph break: where the other way raises, and
@@ -78,25 +79,33 @@ class Missed:
 class Watch:
     """What an entry calls that ends at a branch on data."""
 
-    def __init__(self, entry: str, branch: Branch, settle: Callable[[str, Branch, bool], None]):
+    def __init__(
+        self, entry: str, asked: Undecided, settle: Callable[[str, Branch, bool], None]
+    ) -> None:
         """
         Args:
             settle: called with the entry's name, the branch, and the truth that always decides it.
         """
         self._entry = entry
-        self._branch = branch
+        self._branch = asked.branch
+        self._truth = bool if asked.compared is None else _truth_of(asked.compared)
         self._settle = settle
         self._left = _WATCHED
         self._way: bool | None = None
         self._times = 0
 
-    def __call__(self, found: Tensor) -> None:
+    def __call__(self, *operands: object) -> None:
         if not self._left:
             return
         self._left -= 1
-        way = bool(found)
+        way = self._truth(*operands)
         self._times = self._times + 1 if way is self._way else 1
         self._way = way
         if self._times == _USUAL:
             self._left = 0
             self._settle(self._entry, self._branch, way)
+
+
+def _truth_of(compared: str) -> Callable[..., bool]:
+    compare, *_ = COMPARE[compared]
+    return lambda *operands: bool(compare(*operands))

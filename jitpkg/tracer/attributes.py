@@ -19,7 +19,7 @@ from jitpkg.tracer import (
     reasons,
     tensor_attributes,
 )
-from jitpkg.tracer.construction import FROM_ARGUMENTS, arguments_of
+from jitpkg.tracer.construction import FROM_ARGUMENTS, OF_PROPERTY, arguments_of
 from jitpkg.tracer.memoized import Memoized
 from jitpkg.tracer.values import (
     UNBOUND,
@@ -205,6 +205,10 @@ def of_slot(vm: VM, value: Value, name: str, descriptor: types.MemberDescriptorT
             *exceptions.OTHERS,
         ):
             return exceptions.attribute(vm, value, name)
+    if isinstance(value, Object) and issubclass(value.cls, property) and name in OF_PROPERTY:
+        content = vm.heap.read(value, "content")
+        assert isinstance(content, Tuple)
+        return content.items[OF_PROPERTY.index(name)]
     if isinstance(value, Object) and value.cls in FROM_ARGUMENTS:
         parts = dict(zip(("func", "args", "keywords"), arguments_of(vm, value), strict=True))
         if name in parts:
@@ -280,10 +284,15 @@ def _of_new_function(vm: VM, value: Function, name: str) -> Value:
             return value.defaults or Constant(None)
         case "__kwdefaults__":
             return value.keyword_defaults or Constant(None)
+        case "__code__":
+            return vm.trusted(value.code)
         case "__type_params__":
             return Tuple(())
-        case "__annotations__" if not isinstance(value.annotations, Tuple):
-            return containers.new_dict(vm, ())
+        case "__annotations__":
+            items = value.annotations.items if isinstance(value.annotations, Tuple) else ()
+            made = containers.new_dict(vm, list(zip(items[::2], items[1::2], strict=True)))
+            vm.set_attribute(value, name, made)  # each time the same one
+            return made
     vm.stop(reasons.ATTRIBUTE, f"{name} of a function made in the trace")
 
 

@@ -36,7 +36,7 @@ def type_call(vm: VM, value: Value, args: Args, kwargs: Kwargs) -> Value:
     cls = value.obj
     new = classes.lookup(vm, cls, "__new__")
     init = classes.lookup(vm, cls, "__init__")
-    refusal = why_not_plain_class(cls)
+    refusal = why_not_plain_class(cls, property)
     if refusal is not None and not isinstance(new, staticmethod | types.FunctionType):
         vm.stop(reasons.FOREIGN_CALL, f"{cls.__qualname__}(): {refusal}")
     made = vm.look(_new(vm, value, cls, new, args, kwargs))
@@ -65,7 +65,7 @@ def _new(vm: VM, value: Known, cls: type, new: object, args: Args, kwargs: Kwarg
 
 def builtin_new(vm: VM, cls: type, new: object, args: Args, kwargs: Kwargs) -> Value:
     """`__new__` of a builtin class, of which `cls` is a subclass or the class itself."""
-    refusal = why_not_plain_class(cls)
+    refusal = why_not_plain_class(cls, property)
     is_tuple = new is tuple.__new__
     if refusal is not None and not is_tuple:
         vm.stop(reasons.FOREIGN_CALL, f"{cls.__qualname__}(): {refusal}")
@@ -75,6 +75,8 @@ def builtin_new(vm: VM, cls: type, new: object, args: Args, kwargs: Kwargs) -> V
         return new_tuple(vm, cls, args)
     if new is object.__new__:
         return new_object(vm, cls)
+    if new is property.__new__:
+        return new_property(vm, cls)
     if new is functools.partial.__new__:
         return from_arguments(vm, cls, args, kwargs)
     base = containers.base_class(cls)
@@ -174,6 +176,17 @@ def new_object(vm: VM, cls: type) -> Object:
     if classes.lookup(vm, cls, "__abstractmethods__") and inspect.isabstract(cls):
         vm.stop(reasons.RAISES, f"making a {cls.__qualname__}, which is abstract")
     return Object(cls)
+
+
+def new_property(vm: VM, cls: type) -> Object:
+    """`property.__new__(cls)`; its content is what `property.__init__` is given."""
+    made = new_object(vm, cls)
+    vm.heap.write(made, "content", Tuple((Constant(None),) * len(OF_PROPERTY)))
+    return made
+
+
+OF_PROPERTY = ("fget", "fset", "fdel")
+"""What a property holds."""
 
 
 def new_container(vm: VM, cls: type) -> Object:

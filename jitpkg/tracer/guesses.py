@@ -12,6 +12,7 @@ arguments, and where the program has gone the same way again and again: see `His
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache, lru_cache
 
 import torch
@@ -24,8 +25,8 @@ from jitpkg.facts.tensor import TensorFacts
 from jitpkg.tracer import reasons
 from jitpkg.tracer.frames import Frame
 from jitpkg.tracer.region import Left
-from jitpkg.tracer.values import Tensor
-from jitpkg.tracer.vm import VM, Branch, Guess
+from jitpkg.tracer.values import Constant, Tensor
+from jitpkg.tracer.vm import VM, Branch, Guess, Undecided
 
 _FORCED = 16
 """So many guesses a test asks for in a trace."""
@@ -47,7 +48,7 @@ def truth(vm: VM, tensor: Tensor) -> bool | None:
         return None
     way, other_raises = _guess(vm, frame.program, at, branch)
     if way is None:
-        vm.undecided = tensor, branch
+        vm.undecided = Undecided(branch, (tensor,), _comparison(frame))
         return None
     vm.guesses.append(Guess(tensor, way, branch, vm.stack_here(), other_raises))
     return way
@@ -59,6 +60,13 @@ def _jump(frame: Frame) -> int | None:
     at += ops[at].name == "CALL"  # of `bool`
     at += ops[at].name == "TO_BOOL"
     return at if ops[at].name == "JUMP_IF" and ops[at].arg in ("TRUE", "FALSE") else None
+
+
+def _comparison(frame: Frame) -> str | None:
+    """The comparison that is one instruction with the question for its truth, as from 3.13 on."""
+    truth, before = frame.program.ops[frame.at - 1], frame.program.ops[frame.at - 2]
+    is_one = before.name == "COMPARE_OP" and before.index == truth.index
+    return str(before.arg) if is_one else None
 
 
 def _may_guess(vm: VM) -> bool:
@@ -111,13 +119,19 @@ def _raises(program: Program, at: int) -> bool:
 _LEAVING = frozenset({"RETURN_VALUE", "YIELD_VALUE", "FOR_ITER", "SEND", "RERAISE", "REFUSED"})
 
 
-def undecided(vm: VM, left: Left) -> tuple[Tensor, Branch] | None:
+def undecided(vm: VM, left: Left) -> Undecided | None:
     """The branch at which a trace has ended, if the program is left just where it looks at the
-    tensor: entries can look at that, too."""
-    if vm.undecided is None or left.graph_break.reason is not reasons.DATA_BRANCH:
+    tensor, or compares what it looks at: entries can do that, too."""
+    found = vm.undecided
+    if found is None or left.graph_break.reason is not reasons.DATA_BRANCH:
         return None
-    stacks = [left.stack, *(inner.stack for inner in left.continuations())]
-    return vm.undecided if stacks[-1][-1:] == (vm.undecided[0],) else None
+    stack = [left.stack, *(inner.stack for inner in left.continuations())][-1]
+    if stack[-1:] == found.operands:
+        return replace(found, compared=None)
+    compared = stack[-2:]
+    if found.compared is None or not all(isinstance(v, Tensor | Constant) for v in compared):
+        return None
+    return replace(found, operands=compared)
 
 
 # What comes after a guess

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from types import FunctionType, MethodDescriptorType, WrapperDescriptorType
 
-from jitpkg.guards.kinds import Is
+from jitpkg.guards.kinds import Is, KeysAre
 from jitpkg.guards.sources import Held
 from jitpkg.tracer import classes, reasons
 from jitpkg.tracer.heap import Key
@@ -33,10 +33,27 @@ def key_of(vm: VM, value: Value) -> Key:
             return _ByIdentity(id(value.obj))
         case Tensor():
             return _ByIdentity(id(value))
+        case Object(cls) if cls is frozenset:
+            return _elements(vm, value)
     kind = vm.class_of(value)
     if classes.lookup(vm, kind, "__hash__") is None:
         vm.raise_new(TypeError, f"unhashable type: '{classes.shown(kind)}'")
     vm.stop(reasons.UNSUPPORTED, f"a {kind.__qualname__} as a key")
+
+
+def _elements(vm: VM, value: Object) -> Key:
+    """What a frozenset is as a key: the keys that its elements are."""
+    made = vm.heap.read(value, "entries")
+    if made is not None and not made.unread:
+        return frozenset(made.entries)
+    assert isinstance(value.obj, frozenset) and value.source is not None
+    elements = [existing_key(vm, element) for element in value.obj]
+    names = tuple(source_key(vm, element) for element in elements)
+    if UNNAMED in names:
+        vm.stop(reasons.UNSUPPORTED, "a frozenset as a key, of what cannot be found again")
+    if not isinstance(value.source, Held):
+        vm.guard(KeysAre(value.source, names, frozenset))
+    return frozenset(key_of(vm, element) for element in elements)
 
 
 class _ByIdentity(int):
@@ -74,14 +91,27 @@ def source_key(vm: VM, key: Value) -> object:
         case Tensor(source=source) if source is not None:
             return source
         case Tuple(items):
-            if all(isinstance(vm.look(item), Constant | Tuple | Known) for item in items):
-                parts = tuple(source_key(vm, item) for item in items)
-                if any(part is UNNAMED for part in parts):
-                    return UNNAMED
-                if any(isinstance(part, Held) for part in parts):
-                    return Held(tuple(p.obj if isinstance(p, Held) else p for p in parts))
-                return parts
+            parts = _parts(vm, items)
+            if parts is not None and any(isinstance(part, Held) for part in parts):
+                return Held(tuple(map(_named, parts)))
+            return UNNAMED if parts is None else parts
+        case Object(cls) as new if cls is frozenset:
+            entries = vm.heap.read(new, "entries")
+            parts = _parts(vm, tuple(e.key for e in entries.entries.values()) if entries else ())
+            return UNNAMED if parts is None else Held(frozenset(map(_named, parts)))
     return UNNAMED
+
+
+def _parts(vm: VM, items: tuple[Value, ...]) -> tuple[object, ...] | None:
+    """The parts of a key, as a source names them; None where one has no name."""
+    if any(isinstance(vm.look(item), Tensor) for item in items):
+        return None
+    parts = tuple(source_key(vm, item) for item in items)
+    return None if UNNAMED in parts else parts
+
+
+def _named(part: object) -> object:
+    return part.obj if isinstance(part, Held) else part
 
 
 _CONSTANT_KEYS = (int, float, complex, str, bytes, bool, type(None), tuple)
@@ -93,6 +123,8 @@ def existing_key(vm: VM, key: object) -> Value:
         return Tuple(tuple(existing_key(vm, item) for item in key), tuple, Held(key))
     if type(key) in _CONSTANT_KEYS:
         return Constant(key, Held(key))
+    if type(key) is frozenset:
+        return vm.look(vm.wrap(key, Held(key)))
     if isinstance(key, _IDENTITY_CLASSES) or hashes_by_identity(vm, type(key)):
         return vm.look(vm.wrap(key, Held(key)))
     vm.stop(reasons.UNSUPPORTED, f"a dict with a {type(key).__qualname__} as a key")

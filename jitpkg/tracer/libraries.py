@@ -58,6 +58,7 @@ TRACED = frozenset(
         ),
         "torch.jit.annotate",
         *library.TRACED_TRANSFORMS,
+        library.CUSTOM_OP_CALL,
     }
 )
 """Functions that are traced though their module is not."""

@@ -271,13 +271,17 @@ def _instance(vm: VM, obj: object, source: Source) -> Value:
     return _object(vm, obj, source)
 
 
-def why_not_plain_class(cls: type) -> str | None:
-    """Why instances of a class are not understood, or None where they are."""
+def why_not_plain_class(cls: type, *also: type) -> str | None:
+    """Why instances of a class are not understood, or None where they are.
+
+    Args:
+        also: builtin classes that it may derive from besides `PLAIN_BASES`.
+    """
     higher_order = ops.HIGHER_ORDER.found()
     if higher_order is not None and issubclass(cls, higher_order):
         return f"the higher-order operator {cls.__qualname__}"
     for base in cls.__mro__:
-        if base in PLAIN_BASES:
+        if base in PLAIN_BASES or base in also:
             continue
         if issubclass(base, BaseException) and base.__module__ == "builtins":
             continue

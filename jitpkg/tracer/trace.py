@@ -39,7 +39,17 @@ from jitpkg.tracer.machine import Machine
 from jitpkg.tracer.reached import reachable
 from jitpkg.tracer.region import Left, Limits, Region, alive
 from jitpkg.tracer.values import NONE, Cell, Kept, Known, Marker, Object, Tensor, Value
-from jitpkg.tracer.vm import SHOWN, VM, Around, Branch, Failure, Guess, Originals, Raised, Stopped
+from jitpkg.tracer.vm import (
+    SHOWN,
+    VM,
+    Around,
+    Failure,
+    Guess,
+    Originals,
+    Raised,
+    Stopped,
+    Undecided,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +109,8 @@ class Trace:
     guesses: tuple[Guess, ...] = ()
     """Branches on data that the trace has gone past: of each the tensor is looked at when the graph
     has run, and before anything else is done."""
-    undecided: tuple[Tensor, Branch] | None = None
-    """The branch on data at which the trace ends, where its way may be guessed once it is known,
-    and what it looks at."""
+    undecided: Undecided | None = None
+    """The branch on data at which the trace ends, where its way may be guessed once it is known."""
     decided: tuple[tuple[Guard, tuple[Location, ...]], ...] = ()
     """Relations that make one number of a size which the program has marked as dynamic, and the
     calls that led to each."""

@@ -112,6 +112,17 @@ class Guess:
 
 
 @dataclass(frozen=True, slots=True)
+class Undecided:
+    """A branch on data at which a trace ends, and of which the way may be guessed one day."""
+
+    branch: Branch
+    operands: tuple[Value, ...]
+    """What it looks at, or compares and looks at."""
+    compared: str | None
+    """The operator by which it compares."""
+
+
+@dataclass(frozen=True, slots=True)
 class Around:
     """What an exception meets that the compiled graph raises; see `Limits`."""
 
@@ -194,7 +205,7 @@ class VM(ABC):
         """Branches on data that the trace has gone past, in order."""
         self.levels: list[Level] = []
         """The transforms inside of which the trace is, the outermost first."""
-        self.undecided: tuple[Tensor, Branch] | None = None
+        self.undecided: Undecided | None = None
         """The branch at which the trace ends, if its way may be guessed one day."""
         self.rewinds = False
         """Whether these streams are set back where a node fails before which only they moved."""

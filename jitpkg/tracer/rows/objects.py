@@ -42,6 +42,22 @@ def init(vm: VM, value: Value, /, *args: Value, **kwargs: Value) -> Value:
     return NONE
 
 
+@TABLE.row(property.__init__)
+def init_property(
+    vm: VM,
+    value: Value,
+    fget: Value = NONE,
+    fset: Value = NONE,
+    fdel: Value = NONE,
+    /,
+) -> Value:
+    value = vm.look(value)
+    if not isinstance(value, Object) or value.source is not None:
+        vm.stop(reasons.UNSUPPORTED, "a property that exists and is given other functions")
+    vm.heap.write(value, "content", Tuple((fget, fset, fdel)))
+    return NONE
+
+
 @TABLE.row(*_slots("__getattribute__"))
 def getattribute(vm: VM, value: Value, name: Value, /) -> Value:
     text = _name(vm, name)
