@@ -26,6 +26,7 @@ os.environ.setdefault("JITPKG_NEVER_WORSE", "0")  # no page depends on the clock
 
 from pages import (  # noqa: E402
     breaks,
+    coverage,
     hooks,
     one_call,
     options,
@@ -41,6 +42,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "architecture.svg": picture.picture,
     "breaks.md": breaks.page,
     **breaks.pages(),
+    "coverage.md": coverage.page,
     "hooks.md": hooks.page,
     "one-call.md": one_call.page,
     "options.md": options.page,

@@ -1,5 +1,6 @@
 """The documentation is true: its programs do what it says, and its pages are up to date."""
 
+import builtins
 import importlib.util
 import re
 import sys
@@ -74,6 +75,37 @@ def test_what_is_rewritten_does_not_break(code: str, capsys: pytest.CaptureFixtu
     assert breaks == []
     eagerly, _ = BUILD.breaks.result_and_breaks(program.program, program.arguments())
     same(rewritten, eagerly)
+
+
+COVERED = [row for rows in BUILD.coverage.groups().values() for row in rows]
+
+
+@pytest.mark.parametrize("row", COVERED, ids=lambda row: row.label)
+def test_a_program_means_the_same_with_its_breaks(row: Any) -> None:
+    with BUILD.coverage.quietly():
+        torch.manual_seed(0)
+        expected = row.function(*BUILD.coverage.arguments())
+        torch.manual_seed(0)
+        found = jitpkg.compile(row.function)(*BUILD.coverage.arguments())
+    same(found[0], expected[0])
+    assert type(found[1]) is type(expected[1])
+    if isinstance(expected[1], torch.Tensor | int | float | str):
+        same(found[1], expected[1])
+
+
+def test_every_builtin_function_is_on_the_page_of_what_is_covered() -> None:
+    text = BUILD.coverage.PROGRAMS.read_text(encoding="utf-8")
+    names = [
+        name
+        for name, found in vars(builtins).items()
+        if callable(found)
+        and not name.startswith("_")
+        and not (isinstance(found, type) and issubclass(found, BaseException))
+    ]
+    left = [name for name in names if not re.search(rf"\b{name}\b", text)]
+    assert set(left) <= set(
+        "aiter anext breakpoint input copyright credits license exit quit help".split()
+    )
 
 
 def test_codes_are_unique_and_in_order() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import cmath
 import enum
 import math
 import operator
@@ -48,6 +49,7 @@ PURE: frozenset[object] = frozenset(
             for f in vars(operator).values()
             if isinstance(f, BuiltinFunctionType) and f.__name__ not in _CHANGING
         ),
+        *(f for f in vars(cmath).values() if isinstance(f, BuiltinFunctionType)),
         int.from_bytes,
         str.maketrans,
         string.capwords,

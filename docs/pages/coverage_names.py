@@ -1,0 +1,108 @@
+"""The names that the programs of docs/coverage.md use, besides `x` and `n`."""
+
+# ruff: noqa: F401
+
+import bisect
+import cmath
+import collections
+import contextlib
+import copy
+import dataclasses
+import datetime
+import decimal
+import enum
+import fractions
+import functools
+import heapq
+import inspect
+import itertools
+import json
+import logging
+import math
+import numbers
+import operator
+import os
+import random
+import re
+import statistics
+import string
+import sys
+import threading
+import time
+import types
+import typing
+import warnings
+import weakref
+
+import numpy
+import torch
+
+
+class A:
+    k = 3
+
+    @functools.cached_property
+    def cached(self) -> int:
+        return 3
+
+
+@dataclasses.dataclass
+class Data:
+    a: int
+
+
+class Colour(enum.Enum):
+    RED = 1
+
+
+class Sub(torch.Tensor):
+    pass
+
+
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return 2 * ctx.saved_tensors[0] * gradient
+
+
+P = collections.namedtuple("P", "a b", defaults=[3])
+
+
+def f(y):
+    return (y * y).sum()
+
+
+@functools.lru_cache
+def remembered(k):
+    return [k]
+
+
+@functools.singledispatch
+def dispatched(y):
+    return y
+
+
+@torch.jit.script
+def scripted(y):
+    return y * 2
+
+
+@torch.library.custom_op("jitpkg_docs::twice", mutates_args=())
+def twice(y: torch.Tensor) -> torch.Tensor:
+    return y * 2
+
+
+twice.register_fake(torch.empty_like)
+disabled = torch.compiler.disable(torch.sin)
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+w = torch.ones(4, requires_grad=True)
+SUB = torch.ones(4).as_subclass(Sub)
+ARRAY = numpy.ones(4, dtype=numpy.float32)
+LOGGER = logging.getLogger("docs.coverage")
+kept: list[object] = []
