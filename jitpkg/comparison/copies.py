@@ -57,6 +57,7 @@ _SHARED = (
     types.MethodDescriptorType,
     types.ModuleType,
     types.WrapperDescriptorType,
+    torch.jit.ScriptFunction,
     property,
     staticmethod,
     classmethod,

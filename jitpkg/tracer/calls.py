@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NoReturn
 
+import torch
+
 from jitpkg.code.analysis import is_generator
 from jitpkg.code.dialect import translate
 from jitpkg.guards.kinds import CodeIs, Is, KeysAre, LengthIs, TypeIs
@@ -33,6 +35,7 @@ from jitpkg.tracer import (
     state,
     tensor_attributes,
     torch_calls,
+    torch_script,
 )
 from jitpkg.tracer.binding import Signature, bind
 from jitpkg.tracer.frames import Frame, Return
@@ -145,6 +148,8 @@ def _call_known(vm: VM, function: Known, args: Args, kwargs: Kwargs, *, direct: 
         case types.BuiltinFunctionType():
             applied = autograd_functions.applied_by_builtin(vm, function, args, kwargs)
             return _refuse_builtin(vm, obj) if applied is None else applied
+        case torch.jit.ScriptFunction():
+            return torch_script.call(vm, function, args, kwargs)
         case memoized.Memoized():
             return memoized.call(vm, function, args, kwargs)
     method = vm.method_of_class(function, "__call__")

@@ -81,6 +81,7 @@ KNOWN: tuple[type, ...] = (
     *TYPE_FORMS,
     OpOverloadPacket,
     OpOverload,
+    torch.jit.ScriptFunction,
     torch.finfo,
     torch.iinfo,
 )
