@@ -281,7 +281,7 @@ class _Builder:
         return held or self._types.get(at) is FunctionType
 
     def _keys(self, at: Source, keys: tuple[object, ...], guard: Guard) -> None:
-        if all(isinstance(key, Held) or type(key) in _PLAIN for key in keys):
+        if all(map(_is_compared_natively, keys)):
             held = tuple(key.obj if isinstance(key, Held) else key for key in keys)
             self._record("KEYS", self._read(at), self._hold(held))
         else:
@@ -347,6 +347,13 @@ class _Builder:
 
 _PLAIN = (str, int, bytes, bool, type(None))
 """Classes of keys that are one object, or equal, where they are the same constant."""
+
+
+def _is_compared_natively(key: object) -> bool:
+    """Whether it is a plain constant, or held by identity and not by its parts."""
+    if isinstance(key, Held):
+        return type(key.obj) not in (tuple, frozenset)
+    return type(key) in _PLAIN
 
 
 def _number(length: Length) -> int:

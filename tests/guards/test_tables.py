@@ -143,7 +143,14 @@ def unhooked(x: torch.Tensor) -> torch.Tensor:
 
 
 constants = st.sampled_from(CONSTANTS)
-keys = st.sampled_from([each for each in CONSTANTS if type(each) not in (slice, range)])
+plain_keys = st.sampled_from([each for each in CONSTANTS if type(each) not in (slice, range)])
+parts = plain_keys | st.sampled_from((Plain, Derived, function, int))
+keys = st.one_of(
+    plain_keys,
+    st.lists(parts, max_size=2).map(tuple),
+    st.frozensets(parts, max_size=2),
+    st.tuples(st.frozensets(parts, max_size=1)),
+)
 things = constants | st.sampled_from(OBJECTS).map(lambda make: make())
 
 
@@ -176,7 +183,8 @@ def copied(value: object, change: Callable[[object], object] = lambda value: val
             return type(value)(copied(item, change) for item in value)
         case dict() if type(value) in (dict, OrderedDict, Numbers):
             return type(value)(
-                (copied(key, change), copied(item, change)) for key, item in value.items()
+                (as_key(copied(key, change), key), copied(item, change))
+                for key, item in value.items()
             )
         case Plain():
             made = type(value).__new__(type(value))
@@ -237,7 +245,9 @@ def described(value: object, at: Source) -> list[Guard]:
             found.append(LengthIs(at, len(value)))
             items += [(Item(at, k), item) for k, item in enumerate(value)]
         case dict():
-            names = tuple(key if type(key) in _PLAIN_CONSTANTS else Held(key) for key in value)
+            names = tuple(
+                key if type(key) in _PLAIN_CONSTANTS else Held(anew(key)) for key in value
+            )
             cls = OrderedDict if type(value) is OrderedDict else dict
             found += [
                 KeysAre(at, names, cls),
@@ -273,6 +283,25 @@ def described(value: object, at: Source) -> list[Guard]:
     for path, item in items:
         found += described(item, path)
     return found
+
+
+def as_key(key: object, before: object) -> object:
+    """What can be a key: what was one, where a change has made a list of it."""
+    try:
+        hash(key)
+    except TypeError:
+        return before
+    return key
+
+
+def anew(key: object) -> object:
+    """An equal key that is another object, where it is not known by its identity."""
+    match key:
+        case tuple():
+            return tuple([anew(part) for part in key])
+        case frozenset():
+            return frozenset(set(key))  # in the same order
+    return key
 
 
 def unchanged(code: CodeType) -> CodeType:
