@@ -156,6 +156,8 @@ def _as_op(vm: VM, cls: type, given: Args, args: Args) -> Value:
         proxied.node(arg)
         proxied.facts(arg)
     order = list(proxied.tensors)
+    if any(vm.heap.read(tensor, "attributes") for tensor in order):
+        vm.stop(reasons.AUTOGRAD_FUNCTION, f"{_name(cls)} may read attributes that are set later")
     inputs, _ = vm.graph.mark()
     try:
         with lookahead.lookahead(vm) as before, torch.no_grad():
@@ -246,7 +248,9 @@ def _is_own(vm: VM, value: Value | Marker) -> bool:
         return True
     value = vm.peek(value)
     match value:
-        case Tensor() | Constant() | Number() | String():
+        case Tensor():
+            return not vm.heap.read(value, "attributes")
+        case Constant() | Number() | String():
             return True
         case Known(obj):
             return isinstance(obj, _CODE)
@@ -319,6 +323,8 @@ class _Described:
     def _tensor(self, tensor: Tensor) -> TensorFacts:
         vm = self.vm
         facts = vm.facts(tensor)
+        if vm.heap.read(tensor, "attributes"):
+            vm.stop(reasons.UNSUPPORTED, "a tensor with attributes is returned")
         owner = vm.roots.get(tensor, tensor)
         if owner in self.memories:
             vm.stop(reasons.UNSUPPORTED, "two results share memory")
