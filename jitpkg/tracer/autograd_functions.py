@@ -39,7 +39,7 @@ from jitpkg.guards.kinds import (
 from jitpkg.guards.numbers import Holds
 from jitpkg.guards.sources import Attr, Globals, Held, Item, Source
 from jitpkg.marks import BODY, LEAVES, OUTCOME
-from jitpkg.tracer import lookahead, marked, reasons, tensors
+from jitpkg.tracer import lookahead, marked, parameters, reasons, tensors
 from jitpkg.tracer.heap import values_of
 from jitpkg.tracer.look import KNOWN
 from jitpkg.tracer.polyfills import autograd_functions as polyfills
@@ -208,6 +208,8 @@ def _check(vm: VM, before: Mark) -> bool:
     """
     if len(vm.effects) != before.effects:
         vm.stop(reasons.UNSUPPORTED, "an object of the program's is changed")
+    if parameters.among(vm.graph.nodes_since(before.graph)):
+        vm.stop(reasons.UNSUPPORTED, "a parameter is made")
     written = vm.mutations[before.mutations :]
     unseen = all(each is RANDOM_STREAM for each in written)
     if not unseen or lookahead.changed(vm, before):

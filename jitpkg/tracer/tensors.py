@@ -430,8 +430,8 @@ class _Results:
         shared = next(self.shares)
         if isinstance(result, TheArgument):
             tensor = self.arguments[result.index]
-            if result.index in self.renames:
-                self.vm.heap.write(tensor, "node", node)
+            if result.index in self.renames and tensor.node.target is not torch.nn.Parameter:
+                self.vm.heap.write(tensor, "node", node)  # a parameter that is made stays its own
             return self._noted(tensor, node)
         tensor = Tensor(node)
         self.vm.heap.write(tensor, "facts", result)
