@@ -53,7 +53,7 @@ from jitpkg.rewriter.failure import Failures, Past
 from jitpkg.rewriter.gains import Meter
 from jitpkg.rewriter.ledger import Loan
 from jitpkg.rewriter.rebuild import Rebuilder
-from jitpkg.rewriter.references import gradients_of_made, needed
+from jitpkg.rewriter.references import attributes_of_made, gradients_of_made, needed
 from jitpkg.rewriter.ways import Missed, Watch
 from jitpkg.tracer.effects import effect_operands, lasting
 from jitpkg.tracer.region import Left
@@ -243,8 +243,10 @@ def write_entry(
     call = _write_graph(name, text, rebuilder, trace, tensors, interface, graph, module, meter)
     behind = len(text.lines)
     _write_guesses(text, rebuilder, name, trace, interface, call)
-    rebuilder.make(operands)
-    for effect in (*lasting(trace.effects), *gradients_of_made(trace.heap, tensors)):
+    own = attributes_of_made(trace.heap, tensors)
+    rebuilder.make([*operands, *(effect.value for effect in own)])
+    gradients = gradients_of_made(trace.heap, tensors)
+    for effect in (*own, *lasting(trace.effects), *gradients):
         text.line(rebuilder.effect(effect))
     rebuilder.make(outputs.values)
     values = [rebuilder.expression(value) for value in outputs.values]

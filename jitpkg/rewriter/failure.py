@@ -37,7 +37,12 @@ from jitpkg.living import Living
 from jitpkg.marks import IN_ITS_PLACE
 from jitpkg.rewriter.gains import Meter
 from jitpkg.rewriter.rebuild import Rebuilder
-from jitpkg.rewriter.references import can_rebuild, gradients_of_made, needed
+from jitpkg.rewriter.references import (
+    attributes_of_made,
+    can_rebuild,
+    gradients_of_made,
+    needed,
+)
 from jitpkg.tracer.differentiation import accumulate_reached
 from jitpkg.tracer.effects import Effect, effect_operands, lasting
 from jitpkg.tracer.heap import Heap, values_of
@@ -265,8 +270,9 @@ class Replay:
             text.line(f"{rebuilder.numbers[number]} = {number_text(number, text)}")
         for tensor in tensors:
             rebuilder.names[tensor] = f"computed[{_name_of(tensor, heap, computed)!r}]"
-        rebuilder.make(operands)
-        for effect in (*effects, *gradients_of_made(heap, tensors)):
+        own = attributes_of_made(heap, tensors)
+        rebuilder.make([*operands, *(effect.value for effect in own)])
+        for effect in (*own, *effects, *gradients_of_made(heap, tensors)):
             text.line(rebuilder.effect(effect))
         signature = ", ".join([*self._parameters.values(), "computed", *text.held])
         body = "\n".join(f"    {line}" for line in (*text.lines, "return None"))

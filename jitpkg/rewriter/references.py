@@ -69,6 +69,15 @@ def gradients_of_made(heap: Heap, made: Sequence[Tensor]) -> list[Effect]:
     return [SetAttribute(tensor, "grad", grad) for tensor, grad in found if grad is not None]
 
 
+def attributes_of_made(heap: Heap, made: Sequence[Tensor]) -> list[SetAttribute]:
+    """The same for attributes of the user's."""
+    return [
+        SetAttribute(tensor, name, value)
+        for tensor in made
+        for name, value in (heap.read(tensor, "attributes") or {}).items()
+    ]
+
+
 def needed(
     heap: Heap, values: Sequence[Value]
 ) -> tuple[list[Source], list[Tensor], list[Expression]]:

@@ -9,14 +9,13 @@ import torch
 from jitpkg.guards.kinds import ABSENT
 from jitpkg.guards.sources import Attr
 from jitpkg.tracer import classes, differentiation, exceptions, reasons
-from jitpkg.tracer.attributes import (
+from jitpkg.tracer.attributes import method_of_class, of_slot
+from jitpkg.tracer.dictionaries import (
     existing,
     goes_to_descriptor,
     has_dict,
     instance_attribute,
     is_data_descriptor,
-    method_of_class,
-    of_slot,
     own_dictionary,
 )
 from jitpkg.tracer.effects import DeleteAttribute, SetAttribute
@@ -38,13 +37,8 @@ def set_attribute(vm: VM, value: Value, name: str, new: Value) -> None:
     value = vm.look(value)
     if isinstance(value, Opaque):
         vm.refuse(value)
-    if isinstance(value, Tensor):
-        if name == "requires_grad":
-            if not vm.truth(vm.attribute(value, "is_leaf")):  # also where it would change nothing
-                vm.stop(reasons.RAISES, "requires_grad is set of what is no leaf")
-            vm.call(vm.trusted(torch.Tensor.requires_grad_), (value, new))
-        elif name != "grad" or not differentiation.set_grad(vm, value, new):
-            vm.stop(reasons.TENSOR_USE, f"assignment to .{name} of a tensor")
+    if isinstance(value, Tensor) and goes_to_descriptor(vm, value, name):
+        _set_of_tensor(vm, value, name, new)
         return
     cls = classes.class_of(vm, value)
     if classes.lookup(vm, cls, "__setattr__") is not object.__setattr__:
@@ -54,6 +48,16 @@ def set_attribute(vm: VM, value: Value, name: str, new: Value) -> None:
         vm.call(method, (Constant(name), new))
         return
     generic_set(vm, value, name, new)
+
+
+def _set_of_tensor(vm: VM, tensor: Tensor, name: str, new: Value) -> None:
+    """`tensor.name = new`, where that is no attribute of the user's."""
+    if name == "requires_grad":
+        if not vm.truth(vm.attribute(tensor, "is_leaf")):  # also where it would change nothing
+            vm.stop(reasons.RAISES, "requires_grad is set of what is no leaf")
+        vm.call(vm.trusted(torch.Tensor.requires_grad_), (tensor, new))
+    elif name != "grad" or not differentiation.set_grad(vm, tensor, new):
+        vm.stop(reasons.TENSOR_USE, f"assignment to .{name} of a tensor")
 
 
 def generic_set(vm: VM, value: Value, name: str, new: Value) -> None:
@@ -73,7 +77,7 @@ def _takes_attributes(value: Value) -> bool:
     match value:
         case Object(cls):
             return has_dict(cls)
-        case Known(types.FunctionType()) | Function():
+        case Known(types.FunctionType()) | Function() | Tensor():
             return True
         case _:
             return False
@@ -121,15 +125,25 @@ _OF_FUNCTIONS = (
 
 def write(vm: VM, value: Value, name: str, new: Value) -> None:
     """Note an attribute in the instance's dictionary or slot."""
+    if isinstance(value, Tensor):
+        _check_own(vm, value, name)
     written = dict(vm.heap.read(value, "attributes") or {})
     if written.get(name) is UNBOUND:
         del written[name]  # it comes last now
     written[name] = new
     vm.heap.write(value, "attributes", written)
-    if existing(value)[0] is not None:
-        if has_dict(type(existing(value)[1])):
+    source, real = existing(vm, value)
+    if source is not None:
+        if has_dict(type(real)):
             own_dictionary(vm, value)
         vm.effect(SetAttribute(value, name, new))
+
+
+def _check_own(vm: VM, tensor: Tensor, name: str) -> None:
+    """Calls of an existing tensor's methods are not guarded against an attribute of their name."""
+    hides = classes.lookup(vm, vm.facts(tensor).cls, name) is not ABSENT
+    if hides and tensor.source is not None:
+        vm.stop(reasons.TENSOR_USE, f"an attribute .{name} of a tensor, which hides another one")
 
 
 def set_in_dictionary(vm: VM, value: Object | Known | Function, name: str, new: Value) -> None:
@@ -158,7 +172,7 @@ def delete_attribute(vm: VM, value: Value, name: str) -> None:
     cls = classes.class_of(vm, value)
     if classes.lookup(vm, cls, "__delattr__") is not object.__delattr__:
         method = method_of_class(vm, value, "__delattr__")
-        if method is None or isinstance(value, Known | Tensor):
+        if method is None or isinstance(value, Known):
             vm.stop(reasons.MUTATION, f"del .{name} of a {cls.__qualname__}")
         vm.call(method, (Constant(name),))
         return
@@ -177,7 +191,7 @@ def generic_delete(vm: VM, value: Value, name: str) -> None:
         return
     if found is not ABSENT and not is_slot and is_data_descriptor(vm, found):
         vm.stop(reasons.MUTATION, f"del {cls.__qualname__}.{name}")
-    if not isinstance(value, Object):
+    if not isinstance(value, Object | Tensor):
         vm.stop(reasons.MUTATION, f"del .{name} of a {cls.__qualname__}")
     present = (
         of_slot(vm, value, name, found)
@@ -189,7 +203,9 @@ def generic_delete(vm: VM, value: Value, name: str) -> None:
     _remove(vm, value, name)
 
 
-def _remove(vm: VM, value: Object | Known | Function, name: str) -> None:
+def _remove(vm: VM, value: Object | Known | Function | Tensor, name: str) -> None:
+    if isinstance(value, Tensor):
+        _check_own(vm, value, name)
     written = dict(vm.heap.read(value, "attributes") or {})
     if isinstance(value, Function) or value.source is None:
         written.pop(name)

@@ -10,7 +10,7 @@ from typing import NamedTuple, NoReturn
 import torch
 
 from jitpkg.guards.kinds import ABSENT, Has, TypeIs, static_lookup
-from jitpkg.guards.sources import Attr, Held, Item, SlotOf, Source, dictionary_of
+from jitpkg.guards.sources import Attr, Held, Item, SlotOf, dictionary_of
 from jitpkg.tracer import (
     classes,
     constants,
@@ -20,6 +20,12 @@ from jitpkg.tracer import (
     tensor_attributes,
 )
 from jitpkg.tracer.construction import FROM_ARGUMENTS, OF_PROPERTY, arguments_of
+from jitpkg.tracer.dictionaries import (
+    instance_attribute,
+    is_data_descriptor,
+    own_dictionary,
+    written,
+)
 from jitpkg.tracer.memoized import Memoized
 from jitpkg.tracer.values import (
     UNBOUND,
@@ -127,21 +133,6 @@ def generic(vm: VM, value: Value, cls: type, name: str) -> Value | None:
     return _bound(vm, member, value, cls)
 
 
-def goes_to_descriptor(vm: VM, value: Value, name: str) -> bool:
-    """Whether an attribute lies with a data descriptor of the class, as in a slot, and not in the
-    instance's dictionary."""
-    found = classes.lookup(vm, classes.class_of(vm, value), name)
-    return found is not ABSENT and is_data_descriptor(vm, found)
-
-
-def is_data_descriptor(vm: VM, found: object) -> bool:
-    """Whether what a class holds goes before what the instance holds."""
-    kind = type(found)
-    return any(
-        classes.lookup(vm, kind, special) is not ABSENT for special in ("__set__", "__delete__")
-    )
-
-
 def _by_descriptor(vm: VM, value: Value, cls: type, name: str, descriptor: object) -> Value:
     match descriptor:
         case property():
@@ -184,11 +175,11 @@ def _of_property(vm: VM, value: Value, cls: type, name: str, descriptor: propert
 
 def of_slot(vm: VM, value: Value, name: str, descriptor: types.MemberDescriptorType) -> Value:
     """What a member descriptor gives."""
-    written = _written(vm, value, name)
-    if written is not None:
-        if written is UNBOUND:
+    known = written(vm, value, name)
+    if known is not None:
+        if known is UNBOUND:
             vm.raise_new(AttributeError, name)
-        return written
+        return known
     match value:
         case Constant():  # a complex number's parts, a range's bounds
             return constants.fold(vm, descriptor.__get__, (value,))
@@ -256,9 +247,9 @@ def _of_getset(
 
 
 def _of_function(vm: VM, value: Known, function: types.FunctionType, name: str) -> Value:
-    written = _written(vm, value, name)
-    if written is not None:
-        return written
+    known = written(vm, value, name)
+    if known is not None:
+        return known
     vm.identify(value)
     if name == "__dict__":
         own_dictionary(vm, value)
@@ -267,9 +258,9 @@ def _of_function(vm: VM, value: Known, function: types.FunctionType, name: str) 
 
 
 def _of_new_function(vm: VM, value: Function, name: str) -> Value:
-    written = _written(vm, value, name)
-    if written is not None:
-        return written
+    known = written(vm, value, name)
+    if known is not None:
+        return known
     match name:
         case "__name__":
             return Constant(value.code.co_name)
@@ -294,58 +285,6 @@ def _of_new_function(vm: VM, value: Function, name: str) -> Value:
             vm.set_attribute(value, name, made)  # each time the same one
             return made
     vm.stop(reasons.ATTRIBUTE, f"{name} of a function made in the trace")
-
-
-def _written(vm: VM, value: Value, name: str) -> Value | None:
-    return (vm.heap.read(value, "attributes") or {}).get(name)
-
-
-def written_to_dictionary(vm: VM, value: Value) -> dict[str, Value]:
-    """What the trace has written to the instance's own dictionary; UNBOUND for what it deleted."""
-    state = vm.heap.read(value, "attributes") or {}
-    return {name: new for name, new in state.items() if not goes_to_descriptor(vm, value, name)}
-
-
-def instance_attribute(vm: VM, value: Value, name: str) -> Value | None:
-    """What the instance's own dictionary has under a name; None if nothing."""
-    written = _written(vm, value, name)
-    if written is not None and not goes_to_descriptor(vm, value, name):
-        return None if written is UNBOUND else written
-    source, real = existing(value)
-    if source is None or not has_dict(type(real)):
-        return None
-    dictionary = dictionary_of(source, type(real))
-    own = own_dictionary(vm, value)
-    if name not in own:
-        vm.guard(Has(dictionary, name, present=False))
-        return None
-    return vm.present(own[name], Item(dictionary, name))
-
-
-def own_dictionary(vm: VM, value: Value) -> dict[str, object]:
-    """The dictionary of an existing object's attributes, which must be its own."""
-    if isinstance(value, Known) and isinstance(value.obj, types.FunctionType):
-        vm.identify(value)
-    own: dict[str, object] = object.__getattribute__(existing(value)[1], "__dict__")
-    if type(own) is not dict:
-        vm.stop(reasons.UNSUPPORTED, "attributes in a dictionary of a class of its own")
-    if vm.owners.setdefault(id(own), value) is not value or id(own) in vm.seen:
-        vm.stop(reasons.UNSUPPORTED, "two objects that share one dictionary of attributes")
-    return own
-
-
-def existing(value: Value) -> tuple[Source | None, object]:
-    """Where an existing object is found, and the object."""
-    match value:
-        case Object() | Known():
-            return value.source, value.obj
-        case _:
-            return None, None
-
-
-def has_dict(cls: type) -> bool:
-    """Whether instances have a dictionary."""
-    return bool(cls.__dictoffset__)
 
 
 def _bound(vm: VM, found: Value, value: Value, cls: type) -> Value:
@@ -381,7 +320,7 @@ def _of_tensor(vm: VM, tensor: Tensor, name: str) -> Value:
     found = classes.lookup(vm, cls, name)
     if found is not ABSENT and not isinstance(found, property | types.GetSetDescriptorType):
         if tensor_attributes.may_hide(vm, tensor, name):
-            own = tensor_attributes.own_attribute(vm, tensor, name)
+            own = instance_attribute(vm, tensor, name)
             if own is not None:
                 return own
         member = classes.member(vm, cls, name)
@@ -389,7 +328,7 @@ def _of_tensor(vm: VM, tensor: Tensor, name: str) -> Value:
         return _bound(vm, member, tensor, cls)
     if found is not ABSENT:
         vm.stop(reasons.TENSOR_USE, f".{name} of a tensor")
-    own = tensor_attributes.own_attribute(vm, tensor, name)
+    own = instance_attribute(vm, tensor, name)
     if own is None:
         _no_attribute(vm, f"'{classes.shown(cls)}' object", name)
     return own

@@ -39,7 +39,7 @@ from jitpkg.guards.kinds import (
 from jitpkg.guards.numbers import Holds
 from jitpkg.guards.sources import Attr, Globals, Held, Item, Source
 from jitpkg.marks import BODY, LEAVES, OUTCOME
-from jitpkg.tracer import lookahead, marked, reasons, tensors
+from jitpkg.tracer import lookahead, marked, parameters, reasons, tensors
 from jitpkg.tracer.heap import values_of
 from jitpkg.tracer.look import KNOWN
 from jitpkg.tracer.polyfills import autograd_functions as polyfills
@@ -156,6 +156,8 @@ def _as_op(vm: VM, cls: type, given: Args, args: Args) -> Value:
         proxied.node(arg)
         proxied.facts(arg)
     order = list(proxied.tensors)
+    if any(vm.heap.read(tensor, "attributes") for tensor in order):
+        vm.stop(reasons.AUTOGRAD_FUNCTION, f"{_name(cls)} may read attributes that are set later")
     inputs, _ = vm.graph.mark()
     try:
         with lookahead.lookahead(vm) as before, torch.no_grad():
@@ -206,6 +208,8 @@ def _check(vm: VM, before: Mark) -> bool:
     """
     if len(vm.effects) != before.effects:
         vm.stop(reasons.UNSUPPORTED, "an object of the program's is changed")
+    if parameters.among(vm.graph.nodes_since(before.graph)):
+        vm.stop(reasons.UNSUPPORTED, "a parameter is made")
     written = vm.mutations[before.mutations :]
     unseen = all(each is RANDOM_STREAM for each in written)
     if not unseen or lookahead.changed(vm, before):
@@ -246,7 +250,9 @@ def _is_own(vm: VM, value: Value | Marker) -> bool:
         return True
     value = vm.peek(value)
     match value:
-        case Tensor() | Constant() | Number() | String():
+        case Tensor():
+            return not vm.heap.read(value, "attributes")
+        case Constant() | Number() | String():
             return True
         case Known(obj):
             return isinstance(obj, _CODE)
@@ -319,6 +325,8 @@ class _Described:
     def _tensor(self, tensor: Tensor) -> TensorFacts:
         vm = self.vm
         facts = vm.facts(tensor)
+        if vm.heap.read(tensor, "attributes"):
+            vm.stop(reasons.UNSUPPORTED, "a tensor with attributes is returned")
         owner = vm.roots.get(tensor, tensor)
         if owner in self.memories:
             vm.stop(reasons.UNSUPPORTED, "two results share memory")

@@ -179,6 +179,8 @@ def _fits(facts: TensorFacts, grad: TensorFacts) -> bool:
 def _reached(vm: VM, roots: Sequence[fx.Node]) -> list[fx.Node]:
     """The inputs of the graph that get a gradient."""
     writes = _recorded(vm.graph.graph)
+    if any(node.meta.get(MEMORY) in writes for node in vm.made_leaves):
+        vm.stop(reasons.BACKWARD, "a leaf lies in memory of what has a history")
     seen: set[fx.Node] = set()
     stack = list(roots)
     while stack:

@@ -85,7 +85,8 @@ def replaced(effects: Sequence[Effect]) -> Iterator[tuple[int, int]]:
     that replaces it by another one or by None."""
     last: dict[Value, int] = {}
     for k, effect in enumerate(effects):
-        if isinstance(effect, SetAttribute) and isinstance(effect.target, Tensor):
+        is_grad = isinstance(effect, SetAttribute) and effect.name == "grad"
+        if is_grad and isinstance(effect.target, Tensor):
             if effect.target in last:
                 yield last[effect.target], k
             last[effect.target] = k

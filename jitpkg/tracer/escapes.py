@@ -98,7 +98,8 @@ def _modes(vm: VM) -> tuple[object, ...]:
 
 
 def _is_as_then(vm: VM, known: Escaped, standing: tuple[object, ...]) -> bool:
-    """Whether handlers find what they found then: nothing but tensors has changed."""
+    """Whether handlers find what they found then: nothing has changed but what lies
+    in tensors."""
     if modes.ANY_AUTOCAST.get()() or known.modes != _modes(vm):
         return False
     if len(standing) != len(known.standing) or vm.heap.mark() < known.mark:
@@ -106,7 +107,8 @@ def _is_as_then(vm: VM, known: Escaped, standing: tuple[object, ...]) -> bool:
     alike = all(
         a is b or (type(a) is int and a == b) for a, b in zip(standing, known.standing, strict=True)
     )
-    return alike and all(isinstance(v, Tensor) for v, _ in vm.heap.since(known.mark))
+    written = vm.heap.since(known.mark)
+    return alike and all(isinstance(v, Tensor) and slot != "attributes" for v, slot in written)
 
 
 def covering(program: Program, index: int) -> tuple[int, ...]:

@@ -18,6 +18,7 @@ from jitpkg.tracer import (
     calls,
     classes,
     containers,
+    dictionaries,
     escapes,
     exceptions,
     iterators,
@@ -158,10 +159,10 @@ class Machine(VM):
         return attributes.method_of_class(self, value, name)
 
     def instance_attribute(self, value: Value, name: str) -> Value | None:
-        return attributes.instance_attribute(self, value, name)
+        return dictionaries.instance_attribute(self, value, name)
 
     def written_to_dictionary(self, value: Value) -> dict[str, Value]:
-        return attributes.written_to_dictionary(self, value)
+        return dictionaries.written_to_dictionary(self, value)
 
     def set_attribute(self, value: Value, name: str, new: Value) -> None:
         assignments.set_attribute(self, value, name, new)

@@ -64,8 +64,8 @@ def parts(heap: Heap, value: Value) -> list[Value]:
         case Continuation():
             return [*value.locals, *value.stack]
         case Tensor():
-            grad = heap.read(value, "grad")
-            return [] if grad is None else [grad]
+            grad, own = heap.read(value, "grad"), heap.read(value, "attributes") or {}
+            return [*own.values(), *([] if grad is None else [grad])]
         case _:
             return []
 

@@ -12,11 +12,11 @@ from jitpkg.code.names import stored_by
 from jitpkg.facts import sizes
 from jitpkg.facts.sizes import Length
 from jitpkg.facts.tensor import TensorFacts, why_no_history
-from jitpkg.guards.kinds import Answers, Has, TypeIs
+from jitpkg.guards.kinds import Answers
 from jitpkg.guards.metadata import LeafIs, is_plain_leaf
-from jitpkg.guards.sources import Attr, Item, Source
+from jitpkg.guards.sources import Attr, Source
 from jitpkg.internals.tensors import BASE, is_leaf
-from jitpkg.tracer import numbers, reasons
+from jitpkg.tracer import dictionaries, numbers, reasons
 from jitpkg.tracer.values import Constant, Tensor, Tuple, Value
 from jitpkg.tracer.vm import VM, Args, Kwargs
 
@@ -196,26 +196,13 @@ def _one_of(vm: VM, lengths: tuple[Length, ...], dim: Value) -> Value | None:
 
 
 def may_hide(vm: VM, tensor: Tensor, name: str) -> bool:
-    """Whether an existing tensor has, or may get, something of its own that hides a method.
+    """Whether a tensor has, or an existing one may get, something of its own that hides a method.
 
     To ask at each call would cost more than all else that is asked of a tensor: only what the code
     at hand may store is guarded.
     """
     if tensor.source is None:
-        return False
+        return dictionaries.written(vm, tensor, name) is not None
     return name in vars(vm.graph.example(tensor.node)) or any(
         name in stored_by(frame.program.code) for frame in vm.frames
     )
-
-
-def own_attribute(vm: VM, tensor: Tensor, name: str) -> Value | None:
-    """What a user has stored on an existing tensor under a name; None if nothing."""
-    if tensor.source is None:
-        return None
-    real = vm.graph.example(tensor.node)
-    vm.guard(TypeIs(tensor.source, type(real)))
-    dictionary = Attr(tensor.source, "__dict__")
-    if name not in real.__dict__:
-        vm.guard(Has(dictionary, name, present=False))
-        return None
-    return vm.present(real.__dict__[name], Item(dictionary, name))

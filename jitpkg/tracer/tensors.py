@@ -114,6 +114,7 @@ def op(
     call = _method_caller(target) if isinstance(target, str) else target
     known = outcome
     if outcome is None:
+        _check_attributes(vm, name, tensors, by_program=opaque or is_of_another_library(call))
         outcome = _known_outcome(vm, target, call, fact_args, fact_kwargs, proxied)
     _check_written(vm, name, tensors, outcome)
     guesses.check_op(vm, name, tensors, outcome)
@@ -184,6 +185,12 @@ def failure_of(vm: VM, name: str, *, half: bool) -> Failure:
         escape = vm.escape(name, is_last=not may_rewind)
     where, heap = vm.break_here(reasons.RAISES), vm.heap.mark()
     return Failure(len(vm.effects), heap, not vm.mutations, rewindable, half, where, escape)
+
+
+def _check_attributes(vm: VM, name: str, tensors: list[Tensor], *, by_program: bool) -> None:
+    """A program's own op may look at attributes, which are set when the graph has run."""
+    if by_program and any(vm.heap.read(tensor, "attributes") for tensor in tensors):
+        vm.stop(reasons.TENSOR_USE, f"{name} of a tensor that has got an attribute")
 
 
 def _method_caller(name: str) -> Callable[..., Any]:
@@ -423,8 +430,8 @@ class _Results:
         shared = next(self.shares)
         if isinstance(result, TheArgument):
             tensor = self.arguments[result.index]
-            if result.index in self.renames:
-                self.vm.heap.write(tensor, "node", node)
+            if result.index in self.renames and tensor.node.target is not torch.nn.Parameter:
+                self.vm.heap.write(tensor, "node", node)  # a parameter that is made stays its own
             return self._noted(tensor, node)
         tensor = Tensor(node)
         self.vm.heap.write(tensor, "facts", result)

@@ -251,7 +251,7 @@ def _distinct(vm: VM) -> list[Guard]:
     for owner in vm.owners.values():
         source = source_of(owner)
         path = None if source is None else dictionary_of(source, _class_of(owner))
-        if path is not None and path in guarded:
+        if path is not None and (path in guarded or isinstance(owner, Tensor)):
             known.setdefault(dict, {})[path] = None
     known.setdefault(dict, {}).update(dict.fromkeys(vm.namespaces.values()))
     found: dict[Guard, None] = {}
@@ -277,7 +277,12 @@ def _changed(effect: Effect) -> Iterator[tuple[Source, type]]:
     """What an effect writes to: a container, a cell, an object's slots or its dictionary."""
     target = effect.target
     source = source_of(target)
-    if source is None or isinstance(target, Tensor):  # its `.grad` is no part of a dictionary
+    if source is None:
+        return
+    if isinstance(target, Tensor):
+        match effect:
+            case SetAttribute(name=name) | DeleteAttribute(name=name) if name != "grad":
+                yield dictionary_of(source, torch.Tensor), dict
         return
     if isinstance(target, Object | Cell):
         yield source, _storage(target)
@@ -297,6 +302,8 @@ def _class_of(owner: Value) -> type:
             return owner.cls
         case Known():
             return type(owner.obj)
+        case Tensor():
+            return torch.Tensor
         case _:
             return FunctionType
 

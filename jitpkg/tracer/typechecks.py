@@ -10,7 +10,7 @@ import torch
 
 from jitpkg.guards.abstract import SubclassesAre
 from jitpkg.internals import modules
-from jitpkg.tracer import classes, reasons, tensor_attributes
+from jitpkg.tracer import classes, reasons
 from jitpkg.tracer.values import Known, Object, Tensor, Tuple, Value
 from jitpkg.tracer.vm import VM
 
@@ -63,7 +63,7 @@ def _is_marked_tensor(vm: VM, value: Value, cls: type) -> bool:
     if cls is torch.nn.Parameter and vm.facts(value).cls is cls:
         return True
     mark = modules.IS_PARAMETER if cls is torch.nn.Parameter else modules.IS_BUFFER
-    marked = tensor_attributes.own_attribute(vm, value, mark)
+    marked = vm.instance_attribute(value, mark)
     return marked is not None and vm.truth(marked)
 
 

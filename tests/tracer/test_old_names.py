@@ -55,6 +55,32 @@ def memory_of_a_size(x: Tensor) -> Any:
     return [each.zero_() for each in made]
 
 
+def of_data(x: Tensor) -> Any:
+    kinds = x, x.int(), x > 0, x.double(), x.bfloat16()
+    data = [1, 2, 0], (1.5, 0), [[True], [False]], [], (), [x.shape[0], 2.5]
+    return [kind.new(each) for kind in kinds for each in data]
+
+
+def of_data_in_tensors(x: Tensor) -> Any:
+    y = x.detach()
+    return x.new([y[0, 0], y[0, 1], 3.0]), x.long().new((y.argmax(), 4)), x.new([[y[1, 1]]])
+
+
+def of_a_tensor(x: Tensor) -> Any:
+    """Another view of it; what is written to that, the other sees."""
+    y = x * 2
+    made, own, turned = y.new(y), x.double().new(x.double()), x.new(y.t())
+    other = x.new(x.detach())
+    return made is y, made, own, turned, other.requires_grad, made.requires_grad, turned.stride()
+
+
+def written_through_it(x: Tensor) -> Any:
+    y = x.detach().clone()
+    made = y.new(y)
+    made.add_(1)
+    return y, made
+
+
 def frequencies(x: Tensor) -> Any:
     return torch.fft.fftfreq(4) * x, torch.fft.rfftfreq(6, d=0.5) * x
 
@@ -71,7 +97,8 @@ def without_processes(x: Tensor) -> Any:
 
 ONE_GRAPH = [
     *(detached, one_memory, name_of_its_type, same_type, other_type, as_another),
-    *(memory_of_a_size, frequencies, checked, without_processes),
+    *(memory_of_a_size, of_data, of_data_in_tensors, of_a_tensor, written_through_it, frequencies),
+    *(checked, without_processes),
 ]
 
 
@@ -80,7 +107,7 @@ ONE_GRAPH = [
 def test_one_graph(program: Callable[..., Any], backend: str) -> None:
     ignored = ("version", "grad_fn") if backend == "jitpkg" else ()
     same = Comparison(fullgraph=True, backend=backend, relative=1e-6, absolute=1e-6, ignore=ignored)
-    grad = program in (detached, other_type)
+    grad = program in (detached, other_type, of_a_tensor, of_data_in_tensors)
     sizes = (4, 4, 5) if program is not frequencies else (4, 4)
     given = [call(torch.rand(n, 4, requires_grad=grad)) for n in sizes]
     same.assert_same_calls(program, *given)
@@ -100,8 +127,20 @@ def of_an_unknown_type(x: Tensor) -> Any:
     return x.type("torch.NoTensor")
 
 
-def new_of_a_list(x: Tensor) -> Any:
-    return x.new([1.0, 2.0]), x.new(x)
+def new_of_numbers(x: Tensor) -> Any:
+    return x.new(2.0)
+
+
+def new_of_another_dtype(x: Tensor) -> Any:
+    return x.new(x.int())
+
+
+def new_of_tensors_with_dims(x: Tensor) -> Any:
+    return x.new([x, x])
+
+
+def new_by_name(x: Tensor) -> Any:
+    return x.new(data=[1, 2]), x.new([1, 2], device="cpu"), x.new(size=(2, 3)).zero_()
 
 
 def check_that_fails(x: Tensor) -> Any:
@@ -120,8 +159,14 @@ def check_of_a_tensor(x: Tensor) -> Any:
 
 
 LEFT_TO_TORCH = [
-    *(of_no_tensor, that_requires_grad, of_an_unknown_type, new_of_a_list, check_that_fails),
-    *(check_without_a_message, check_of_a_tensor),
+    *(of_no_tensor, that_requires_grad, of_an_unknown_type, new_of_numbers, new_by_name),
+    *(
+        new_of_another_dtype,
+        new_of_tensors_with_dims,
+        check_that_fails,
+        check_without_a_message,
+        check_of_a_tensor,
+    ),
 ]
 
 

@@ -24,7 +24,13 @@ def has_backward(graph: fx.Graph) -> bool:
 
 def makes_leaf(node: fx.Node) -> bool:
     """Whether a node of a graph of torch functions returns a leaf that requires grad."""
-    return bool(node.kwargs.get("requires_grad")) or node.target == "requires_grad_"
+    asked = bool(node.kwargs.get("requires_grad")) or node.target == "requires_grad_"
+    return asked or makes_parameter(node)
+
+
+def makes_parameter(node: fx.Node) -> bool:
+    """Whether it makes a parameter, which only the real op does."""
+    return node.target is torch.nn.Parameter
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from jitpkg.facts.tensor import TensorFacts
 from jitpkg.tracer import reasons
 from jitpkg.tracer.polyfills import torch_functions
 from jitpkg.tracer.rows.table import CallTable
@@ -55,11 +56,22 @@ def _dtype_of(vm: VM, like: torch.Tensor, name: Any) -> torch.dtype:
 
 
 @TABLE.row(torch.Tensor.new)
-def new(vm: VM, tensor: Value, /, *sizes: Value, **kwargs: Value) -> Value:
-    """Memory for a tensor of these sizes; by tensors, lists and storages it does other things."""
-    asked = [vm.look(size) for size in sizes]
-    of_ints = all(vm.class_of(size) is int for size in asked)
-    if kwargs or not (of_ints or [vm.class_of(size) for size in asked] == [torch.Size]):
-        vm.stop(reasons.TENSOR_USE, "Tensor.new of what are no sizes")
-    given = tuple(asked) if asked else (Constant(0),)
-    return vm.call(vm.trusted(torch.Tensor.new_empty), (tensor, *given))
+def new(vm: VM, tensor: Value, /, *args: Value, **kwargs: Value) -> Value:
+    """Memory for a tensor of these sizes, the tensor that a list describes, or another view of a
+    tensor; by storages and by name it does other things."""
+    asked = tuple(map(vm.peek, args))
+    classes = [vm.class_of(each) for each in asked]
+    if kwargs:
+        vm.stop(reasons.TENSOR_USE, "Tensor.new with arguments by name")
+    if classes == [torch.Size] or all(cls is int for cls in classes):
+        return vm.call(vm.trusted(torch.Tensor.new_empty), (tensor, *(asked or (Constant(0),))))
+    if classes in ([list], [tuple]):
+        return vm.call(vm.trusted(torch.Tensor.new_tensor), (tensor, *asked))
+    match vm.look(tensor), asked:
+        case Tensor() as like, (Tensor() as other,) if _are_alike(vm.facts(like), vm.facts(other)):
+            return vm.call(vm.trusted(torch.ops.aten.alias.default), asked)
+    vm.stop(reasons.TENSOR_USE, "Tensor.new of what are no sizes, nor a list")
+
+
+def _are_alike(facts: TensorFacts, other: TensorFacts) -> bool:
+    return (facts.dtype, facts.device) == (other.dtype, other.device)

@@ -18,6 +18,7 @@ from jitpkg.tracer import (
     checkpoints,
     differentiation,
     numpy_scalars,
+    parameters,
     reasons,
     transforms,
 )
@@ -145,6 +146,7 @@ def check_that_fails(vm: VM, condition: Value, message: Value) -> Value:
     vm.stop(reasons.RAISES, "a check of what does not hold, or is no bool")
 
 
+TABLE.add(torch.nn.Parameter, parameters.made)
 TABLE.add(modes.CHECK, _by_polyfill(torch_functions.check))
 TABLE.add(torch.Tensor.backward, _by_polyfill(backward_passes.backward_of_tensor))
 TABLE.add(torch.autograd.backward, _by_polyfill(backward_passes.backward))
