@@ -7,6 +7,7 @@
     python benchmarks/run.py models        models in their steady state, and the cost of a launch
     python benchmarks/run.py optimizers    steps of optimizers in their steady state
     python benchmarks/run.py steps         whole steps of training in their steady state
+    python benchmarks/run.py guesses       branches on data: guessed, and as graph breaks
     python benchmarks/run.py compile-time  how compiling grows with the program
     python benchmarks/run.py ahead         Triton kernels: how many, and what compiling takes
     python benchmarks/run.py programs      whole programs, eagerly and compiled; an hour
@@ -24,6 +25,7 @@ import calls
 import coldstart
 import compile_time
 import gpu
+import guesses
 import kernels
 import optimizers
 import pointwise
@@ -41,6 +43,7 @@ COMMANDS = {
     "models": steady_state.main,
     "optimizers": optimizers.main,
     "steps": whole_steps.main,
+    "guesses": guesses.main,
     "compile-time": compile_time.main,
     "ahead": ahead.main,
     "programs": whole_programs.main,

@@ -98,6 +98,15 @@ def test_models_and_launches() -> None:
     assert "fails" not in shown
 
 
+def test_guessed_branches() -> None:
+    shown = run("guesses", "--size", "8")
+    for title in ("early exit", "NaN check"):
+        line = next(line for line in shown.splitlines() if line.startswith(f"{title} "))
+        guessed, broken, *_ = line.removeprefix(title).split()
+        assert (guessed, broken) == ("1", "2")
+    assert "jitpkg failed" not in shown
+
+
 def test_compile_time_is_fitted_and_plotted(tmp_path: Path) -> None:
     plot = tmp_path / "plot.svg"
     shown = run("compile-time", "--only", "chains", "--plot", str(plot))
