@@ -351,6 +351,8 @@ dict:
     (lambda **more: more)(**<dict>)
     <dict>.__or__({"b": <int>})
     dict(enumerate(<ints>)) and {"a": 1}
+    {"a": {frozenset(<ints>): <int>}.get(frozenset(<ints>), <int>)}
+    {k: len(v) for v, k in {frozenset(<ints>): "a", ("a", frozenset([1])): "b"}.items()}
 vdict:
     {"a": <vec>, **<vdict>}
     {k: v * 2 for k, v in <vdict>.items()}

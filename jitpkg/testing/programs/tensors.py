@@ -98,6 +98,16 @@ vec:
     F.dropout(<vec>, 0.5, training=<bool>)
     torch.bernoulli(torch.full_like(<vec>, 0.5))
     <module>(<vec>)
+    nn.Parameter(<vec>.detach())
+    nn.Parameter(<vec>, requires_grad=False) * 2
+    copy.deepcopy(<vec>)
+    copy.copy(<vec>)
+    <vec>.new(<ints>)
+    <vec>.new_tensor([<number>])
+    getattr(<vec>, "tag", <vec>)
+    torch.from_numpy(<vec>.detach().numpy())
+    torch.from_numpy(np.array([<float>, <float>]))
+    torch.as_tensor(<vec>.detach().numpy()) * 2
 mat:
     *2 <mat> + <mat>
     *2 <mat> * <number>
@@ -223,6 +233,8 @@ module:
     nn.Dropout(0.5)
     !rounds nn.Linear(1, 2)
     nn.Sequential(nn.ReLU(), nn.Identity())
+    !rounds nn.LayerNorm(1)
+    nn.Sequential(nn.Embedding(3, 2), nn.ReLU())[1]
 """
 
 STATEMENTS = """
@@ -297,6 +309,24 @@ torch.add(<vec>, 1, out=<vec:var>)
 torch.manual_seed(<int> % 5)
 
 torch.nn.init.constant_(<vec:var>, <number>)
+
+*2 <vec:var>.tag = <vec>
+
+<tensor:var>.note = <any>
+
+del <vec:var>.tag
+
+<new:any> = getattr(<tensor>, "note", None)
+
+<new:vec>, <new:vec> = copy.deepcopy((<vec>, <vec>))
+
+@torch.no_grad()
+def <new:fn>(v):
+    <body vec v=vec>
+
+@torch.enable_grad()
+def <new:fn>(v, by=<number>):
+    <body vec v=vec by=number>
 
 *2 with torch.no_grad():
     <block>
