@@ -17,8 +17,9 @@ from typing import Any
 
 import torch
 
+from jitpkg.guards.kinds import ABSENT
 from jitpkg.internals import ops
-from jitpkg.tracer import classes, construction, containers, reasons
+from jitpkg.tracer import classes, construction, containers, copied_tensors, reasons
 from jitpkg.tracer.polyfills import (
     builtin_functions,
     copying,
@@ -161,20 +162,34 @@ def real_deepcopy(vm: VM, value: Value, memo: Value, /) -> Value:
     vm.stop(reasons.FOREIGN_CALL, f"copy.deepcopy() of a {vm.class_of(value).__qualname__}")
 
 
+TABLE.add(copying.copied_storage, copied_tensors.storage)
+TABLE.add(copying.own_attributes, copied_tensors.attributes)
+
+
 @TABLE.row(object.__reduce_ex__)
 def reduce_ex(vm: VM, value: Value, protocol: Value, /) -> Value:
-    """Of an object whose state is its dictionary."""
+    """Of an object whose state is its dictionary, or what its `__getstate__` returns."""
     value = vm.look(value)
     cls = vm.class_of(value)
     plain = isinstance(value, Object) and containers.base_class(cls) is None
-    special = ("__reduce__", "__getstate__", "__getnewargs__", "__getnewargs_ex__")
+    special = ("__reduce__", "__getnewargs__", "__getnewargs_ex__")
     if not plain or issubclass(cls, BaseException) or not cls.__dictoffset__:
         vm.stop(reasons.UNSUPPORTED, f"a copy of a {cls.__qualname__}")
     if not classes.inherits(vm, cls, object, *special) or _has_slots(cls):
         vm.stop(reasons.UNSUPPORTED, f"a copy of a {cls.__qualname__}")
-    state = containers.mapping_items(vm, vm.attribute(value, "__dict__"))
-    made = vm.new_dict(state) if state else NONE
+    made = _state(vm, value, cls)
     return Tuple((vm.trusted(copyreg.__newobj__), Tuple((vm.trusted(cls),)), made, NONE, NONE))  # type: ignore[attr-defined]
+
+
+def _state(vm: VM, value: Value, cls: type) -> Value:
+    """`value.__getstate__()`"""
+    found = classes.lookup(vm, cls, "__getstate__")
+    if isinstance(found, types.FunctionType):
+        return vm.call(vm.attribute(value, "__getstate__"), ())
+    if found is not vars(object).get("__getstate__", ABSENT):
+        vm.stop(reasons.UNSUPPORTED, f"a copy of a {cls.__qualname__}")
+    state = containers.mapping_items(vm, vm.attribute(value, "__dict__"))
+    return vm.new_dict(state) if state else NONE
 
 
 def _has_slots(cls: type) -> bool:
