@@ -94,9 +94,22 @@ class State:
             case BaseException():
                 self.fact(where, "message", str(obj))
                 self._exception(where, obj)
+            case _ if type(obj).__module__ == "numpy" and type(obj).__name__ == "ndarray":
+                self._array(where, obj)
             case _:
                 self._items(where, obj)
                 self._attributes(where, obj)
+
+    def _array(self, where: str, array: Any) -> None:
+        self.fact(where, "dtype", str(array.dtype))
+        self.fact(where, "shape", array.shape)
+        self.fact(where, "flags", repr(array.flags))
+        used = zip(array.shape, array.strides, strict=True)
+        self.fact(where, "strides", tuple(s if n > 1 and array.size else 0 for n, s in used))
+        try:
+            self.fact(where, "values", torch.from_numpy(array.copy()))
+        except TypeError:  # what torch has no dtype for
+            self.fact(where, "values", repr(array.tolist()))
 
     def _tensor(self, where: str, tensor: torch.Tensor) -> None:
         self.fact(where, "dtype", str(tensor.dtype))

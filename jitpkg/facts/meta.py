@@ -36,7 +36,7 @@ FUNCTIONS = frozenset(
     atanh avg_pool2d baddbmm batch_norm bmm cat ceil celu chunk clamp clamp_ clamp_max
     clamp_max_ clamp_min clamp_min_ clip clone concat concatenate contiguous conv1d conv2d
     conv3d conv_transpose1d conv_transpose2d copy_ cos cos_ cosh cross_entropy cumprod cumsum
-    detach diagonal diff digamma div div_ divide dot double dropout einsum elu embedding empty
+    data detach diagonal diff digamma div div_ divide dot double dropout einsum elu embedding empty
     empty_like eq erf erfc erfinv exp exp2 exp_ expand expand_as expm1 fill_ flatten flip float
     floor floordiv fmod frac full full_like gather ge gelu getitem greater greater_equal gt half
     hardsigmoid hardswish hardtanh hardtanh_ histc huber_loss iadd imul index_fill index_fill_

@@ -12,7 +12,7 @@ import torch
 
 from jitpkg.guards import leaves
 from jitpkg.guards.abstract import SubclassesAre
-from jitpkg.guards.metadata import LeafIs, OwnMemory, SizesAre, TensorIs
+from jitpkg.guards.metadata import ApartInMemory, LeafIs, OwnMemory, SizesAre, TensorIs
 from jitpkg.guards.names import Names
 from jitpkg.guards.numbers import Holds
 from jitpkg.guards.shown import PLAIN, brief, literal
@@ -522,6 +522,7 @@ Guard = (
     | HasAt
     | LeafIs
     | OwnMemory
+    | ApartInMemory
     | Exists
     | Same
     | CellIsEmpty
@@ -537,7 +538,7 @@ Guard = (
 )
 
 
-AFTER_TENSORS = (SizesAre, Holds, OwnMemory)
+AFTER_TENSORS = (SizesAre, Holds, OwnMemory, ApartInMemory)
 """Guards that ask tensors for more than those on their metadata."""
 
 
@@ -550,6 +551,8 @@ def sources_of(guard: Guard) -> tuple[Source, ...]:
             return at, key
         case OwnMemory(tensors):
             return tensors
+        case ApartInMemory(arrays, others):
+            return *arrays, *others
         case BasesAre() | LineageIs() | StateIs() | SubclassesAre():
             return ()
         case TensorIs() | SizesAre() | Holds():

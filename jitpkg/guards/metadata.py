@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 
@@ -238,3 +239,52 @@ def fill_their_storages(*tensors: torch.Tensor) -> bool:
     if any(storage.nbytes() != size for storage, size in storages):
         return False
     return len({storage.data_ptr() for storage, _ in storages}) == len(tensors)
+
+
+@dataclass(frozen=True, slots=True)
+class ApartInMemory:
+    """No two of these tensors overlap, where one of them is the memory of an array of NumPy's: such
+    tensors have storages of their own, and nothing else tells."""
+
+    arrays: tuple[Source, ...]
+    others: tuple[Source, ...]
+
+    @property
+    def at(self) -> Source:
+        return self.arrays[0]
+
+    def test(self, names: Names) -> str:
+        arrays, others = (
+            "".join(f"{names.of(each)}, " for each in group) for group in (self.arrays, self.others)
+        )
+        return f"{names.hold(are_apart, 'are_apart')}(({arrays}), ({others}))"
+
+    def why(self, now: object) -> str:
+        return f"{described(self.at)} or another array shares memory now"
+
+
+def are_apart(arrays: Sequence[torch.Tensor], others: Sequence[torch.Tensor]) -> bool:
+    """Whether none of the first overlaps with any other tensor: all lie on the CPU, or apart."""
+    here = [x for x in others if x.device.type == "cpu"]
+    spans = sorted([*map(_span, arrays), *_joined(map(_span, here))])
+    return all(end <= begin for (_, end), (begin, _) in pairwise(spans))
+
+
+def _span(x: torch.Tensor) -> tuple[int, int]:
+    """The addresses between which a tensor lies."""
+    begin = x.data_ptr()
+    if not x.numel():
+        return begin, begin
+    last = sum((n - 1) * step for n, step in zip(x.shape, x.stride(), strict=True))
+    return begin, begin + (last + 1) * x.itemsize
+
+
+def _joined(spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """The same addresses, where some of these overlap with each other."""
+    begin = end = 0
+    for following in sorted(spans):
+        if following[0] >= end:
+            yield begin, end
+            begin, end = following
+        end = max(end, following[1])
+    yield begin, end

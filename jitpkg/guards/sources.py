@@ -193,6 +193,14 @@ class NumberIn:
     base: Source
 
 
+@_hashed_once
+@dataclass(frozen=True)
+class MemoryOf:
+    """`torch.from_numpy(base)` of an array of NumPy's."""
+
+    base: Source
+
+
 Source = (
     Input
     | CellInput
@@ -211,6 +219,7 @@ Source = (
     | Strides
     | WalkOf
     | NumberIn
+    | MemoryOf
 )
 
 
@@ -300,7 +309,7 @@ def described(source: Source) -> str:
             return f"type({described(base)})"
         case Referent(base):
             return f"{described(base)}()"
-        case Proxied(base) | OriginalOf(base):
+        case Proxied(base) | OriginalOf(base) | MemoryOf(base):
             return described(base)
         case WalkOf(base):
             return f"the walk of {described(base)}"

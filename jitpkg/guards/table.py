@@ -53,6 +53,7 @@ from jitpkg.guards.sources import (
     Input,
     Item,
     ItemAt,
+    MemoryOf,
     NumberIn,
     OriginalOf,
     OwnDict,
@@ -211,6 +212,8 @@ class _Builder:
                 self._call(torch.Tensor.stride, base)
             case NumberIn(base):
                 self._call(torch.Tensor.item, base)
+            case MemoryOf(base):
+                self._call(torch.from_numpy, base)
 
     def _call(self, function: Callable[..., Any], base: Source, *argument: object) -> None:
         second = self._hold(argument[0]) if argument else 0

@@ -24,6 +24,7 @@ from jitpkg.guards.sources import (
     Input,
     Item,
     ItemAt,
+    MemoryOf,
     NumberIn,
     OriginalOf,
     OwnDict,
@@ -215,6 +216,8 @@ class Text:
                 return f"{self.of(base)}.stride()"
             case NumberIn(base):
                 return f"{self.of(base)}.item()"
+            case MemoryOf(base):
+                return f"{self.hold(torch.from_numpy, 'from_numpy')}({self.of(base)})"
 
     def _key(self, key: object) -> str:
         if isinstance(key, str | int | bytes) or key is None:
@@ -251,6 +254,8 @@ def _hint(source: Source) -> str:
             return f"{_hint(base)}_stride"
         case NumberIn(base):
             return f"number_in_{_hint(base)}"
+        case MemoryOf(base):
+            return f"memory_of_{_hint(base)}"
         case _:
             return "v"
 

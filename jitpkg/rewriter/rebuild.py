@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 import torch
+from torch.autograd.graph import increment_version
 
 from jitpkg.guards.kinds import static_lookup
 from jitpkg.guards.leaves import is_mutable
@@ -41,6 +42,8 @@ from jitpkg.tracer.look import source_of
 from jitpkg.tracer.values import (
     NULL,
     UNBOUND,
+    Array,
+    Call,
     Cell,
     Constant,
     Continuation,
@@ -56,6 +59,7 @@ from jitpkg.tracer.values import (
     Slice,
     String,
     Super,
+    Tensor,
     Tuple,
     Value,
 )
@@ -102,6 +106,10 @@ class Rebuilder:
                 return known or number_text(value.expression, self.text)
             case Tuple():
                 return self._named(value, "tuple", self._tuple(value))
+            case Array():
+                return self._named(value, "array", self._array(value))
+            case Tensor() if (array := self.heap.read(value, "of_array")) is not None:
+                return self._of_array(value, array)
             case Slice():
                 bounds = (value.start, value.stop, value.step)
                 made = f"{self._hold(slice)}({', '.join(map(self.expression, bounds))})"
@@ -167,6 +175,35 @@ class Rebuilder:
         if value.cls is torch.Size or value.cls.__module__ == "torch.return_types":
             return f"{cls}({text})"
         return f"{self.text.hold(tuple.__new__, 'new_tuple')}({cls}, {text})"
+
+    def _numpy(self, tensor: str) -> str:
+        return f"{self.text.hold(torch.Tensor.numpy, 'numpy')}({tensor})"
+
+    def _array(self, value: Array) -> str:
+        """One with memory of its own, or that of a tensor or of another array."""
+        if value.view is not None:
+            return self._call(value.view)
+        memory = self.heap.read(value, "content") or value.memory
+        if isinstance(memory, Constant):
+            copy = f"{self.text.hold(memory.value, 'array')}.copy('K')"
+            return copy if value.owns else f"{copy}[...]"
+        array = self._numpy(self.expression(memory))
+        is_alone = value.owns and not self.heap.read(value, "shared")
+        return f"{array}.copy('K')" if is_alone else array
+
+    def _of_array(self, value: Tensor, array: Array) -> str:
+        """A tensor that shares an array's memory, written to as often as the graph has done."""
+        take, given = self.text.hold(torch.from_numpy, "from_numpy"), self.expression(array)
+        name = self._named(value, "tensor", f"{take}({given})")
+        if writes := self.heap.read(value, "writes"):
+            increment = self.text.hold(increment_version, "increment_version")
+            self.text.line(f"{increment}(({f'{name}, ' * writes}))")
+        return name
+
+    def _call(self, call: Call) -> str:
+        named = [f"{name}={self.expression(value)}" for name, value in call.kwargs.items()]
+        given = ", ".join([*map(self.expression, call.args), *named])
+        return f"{self._hold(call.function)}({given})"
 
     # Objects
 

@@ -14,6 +14,7 @@ from jitpkg.tracer.look import source_of
 from jitpkg.tracer.polyfills import transforms
 from jitpkg.tracer.reached import parts, reachable
 from jitpkg.tracer.values import (
+    Array,
     Continuation,
     Function,
     Generator,
@@ -56,6 +57,8 @@ def _has_row(heap: Heap, value: Value) -> bool:
             if value.namespace is vars(transforms):
                 return False  # what it calls means something in a trace alone
             return len(closure) == len(code.co_freevars)  # else it is still in the making
+        case Array(owns=True):
+            return not heap.read(value, "shared")  # it would not own the memory
         case Object(cls, None):
             raised = "__traceback__" in (heap.read(value, "attributes") or {})
             return cls is not types.TracebackType and not raised
@@ -96,6 +99,8 @@ def needed(
         source = source_of(value)
         if source is not None:
             sources.append(source)
+        elif isinstance(value, Tensor) and (array := heap.read(value, "of_array")) is not None:
+            todo.append(array)
         elif isinstance(value, Tensor):
             tensors.append(value)
             todo.extend(parts(heap, value))

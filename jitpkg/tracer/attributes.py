@@ -16,6 +16,7 @@ from jitpkg.tracer import (
     constants,
     containers,
     exceptions,
+    numpy_arrays,
     reasons,
     tensor_attributes,
 )
@@ -29,6 +30,7 @@ from jitpkg.tracer.dictionaries import (
 from jitpkg.tracer.memoized import Memoized
 from jitpkg.tracer.values import (
     UNBOUND,
+    Array,
     Cell,
     Constant,
     Function,
@@ -243,6 +245,8 @@ def _of_getset(
         return Constant(getattr(value.obj, name))
     if isinstance(value, Constant):  # real, imag, numerator …
         return constants.fold(vm, descriptor.__get__, (value,))
+    if isinstance(value, Array):
+        return numpy_arrays.attribute(vm, value, name)
     vm.stop(reasons.ATTRIBUTE, f"{cls.__qualname__}.{name}")
 
 

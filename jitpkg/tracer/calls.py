@@ -41,7 +41,7 @@ from jitpkg.tracer.binding import Signature, bind
 from jitpkg.tracer.frames import Frame, Return
 from jitpkg.tracer.look import is_stable
 from jitpkg.tracer.polyfills import operator_functions
-from jitpkg.tracer.rows import ROWS
+from jitpkg.tracer.rows import ROWS, numpy_arrays
 from jitpkg.tracer.values import (
     Cell,
     Constant,
@@ -132,6 +132,9 @@ def _call_known(vm: VM, function: Known, args: Args, kwargs: Kwargs, *, direct: 
             vm.stop(reasons.FOREIGN_CALL, f"{obj.__name__}() of a number that varies")
         if constants.foldable(vm, args, kwargs):
             return constants.fold(vm, obj, args, kwargs)
+    row = numpy_arrays.row(obj)
+    if row is not None:
+        return row(vm, args, kwargs)
     match obj:
         case types.FunctionType():
             return _call_existing(vm, function, obj, args, kwargs, direct=direct)

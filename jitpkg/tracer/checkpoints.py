@@ -18,7 +18,7 @@ from jitpkg.facts.thread_state import setters
 from jitpkg.marks import DIMS, RECOMPUTED, TRAINS
 from jitpkg.tracer import lookahead, parameters, reasons, tensors
 from jitpkg.tracer.reached import reachable
-from jitpkg.tracer.values import Constant, Known, Tensor, Value
+from jitpkg.tracer.values import Array, Constant, Known, Tensor, Value
 from jitpkg.tracer.vm import RANDOM_STREAM, VM, Args, Kwargs, Mark
 
 
@@ -132,6 +132,8 @@ def _check(vm: VM, before: Mark) -> None:
         vm.stop(reasons.CHECKPOINT, "it writes to a tensor, and would do so twice")
     if parameters.among(vm.graph.nodes_since(before.graph)):
         vm.stop(reasons.CHECKPOINT, "it makes a parameter, and would make another one")
+    if any(isinstance(value, Array) for value, _ in vm.heap.since(before.heap)):
+        vm.stop(reasons.CHECKPOINT, "it makes a tensor of the memory of a NumPy array")
     if len(vm.guesses) != before.guesses:
         vm.stop(reasons.CHECKPOINT, "a branch depends on data, which is to be looked at outside")
     if vm.graph.targets_since(before.graph) & setters():

@@ -11,8 +11,9 @@ from typing import Any, NoReturn
 from jitpkg.guards import leaves
 from jitpkg.guards.kinds import ABSENT, BasesAre, Has, LineageIs, TypeIs, static_lookup
 from jitpkg.guards.sources import Attr, Held, Item, Source
-from jitpkg.tracer import reasons
+from jitpkg.tracer import numpy_scalars, reasons
 from jitpkg.tracer.values import (
+    Array,
     Cell,
     Constant,
     Continuation,
@@ -218,6 +219,8 @@ def class_of(vm: VM, value: Value) -> type:
             return value.cls
         case Tensor():
             return vm.facts(value).cls
+        case Array():
+            return numpy_scalars.array_class()
         case Slice():
             return slice
         case InstanceDict():

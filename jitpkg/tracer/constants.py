@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from jitpkg.tracer import containers, numpy_scalars, reasons
-from jitpkg.tracer.values import Constant, Known, Object, Slice, Tuple, Value
+from jitpkg.tracer.values import Array, Call, Constant, Known, Object, Slice, Tuple, Value
 from jitpkg.tracer.vm import VM, Args, Kwargs
 
 ATOMS = (int, float, complex, str, bytes, bool, type(None), range, torch.dtype, torch.device)
@@ -101,6 +101,8 @@ def is_constant(vm: VM, value: Value, depth: int = 0) -> bool:
         case Object(cls=cls):
             if cls not in (list, dict):
                 return False
+        case Array():
+            return known_array(vm, value) is not None
         case Slice():
             pass
         case _:
@@ -122,12 +124,26 @@ def _parts(vm: VM, value: Value) -> Sequence[Value]:
             return vm.unpack(value)
 
 
+def memory_of(vm: VM, array: Array) -> Value:
+    """What an array stands for now: a tensor, or an array of constants."""
+    return vm.heap.read(array, "content") or array.memory
+
+
+def known_array(vm: VM, array: Array) -> Any:
+    """The array of constants that an array is; None where its memory is a tensor's."""
+    whole = memory_of(vm, array.of or array)
+    own = memory_of(vm, array)
+    return own.value if isinstance(own, Constant) and isinstance(whole, Constant) else None
+
+
 def python_value(vm: VM, value: Value) -> Any:
     """The object that a constant is."""
     value = vm.look(value)
     match value:
         case Constant():
             return value.value
+        case Array():
+            return known_array(vm, value)
         case Tuple(items, cls):
             return cls(python_value(vm, item) for item in items)
         case Slice(start, stop, step):
@@ -149,16 +165,62 @@ def fold(vm: VM, function: Callable[..., Any], values: Args, kwargs: Kwargs | No
     if isinstance(function, ClassMethodDescriptorType):  # the class is the first argument
         function = function.__get__(None, args.pop(0))
     named = {name: python_value(vm, value) for name, value in (kwargs or {}).items()}
-    if _is_large(function, args):
+    if _is_large(function, args) or numpy_scalars.is_large(function, args, named):
         vm.stop(reasons.TOO_LONG, "a very large constant")
+    if not numpy_scalars.takes_arrays(function) and _has_array((args, named)):
+        vm.stop(reasons.FOREIGN_CALL, "a NumPy array is given to a function of Python's")
     try:
         with numpy_scalars.computing(function, (*args, *named.values())):
             result = function(*args, **named)
     except FloatingPointError:
         vm.stop(reasons.FOREIGN_CALL, "a NumPy number that is computed with a warning")
     except Exception as error:
+        if any(isinstance(vm.look(value), Array) for value in (*values, *(kwargs or {}).values())):
+            vm.stop(reasons.RAISES, f"{type(error).__name__} of NumPy")  # perhaps by a write
         vm.raise_new(type(error), *error.args)
+    if isinstance(result, numpy_scalars.array_class()):
+        return _array(vm, result, Call(function, values, kwargs or {}))
     return wrapped(vm, result)
+
+
+def _has_array(value: Any) -> bool:
+    """Whether there is a NumPy array among nested values."""
+    if isinstance(value, tuple | list):
+        return any(map(_has_array, value))
+    if isinstance(value, dict):
+        return any(map(_has_array, value.values()))
+    return isinstance(value, numpy_scalars.array_class())
+
+
+def _array(vm: VM, result: Any, call: Call) -> Value:
+    """An array that was made of constants, or that shows the memory of one of them."""
+    for value in map(vm.look, (*call.args, *call.kwargs.values())):
+        real = known_array(vm, value) if isinstance(value, Array) else None
+        if real is None or not numpy_scalars.share(result, real):
+            continue
+        assert isinstance(value, Array)
+        if result is real:
+            return value
+        if result.dtype is real.dtype and not numpy_scalars.why_no_constant(result):
+            return Array(Constant(result), of=value.of or value, view=lasting(vm, call))
+        vm.stop(reasons.FOREIGN_CALL, "a view of an array, as another type")
+    why = numpy_scalars.why_no_constant(result)
+    if why or not result.flags.c_contiguous or not result.flags.writeable:
+        vm.stop(reasons.FOREIGN_CALL, f"an array {why or 'that is not in order'}")
+    owns = result.flags.owndata
+    result.flags.writeable = False
+    return Array(Constant(result), owns=owns)
+
+
+def lasting(vm: VM, call: Call) -> Call:
+    """A call whose arguments do not change: of lists it is given tuples."""
+
+    def as_it_is(value: Value) -> Value:
+        value = vm.peek(value)
+        return Tuple(tuple(vm.unpack(value))) if isinstance(value, Object) else value
+
+    args = tuple(map(as_it_is, call.args))
+    return Call(call.function, args, {k: as_it_is(v) for k, v in call.kwargs.items()})
 
 
 def _is_large(function: object, args: list[Any]) -> bool:
@@ -175,8 +237,10 @@ def wrapped(vm: VM, result: Any) -> Value:
     """The value of a result of folding."""
     if isinstance(result, enum.Enum):
         return vm.trusted(result)
-    if numpy_scalars.is_scalar(type(result)):
+    if numpy_scalars.is_scalar(type(result)) or numpy_scalars.is_dtype(result):
         return Constant(result)
+    if isinstance(result, type):
+        return vm.trusted(result)
     if isinstance(result, ATOMS) or result is Ellipsis or result is NotImplemented:
         return Constant(result)
     if isinstance(result, tuple):

@@ -54,6 +54,17 @@ def truth(vm: VM, tensor: Tensor) -> bool | None:
     return way
 
 
+def expected(vm: VM, tensor: Tensor) -> bool:
+    """Whether the trace may go on as if a tensor with one element were true, past the instruction
+    that is being executed: the original code executes it where the tensor is not."""
+    frame = vm.frames[-1]
+    branch = frame.program.code, frame.program.ops[frame.at - 1].index
+    if not _may_guess(vm) or branch in vm.history.missed:
+        return False
+    vm.guesses.append(Guess(tensor, True, branch, vm.stack_here(), False))
+    return True
+
+
 def _jump(frame: Frame) -> int | None:
     """The conditional jump of which a truth is asked: it is executed, or it comes next."""
     ops, at = frame.program.ops, frame.at - 1

@@ -14,7 +14,7 @@ from typing import Literal, overload
 from torch import fx
 
 from jitpkg.facts.tensor import TensorFacts
-from jitpkg.tracer.values import Lazy, Object, Tuple, Value
+from jitpkg.tracer.values import Array, Lazy, Object, Tuple, Value
 
 Key = object
 """A Python object that stands for a dict key or a set element: equal keys are equal objects."""
@@ -82,6 +82,9 @@ Slot = Literal[
     "position",
     "walk",
     "frame",
+    "shared",
+    "of_array",
+    "writes",
 ]
 State = object
 States = Mapping[tuple[Value, Slot], State]
@@ -127,9 +130,13 @@ class Heap:
     @overload
     def read(self, value: Value, slot: Literal["content", "grad"]) -> Value | None: ...
     @overload
+    def read(self, value: Value, slot: Literal["shared"]) -> bool | None: ...
+    @overload
+    def read(self, value: Value, slot: Literal["of_array"]) -> Array | None: ...
+    @overload
     def read(self, value: Value, slot: Literal["node"]) -> fx.Node | None: ...
     @overload
-    def read(self, value: Value, slot: Literal["position"]) -> int | None: ...
+    def read(self, value: Value, slot: Literal["position", "writes"]) -> int | None: ...
     @overload
     def read(self, value: Value, slot: Literal["walk"]) -> Literal["begun", "ended"] | None: ...
     @overload

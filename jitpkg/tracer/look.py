@@ -20,8 +20,17 @@ from jitpkg.guards.sources import Attr, BaseItem, Globals, Held, Item, Proxied, 
 from jitpkg.guards.walks import READERS
 from jitpkg.internals import ops
 from jitpkg.internals.ops import OpOverload, OpOverloadPacket
-from jitpkg.tracer import begun, classes, namespaces, numpy_scalars, reasons, tensors
+from jitpkg.tracer import (
+    begun,
+    classes,
+    namespaces,
+    numpy_arrays,
+    numpy_scalars,
+    reasons,
+    tensors,
+)
 from jitpkg.tracer.values import (
+    Array,
     Cell,
     Constant,
     Iterator,
@@ -127,6 +136,7 @@ def source_of(value: Value) -> Source | None:
             | Number()
             | Known()
             | Tensor()
+            | Array()
             | Tuple()
             | Slice()
             | Object()
@@ -156,8 +166,13 @@ def _classified(vm: VM, obj: object, source: Source) -> Value:
         return Known(obj, source)
     if numpy_scalars.is_scalar(cls):
         return _numpy_scalar(vm, obj, source)
+    if numpy_scalars.is_dtype(obj):
+        vm.guard(Is(source, obj))
+        return Constant(obj, source)
     if isinstance(obj, torch.Tensor):
         return vm.tensor(obj, source)
+    if cls is numpy_scalars.array_class() and (array := numpy_arrays.existing(vm, obj, source)):
+        return array
     if isinstance(obj, tuple):
         return _tuple(vm, obj, source)
     return _instance(vm, obj, source)

@@ -14,6 +14,7 @@ import torch
 from jitpkg.facts import sizes
 from jitpkg.guards.kinds import ABSENT
 from jitpkg.tracer import (
+    array_ops,
     classes,
     constants,
     formatting,
@@ -25,6 +26,7 @@ from jitpkg.tracer import (
 from jitpkg.tracer.values import (
     FALSE,
     TRUE,
+    Array,
     Constant,
     Function,
     Kept,
@@ -94,6 +96,8 @@ def unary(vm: VM, name: str, value: Value) -> Value:
             return found
         value = vm.look(value)
     function, special = UNARY[name]
+    if isinstance(value, Array):
+        return _of_array(vm, function, value)
     if isinstance(value, Tensor):
         _check_operator(vm, value, special.strip("_"))
         return vm.op(function, (value,))
@@ -114,6 +118,8 @@ def binary(vm: VM, name: str, a: Value, b: Value, *, in_place: bool = False) -> 
         return texts
     a, b = vm.peek(a), vm.peek(b)
     function, in_place_function, stem = BINARY[name]
+    if isinstance(a, Array) or isinstance(b, Array):
+        return _of_array(vm, in_place_function if in_place else function, a, b)
     if isinstance(a, Number) or isinstance(b, Number):
         number = numbers.binary(vm, name, a, b)
         if number is not None:
@@ -157,6 +163,13 @@ def _check_foreign(vm: VM, *operands: Value) -> None:
     for value in operands:
         if isinstance(value, Constant) and numpy_scalars.is_scalar(type(value.value)):
             vm.stop(reasons.FOREIGN_CALL, f"an operator of {type(value.value).__name__}")
+
+
+def _of_array(vm: VM, function: Callable[..., Any], *operands: Value) -> Value:
+    """An operator of a NumPy array: NumPy's own, where all is known."""
+    if numpy_scalars.takes_arrays(function) and constants.foldable(vm, operands, {}):
+        return constants.fold(vm, function, operands)
+    return array_ops.operator_of(vm, function, operands)
 
 
 def _in_place(vm: VM, stem: str, a: Value, b: Value) -> Value | None:
@@ -271,6 +284,8 @@ def compare(vm: VM, name: str, a: Value, b: Value) -> Value:
     """`a < b` and its like."""
     a, b = vm.peek(a), vm.peek(b)
     function, special, reflected = COMPARE[name]
+    if isinstance(a, Array) or isinstance(b, Array):
+        return _of_array(vm, function, a, b)
     if isinstance(a, Number) or isinstance(b, Number):
         number = numbers.compare(vm, name, a, b)
         if number is not None:
@@ -282,6 +297,8 @@ def compare(vm: VM, name: str, a: Value, b: Value) -> Value:
         return _tensor_compare(vm, name, function, a, b)
     if isinstance(a, Constant) and isinstance(b, Constant):
         return constants.fold(vm, function, (a, b))
+    if any(isinstance(x, Constant) and numpy_scalars.is_dtype(x.value) for x in (a, b)):
+        return _of_array(vm, function, a, b)
     _check_foreign(vm, a, b)
     by_structure = _compare_structures(vm, name, a, b)
     if by_structure is not None:
@@ -422,6 +439,8 @@ def truth(vm: VM, value: Value) -> bool:
             return guessed
         case Function() | Method():
             return True
+        case Array():
+            return vm.truth(_of_array(vm, operator.truth, value))
         case Opaque():
             vm.refuse(value)
         case Kept():
@@ -472,7 +491,7 @@ def same(vm: VM, a: Value, b: Value) -> bool:
         return False
     if isinstance(a, Tuple | Slice | Method | Opaque) and a is not b:
         return _same_structures(vm, a, b)
-    if isinstance(a, Tensor | Object) and isinstance(b, Tensor | Object):
+    if isinstance(a, Tensor | Object | Array) and isinstance(b, Tensor | Object | Array):
         return _same_existing(vm, a, b)
     return a is b
 
@@ -498,7 +517,7 @@ def _same_structures(vm: VM, a: Value, b: Value) -> bool:
     vm.stop(reasons.IDENTITY)
 
 
-def _same_existing(vm: VM, a: Tensor | Object, b: Tensor | Object) -> bool:
+def _same_existing(vm: VM, a: Tensor | Object | Array, b: Tensor | Object | Array) -> bool:
     """Existing objects are one value if they are one object, so two values are two objects."""
     if a is b:
         return True

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from jitpkg.tracer.heap import Heap
 from jitpkg.tracer.look import source_of
 from jitpkg.tracer.values import (
+    Array,
     Cell,
     Continuation,
     DictView,
@@ -63,9 +64,14 @@ def parts(heap: Heap, value: Value) -> list[Value]:
             return list(value.parts)
         case Continuation():
             return [*value.locals, *value.stack]
+        case Array():
+            if value.view is not None:
+                return [*value.view.args, *value.view.kwargs.values()]
+            return [heap.read(value, "content") or value.memory]
         case Tensor():
-            grad, own = heap.read(value, "grad"), heap.read(value, "attributes") or {}
-            return [*own.values(), *([] if grad is None else [grad])]
+            given = heap.read(value, "grad"), heap.read(value, "of_array")
+            own = heap.read(value, "attributes") or {}
+            return [*own.values(), *(each for each in given if each is not None)]
         case _:
             return []
 

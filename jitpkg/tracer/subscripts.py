@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from jitpkg.tracer import (
+    array_ops,
     assignments,
     classes,
     constants,
@@ -22,6 +23,7 @@ from jitpkg.tracer import (
 )
 from jitpkg.tracer.look import TYPE_FORMS
 from jitpkg.tracer.values import (
+    Array,
     Constant,
     InstanceDict,
     Known,
@@ -39,6 +41,8 @@ def get(vm: VM, container: Value, key: Value) -> Value:
     container = vm.look(container)
     if isinstance(container, Tensor):
         return indexing.get(vm, container, key)
+    if isinstance(container, Array):
+        return array_ops.item(vm, container, key)
     key = vm.look(key)
     match container:
         case Tuple(items, cls) if _is_plain_tuple(vm, cls):
@@ -206,6 +210,9 @@ def set_(vm: VM, container: Value, key: Value, value: Value) -> None:
     container = vm.look(container)
     if isinstance(container, Tensor):
         indexing.set_(vm, container, key, value)
+        return
+    if isinstance(container, Array):
+        array_ops.set_item(vm, container, key, value)
         return
     key = vm.look(key)
     match container:

@@ -45,7 +45,16 @@ from jitpkg.marks import (
     WRITES,
     Dims,
 )
-from jitpkg.tracer import containers, guesses, numbers, operands, reasons, resizing, warnings
+from jitpkg.tracer import (
+    array_memory,
+    containers,
+    guesses,
+    numbers,
+    operands,
+    reasons,
+    resizing,
+    warnings,
+)
 from jitpkg.tracer.counters import may_be_small
 from jitpkg.tracer.proxied import Proxied
 from jitpkg.tracer.torch_calls import is_graph_function
@@ -77,6 +86,7 @@ def existing(vm: VM, obj: torch.Tensor, source: Source) -> Value:
         vm.guard(related)
     tensor = Tensor(vm.graph.placeholder(source, obj), source)
     vm.heap.write(tensor, "facts", facts)
+    array_memory.check_apart(vm)
     return tensor
 
 
@@ -354,10 +364,14 @@ def _note_mutations(vm: VM, tensors: list[Tensor], outcome: Outcome) -> None:
             vm.heap.write(tensor, "facts", after)
         if (before.size, before.stride) != (after.size, after.stride):
             _check_gradient(vm, tensor)
+            array_memory.unlink(vm, tensor)
             vm.reshaped.add(tensor)
         owner = vm.roots.get(tensor, tensor)
+        if k in outcome.mutated:
+            array_memory.note_write(vm, tensor)
         if k in outcome.mutated and owner.source is not None:
             vm.mutations.append(owner)
+            array_memory.check_apart(vm)
             if may_be_small(vm.facts(owner)):
                 vm.small[owner] = None
     if outcome.random:
@@ -438,6 +452,7 @@ class _Results:
         if shared is not None:
             base = self.arguments[shared]
             self.vm.sharing.update((tensor, base))
+            array_memory.unlink(self.vm, base)
             self.vm.roots[tensor] = self.vm.roots.get(base, base)
         return self._noted(tensor, node)
 

@@ -19,6 +19,7 @@ from jitpkg.guards.kinds import Guard, Same, sources_of
 from jitpkg.guards.sources import Globals, Source, base_of, dictionary_of
 from jitpkg.marks import KEEPS
 from jitpkg.tracer import (
+    array_memory,
     autograd_functions,
     escapes,
     guesses,
@@ -175,6 +176,7 @@ def trace(
             vm.checkpoint = None  # it refers to the trace, which holds the call's arguments
     _keep_replaced(vm)
     vm.guards.extend(_distinct(vm))
+    array_memory.guard_apart(vm)
     if vm.frozen:
         left = alive(vm.effects, _values_of(exit_))
         autograd_functions.note_views(vm, reachable(vm.heap, left, cells=True))

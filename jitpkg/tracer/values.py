@@ -7,8 +7,9 @@ what can change about one (items, attributes, a cell's content) is kept by the `
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import CodeType, GeneratorType
+from types import CodeType, GeneratorType, MappingProxyType
 from typing import Literal
 
 from torch import fx
@@ -84,6 +85,32 @@ class Tensor:
 
     node: fx.Node
     source: Source | None = None
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Call:
+    """A call that is made again where its result is made real."""
+
+    function: Callable[..., object]
+    args: tuple[Value, ...]
+    kwargs: Mapping[str, Value] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(eq=False, slots=True)
+class Array:
+    """A NumPy array: its elements are the memory of a tensor, or known."""
+
+    memory: Tensor | Constant
+    """A tensor of which nobody else knows, or an array that is never written to; the heap has what
+    has taken the place of that."""
+    owns: bool = False
+    """Whether it was not made to share memory with a tensor, or with another array."""
+    of: Array | None = None
+    """The array of constants, with memory of its own, of which it is a view."""
+    view: Call | None = None
+    """What makes it of another array, as a view."""
+    source: Source | None = None
+    """None for one that the trace made."""
 
 
 @dataclass(eq=False, slots=True)
@@ -253,6 +280,7 @@ Value = (
     | String
     | Known
     | Tensor
+    | Array
     | Tuple
     | Slice
     | Object

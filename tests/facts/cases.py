@@ -177,6 +177,9 @@ CASES = [
     case("reshape_as", M, facts("transposed")),
     case("T", facts(grad=True), "T", call=getattr),
     case("mT", facts("turned cube"), "mT", call=getattr),
+    case("data", facts(grad=True), "data", call=getattr),
+    case("data", facts("transposed"), "data", call=getattr),
+    case("data", I64, "data", call=getattr),
     *(
         case("getitem", facts(layout, grad=True), key, call=operator.getitem)
         for layout in ("matrix", "turned cube", "channels last")

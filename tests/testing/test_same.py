@@ -216,6 +216,18 @@ W = torch.tensor([1.0, 2.0, 4.0])
         (0,),
         "result.default_factory, name: list eagerly, dict compiled",
     ),
+    array=(
+        lambda x: np.zeros(x),
+        lambda x: np.ones(x),
+        (2,),
+        "result, values: 2 of 2 elements differ",
+    ),
+    array_in_memory=(
+        lambda x: np.zeros((2, x)),
+        lambda x: np.zeros((x, 2)).T,
+        (2,),
+        "result, strides: (16, 8) eagerly, (8, 16) compiled",
+    ),
     partial=(
         lambda x: functools.partial(max, 1),
         lambda x: functools.partial(max, 2),

@@ -16,6 +16,7 @@ from jitpkg.tracer import (
     containers,
     formatting,
     numbers,
+    numpy_arrays,
     operators,
     protocols,
     reasons,
@@ -28,6 +29,7 @@ from jitpkg.tracer.polyfills.builtin_functions import call_until
 from jitpkg.tracer.rows.table import CallTable
 from jitpkg.tracer.values import (
     NONE,
+    Array,
     Cell,
     Constant,
     DictView,
@@ -77,6 +79,8 @@ def len_(vm: VM, value: Value, /) -> Value:
             return Constant(len(containers.mapping_items(vm, of)))
         case Object(cls) if (length := _container_length(vm, value)) is not None:
             return Constant(length)
+        case Array():
+            return numpy_arrays.length(vm, value)
         case Tensor():
             size = vm.facts(value).size
             if not size:

@@ -25,8 +25,9 @@ from jitpkg.tracer import (
 from jitpkg.tracer.polyfills import autograd_functions, optimizers, torch_functions
 from jitpkg.tracer.polyfills import differentiation as backward_passes
 from jitpkg.tracer.polyfills import transforms as transform_calls
+from jitpkg.tracer.rows import numpy_arrays
 from jitpkg.tracer.rows.table import CallTable
-from jitpkg.tracer.values import FALSE, NONE, TRUE, Constant, Number, Tensor, Value
+from jitpkg.tracer.values import FALSE, NONE, TRUE, Array, Constant, Number, Tensor, Value
 from jitpkg.tracer.vm import VM
 
 TABLE = CallTable()
@@ -69,6 +70,9 @@ def _of_a_number(real: Callable[..., Any]) -> Callable[..., Value]:
     """A tensor made of a number that varies: by ops that take such numbers."""
 
     def row(vm: VM, *args: Value, **kwargs: Value) -> Value:
+        first = vm.peek(args[0]) if len(args) == 1 else None
+        if isinstance(first, Array):
+            return numpy_arrays.made(vm, real, first, kwargs)
         plain = len(args) == 1 and kwargs.keys() <= {"dtype", "device"}
         number = vm.peek(args[0]) if plain else None
         if isinstance(number, Constant) and numpy_scalars.is_number(number.value):
