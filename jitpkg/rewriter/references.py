@@ -21,6 +21,7 @@ from jitpkg.tracer.values import (
     Kept,
     Number,
     Object,
+    Reading,
     String,
     Tensor,
     Value,
@@ -63,20 +64,20 @@ def _has_row(heap: Heap, value: Value) -> bool:
             return True
 
 
-def gradients_of_made(heap: Heap, made: Sequence[Tensor]) -> list[Effect]:
+def gradients_of_made(heap: Heap, made: Sequence[Tensor | Reading]) -> list[Effect]:
     """What gives tensors that a trace has made the gradients that these have got there."""
-    found = [(tensor, heap.read(tensor, "grad")) for tensor in made]
-    return [SetAttribute(tensor, "grad", grad) for tensor, grad in found if grad is not None]
+    found = [(each, heap.read(each, "grad")) for each in made]
+    return [SetAttribute(each, "grad", grad) for each, grad in found if grad is not None]
 
 
 def needed(
     heap: Heap, values: Sequence[Value]
-) -> tuple[list[Source], list[Tensor], list[Expression]]:
-    """The paths to read and the numbers to compute before the graph runs, and the tensors that it
-    must return."""
+) -> tuple[list[Source], list[Tensor | Reading], list[Expression]]:
+    """The paths to read and the numbers to compute before the graph runs, and the tensors and
+    readings that it must return."""
     sources: list[Source] = []
     numbers: list[Expression] = []
-    tensors: list[Tensor] = []
+    tensors: list[Tensor | Reading] = []
     seen: set[Value] = set()
     todo = list(reversed(values))
     while todo:
@@ -87,7 +88,7 @@ def needed(
         source = source_of(value)
         if source is not None:
             sources.append(source)
-        elif isinstance(value, Tensor):
+        elif isinstance(value, Tensor | Reading):
             tensors.append(value)
             todo.extend(parts(heap, value))
         elif isinstance(value, Number | String):

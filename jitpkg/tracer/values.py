@@ -7,8 +7,9 @@ what can change about one (items, attributes, a cell's content) is kept by the `
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import CodeType, GeneratorType
+from types import CodeType, GeneratorType, MappingProxyType
 from typing import Literal
 
 from torch import fx
@@ -84,6 +85,28 @@ class Tensor:
 
     node: fx.Node
     source: Source | None = None
+
+
+EXAMPLES: Mapping[type, bool | float | complex] = MappingProxyType(
+    {bool: True, int: 2, float: 2.5, complex: 2.5j}
+)
+"""A number of each class, for questions of which the answers depend on the class alone."""
+
+
+@dataclass(eq=False, slots=True)
+class Reading:
+    """A Python number that is made of a tensor's data: a node of the graph, which has to run first.
+
+    It can be handed on. Whoever looks at it ends the trace.
+    """
+
+    node: fx.Node
+    cls: type
+    """bool, int, float or complex, exactly."""
+    bits: int
+    """A whole number is less than 2 to this."""
+    what: str
+    """What the program has called."""
 
 
 @dataclass(eq=False, slots=True)
@@ -253,6 +276,7 @@ Value = (
     | String
     | Known
     | Tensor
+    | Reading
     | Tuple
     | Slice
     | Object
