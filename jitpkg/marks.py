@@ -53,6 +53,10 @@ SCALAR = "jitpkg_scalar"
 """The key in the `meta` of a graph's node that computes the same with a tensor of float64 without
 dims in place of its float; or with one of the dtype that is noted under it, if that is not None."""
 
+READING = "jitpkg_reading"
+"""The key in the `meta` of a graph's node that gives a Python number, or a list of such, which is
+made of a tensor's data: its class."""
+
 OUTCOME = "jitpkg_outcome"
 """The key in the `meta` of a graph's node that calls an autograd function, whose code does nothing
 but compute with its arguments: what it returns, as a `facts.outcome.Outcome`."""

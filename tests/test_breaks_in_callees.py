@@ -65,8 +65,8 @@ def test_each_frame_goes_on_compiled(counted: Counted, capsys: pytest.CaptureFix
     for _ in range(3):
         assert torch.equal(compiled(x), expected)
     assert capsys.readouterr().out == "sum 12.0\n" * 4
-    assert counted.depths == [3, 1]  # .item() in `shown`, then its print
-    assert counted.graphs == 4  # up to .item(), and what is left of each function
+    assert counted.depths == [3]  # the print in `shown`
+    assert counted.graphs == 4  # up to the print, and what is left of each function
 
 
 def test_nothing_before_the_break_runs_twice(counted: Counted) -> None:

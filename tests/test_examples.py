@@ -63,7 +63,7 @@ SAID = {
         "n = -2: [-0.5, -2.0], 3 graphs by now",
         "mul = x * 4",
         "b.sum() < 0: right, 3 graphs by now",
-        "graphs: 2, breaks: B104, B106",
+        "graphs: 2, breaks: B106",
         "after two calls: [0.0, 100.0, 200.0]; a view of it: [100.0, 200.0]",
         "All as expected.",
     ],

@@ -152,7 +152,7 @@ PROGRAMS: dict[str, Program] = {
     "cond": program(
         lambda: lambda x: torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,)), *sizes(3)
     ),
-    "item": program(lambda: lambda x: x * x.sum().item(), *sizes(3), graphs=2, fullgraph=True),
+    "item": program(lambda: lambda x: x * x.sum().item(), *sizes(3), fullgraph=True),
     "data": program(lambda: lambda x: x[x > 0.5] * 2, *sizes(3), graphs=2, fullgraph=True),
     "inference": program(lambda: torch.inference_mode()(lambda x: x.sin() + 1), *sizes(3)),
     "options": program(lambda: lambda x: x.sin() + 1, *sizes(3), options={"precision": "fused"}),

@@ -2,12 +2,12 @@ import torch
 
 
 def program(x):
-    largest = x.max().item()
+    largest = min(x.max().item(), 10.0)
     return x / largest
 
 
 def rewritten(x):
-    largest = x.max()
+    largest = x.max().clamp(max=10.0)
     return x / largest
 
 

@@ -10,6 +10,7 @@ from torch import fx
 
 from jitpkg import collector, forks, native
 from jitpkg.codegen.aten.grad_modes import has_backward
+from jitpkg.codegen.reads import around_reads, reads_numbers
 from jitpkg.codegen.stages import around_backward
 from jitpkg.codegen.straight_line import straight_line
 from jitpkg.errors import InvalidArgument
@@ -133,16 +134,20 @@ def configured(
         configured_backend: Backend = own(mode, options)
         return configured_backend
     if not options:
-        return backend if name in WITHOUT_OPTIONS else _around_backward(backend)
+        return backend if name in WITHOUT_OPTIONS else _of_whole_graphs(name, backend)
     if name in WITHOUT_OPTIONS:
         raise InvalidArgument(f"The backend {name!r} takes no options; {', '.join(options)} given.")
-    return _around_backward(lambda gm, inputs: backend(gm, inputs, options=dict(options)))
+    with_options = lambda gm, inputs: backend(gm, inputs, options=dict(options))  # noqa: E731
+    return _of_whole_graphs(name, with_options)
 
 
-def _around_backward(backend: Backend) -> Backend:
-    """A backend that somebody has written, for graphs with a backward pass inside, too."""
+def _of_whole_graphs(name: str, backend: Backend) -> Backend:
+    """A backend that somebody has written, for graphs with a backward pass inside, or with numbers
+    that are made of tensors, too."""
 
     def compile_(gm: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+        if reads_numbers(gm.graph):
+            return around_reads(name, gm, inputs, compile_, takes_floats=False)
         if has_backward(gm.graph):
             return around_backward(gm, inputs, backend)
         return backend(gm, inputs)

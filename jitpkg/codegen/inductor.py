@@ -12,6 +12,7 @@ import torch
 from torch import fx
 
 from jitpkg.codegen.functional import Compiled, through_aot
+from jitpkg.codegen.reads import around_reads, reads_numbers
 from jitpkg.codegen.stages import in_stages
 from jitpkg.errors import BackendError, InvalidArgument
 from jitpkg.facts import fake
@@ -42,6 +43,8 @@ class Inductor:
         return Inductor(chosen)
 
     def __call__(self, gm: fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
+        if reads_numbers(gm.graph):
+            return around_reads("inductor", gm, example_inputs, self)
         compile_ = partial(through_aot, "inductor", compile_=self._compile)
         return in_stages(gm, example_inputs, compile_)
 

@@ -38,6 +38,7 @@ from jitpkg.codegen.lists import is_fused_step, singly
 from jitpkg.codegen.lowering.table import NotLowered
 from jitpkg.codegen.maker import Maker
 from jitpkg.codegen.options import Options, WithOptions
+from jitpkg.codegen.reads import around_reads, reads_numbers
 from jitpkg.codegen.stages import (
     around_backward,
     in_stages,
@@ -56,6 +57,9 @@ def compile_graph_module(
     gm: fx.GraphModule, example_inputs: list[Any], options: Options
 ) -> Function:
     """Compile a graph of torch functions to kernels."""
+    if reads_numbers(gm.graph):
+        step = partial(compile_graph_module, options=options)
+        return around_reads("jitpkg", gm, example_inputs, step)
     try:
         compile_ = partial(_compiled, options=options)
         if has_backward(gm.graph):

@@ -48,7 +48,7 @@ def in_stages(gm: fx.GraphModule, inputs: list[Any], compile_: Compile) -> Funct
     if has_backward(gm.graph):
         return around_backward(gm, inputs, partial(in_stages, compile_=compile_))
     stages = _stages(gm.graph) if torch.is_grad_enabled() else []
-    if not 1 < len(stages) <= MOST or not _can_be_cut(gm.graph, stages):
+    if not 1 < len(stages) <= MOST or not can_be_cut(gm.graph, stages):
         return compile_(gm, inputs)
     if casts(gm.graph) and _shares_leaves(gm.graph, stages, inputs):
         return compile_(gm, inputs)
@@ -197,7 +197,8 @@ def _is_item(node: fx.Node) -> bool:
     return node.target is getitem and isinstance(node.args[1], int)
 
 
-def _can_be_cut(graph: fx.Graph, stages: list[list[fx.Node]]) -> bool:
+def can_be_cut(graph: fx.Graph, stages: list[list[fx.Node]]) -> bool:
+    """Whether a graph may be several: none sets autocast or writes to what another one has made."""
     of = {node.name: k for k, stage in enumerate(stages) for node in stage}
     given = {node.name for node in graph.find_nodes(op="placeholder")}
     if not _begin_with_grad(stages):
@@ -251,7 +252,7 @@ class Stages:
             returned = [node for node in nodes if any(user not in own for user in node.users)]
             graph = fx.Graph()
             copies = {node: graph.placeholder(node.name) for node in given}
-            names = _names_of_memories(given)
+            names = names_of_memories(given)
             for node in nodes:
                 copies[node] = graph.node_copy(node, copies.__getitem__)
                 if WRITES in node.meta:
@@ -296,7 +297,7 @@ class Stages:
         return run
 
 
-def _names_of_memories(given: Sequence[fx.Node]) -> Mapping[str, Sequence[str]]:
+def names_of_memories(given: Sequence[fx.Node]) -> Mapping[str, Sequence[str]]:
     """What values that a stage is given are called, by the name of what has made their memory."""
     names: defaultdict[str, list[str]] = defaultdict(list)
     for node in given:

@@ -58,7 +58,7 @@ from jitpkg.rewriter.ways import Missed, Watch
 from jitpkg.tracer.effects import effect_operands, lasting
 from jitpkg.tracer.region import Left
 from jitpkg.tracer.trace import Returned, Trace
-from jitpkg.tracer.values import Tensor, Value
+from jitpkg.tracer.values import Reading, Tensor, Value
 from jitpkg.tracer.vm import Branch
 
 OTHERWISE = "otherwise"
@@ -483,7 +483,7 @@ def _write_graph(
     text: Text,
     rebuilder: Rebuilder,
     trace: Trace,
-    tensors: Sequence[Tensor],
+    tensors: Sequence[Tensor | Reading],
     interface: Interface,
     graph: Callable[..., Any],
     module: fx.GraphModule,

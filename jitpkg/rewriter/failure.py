@@ -46,10 +46,11 @@ from jitpkg.rewriter.references import (
 from jitpkg.tracer.differentiation import accumulate_reached
 from jitpkg.tracer.effects import Effect, effect_operands, lasting
 from jitpkg.tracer.heap import Heap, values_of
+from jitpkg.tracer.look import source_of
 from jitpkg.tracer.reached import reachable
 from jitpkg.tracer.region import Left
 from jitpkg.tracer.trace import Trace
-from jitpkg.tracer.values import Lazy, Object, Tensor, Value
+from jitpkg.tracer.values import Lazy, Object, Reading, Tensor, Value
 from jitpkg.tracer.vm import Failure
 
 _NESTING = (torch.autocast_increment_nesting, torch.autocast_decrement_nesting)
@@ -228,7 +229,8 @@ class Failures:
 
 def can_replay(heap: Heap, values: Sequence[Value]) -> bool:
     """Whether values can be made real where a graph has failed: what it computed may be gone."""
-    computed = (isinstance(v, Tensor) and v.source is None for v in reachable(heap, values))
+    reached = reachable(heap, values)
+    computed = (isinstance(v, Tensor | Reading) and source_of(v) is None for v in reached)
     return can_rebuild(heap, values) and not any(computed)
 
 
@@ -292,9 +294,9 @@ class Replay:
         ]
 
 
-def _name_of(tensor: Tensor, heap: Heap, computed: Mapping[str, Any]) -> str | None:
-    """Under which name a graph has computed a tensor; None where it is not there any more. Ops that
-    write to it return it under other names."""
+def _name_of(tensor: Tensor | Reading, heap: Heap, computed: Mapping[str, Any]) -> str | None:
+    """Under which name a graph has computed a tensor or a number; None where it is not there any
+    more. Ops that write to a tensor return it under other names."""
     node = heap.read(tensor, "node") or tensor.node
     names = (node.name, tensor.node.name)
     return next((name for name in names if computed.get(name) is not None), None)

@@ -22,7 +22,7 @@ from jitpkg.guards.explain import assumptions, shown
 from jitpkg.guards.kinds import Guard
 from jitpkg.guards.metadata import TensorIs, varying_dims
 from jitpkg.interrupts import from_outside
-from jitpkg.marks import VARIES, Dims
+from jitpkg.marks import READING, VARIES, Dims
 from jitpkg.messages import specialized_message
 from jitpkg.rewriter.compiler import Compiler
 from jitpkg.rewriter.correctness import verify_graph
@@ -176,9 +176,13 @@ def _can_enter(compiler: Compiler, code: CodeType, p: int) -> bool:
 def _is_idle(traced: Trace, outputs: Outputs, options: Options) -> bool:
     """Without a graph, the original code is as good, unless what it calls may have one."""
     goes_on = isinstance(traced.exit, Left) and any(traced.exit.continuations())
-    return not (
-        traced.op_count or options.disturbance.breaks or goes_on or outputs.called is not None
-    )
+    computes = traced.op_count and not all(map(_is_read, traced.graph.nodes))
+    return not (computes or options.disturbance.breaks or goes_on or outputs.called is not None)
+
+
+def _is_read(node: fx.Node) -> bool:
+    """Whether a graph of such nodes does nothing that Python would not do as fast."""
+    return not node.op.startswith("call") or READING in node.meta
 
 
 def _hooks(traced: Trace, handover: Handover, compiler: Compiler) -> tuple[int, ...]:

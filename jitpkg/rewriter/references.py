@@ -22,6 +22,7 @@ from jitpkg.tracer.values import (
     Kept,
     Number,
     Object,
+    Reading,
     String,
     Tensor,
     Value,
@@ -66,29 +67,29 @@ def _has_row(heap: Heap, value: Value) -> bool:
             return True
 
 
-def gradients_of_made(heap: Heap, made: Sequence[Tensor]) -> list[Effect]:
+def gradients_of_made(heap: Heap, made: Sequence[Tensor | Reading]) -> list[Effect]:
     """What gives tensors that a trace has made the gradients that these have got there."""
-    found = [(tensor, heap.read(tensor, "grad")) for tensor in made]
-    return [SetAttribute(tensor, "grad", grad) for tensor, grad in found if grad is not None]
+    found = [(each, heap.read(each, "grad")) for each in made]
+    return [SetAttribute(each, "grad", grad) for each, grad in found if grad is not None]
 
 
-def attributes_of_made(heap: Heap, made: Sequence[Tensor]) -> list[SetAttribute]:
+def attributes_of_made(heap: Heap, made: Sequence[Tensor | Reading]) -> list[SetAttribute]:
     """The same for attributes of the user's."""
     return [
-        SetAttribute(tensor, name, value)
-        for tensor in made
-        for name, value in (heap.read(tensor, "attributes") or {}).items()
+        SetAttribute(each, name, value)
+        for each in made
+        for name, value in (heap.read(each, "attributes") or {}).items()
     ]
 
 
 def needed(
     heap: Heap, values: Sequence[Value]
-) -> tuple[list[Source], list[Tensor], list[Expression]]:
-    """The paths to read and the numbers to compute before the graph runs, and the tensors that it
-    must return."""
+) -> tuple[list[Source], list[Tensor | Reading], list[Expression]]:
+    """The paths to read and the numbers to compute before the graph runs, and the tensors and
+    readings that it must return."""
     sources: list[Source] = []
     numbers: list[Expression] = []
-    tensors: list[Tensor] = []
+    tensors: list[Tensor | Reading] = []
     seen: set[Value] = set()
     todo = list(reversed(values))
     while todo:
@@ -101,7 +102,7 @@ def needed(
             sources.append(source)
         elif isinstance(value, Tensor) and (array := heap.read(value, "of_array")) is not None:
             todo.append(array)
-        elif isinstance(value, Tensor):
+        elif isinstance(value, Tensor | Reading):
             tensors.append(value)
             todo.extend(parts(heap, value))
         elif isinstance(value, Number | String):

@@ -31,6 +31,7 @@ from jitpkg.tracer import (
     namespaces,
     numbers,
     numpy_scalars,
+    readings,
     reasons,
     state,
     tensor_attributes,
@@ -54,6 +55,7 @@ from jitpkg.tracer.values import (
     Number,
     Object,
     Opaque,
+    Reading,
     Tensor,
     Tuple,
     Value,
@@ -168,6 +170,8 @@ def _number(vm: VM, function: Any, args: Args, kwargs: Kwargs) -> Value | None:
     """A call of a function that computes with numbers that vary."""
     if kwargs:
         return None
+    if len(args) == 1 and isinstance(args[0], Reading):
+        return readings.of_one(vm, function, args[0])
     args = tuple(map(vm.peek, args))
     if not any(isinstance(arg, Number) for arg in args):
         return None
@@ -200,6 +204,9 @@ def _call_descriptor(
         known = counters.number(vm, args[0]) if (name, len(args)) == ("item", 1) else None
         if known is not None:
             return known
+        read = readings.by_method(vm, name, args, kwargs)
+        if read is not None:
+            return read
         kind = torch_calls.REAL_METHODS[name]
         reason = reasons.DATA_VALUE if kind == "value" else reasons.TENSOR_USE
         vm.stop(reason, f"Tensor.{obj.__name__}")

@@ -15,7 +15,7 @@ from torch import fx
 from torch.utils import checkpoint as library
 
 from jitpkg.facts.thread_state import setters
-from jitpkg.marks import DIMS, RECOMPUTED, TRAINS
+from jitpkg.marks import DIMS, READING, RECOMPUTED, TRAINS
 from jitpkg.tracer import lookahead, parameters, reasons, tensors
 from jitpkg.tracer.reached import reachable
 from jitpkg.tracer.values import Array, Constant, Known, Tensor, Value
@@ -136,5 +136,7 @@ def _check(vm: VM, before: Mark) -> None:
         vm.stop(reasons.CHECKPOINT, "it makes a tensor of the memory of a NumPy array")
     if len(vm.guesses) != before.guesses:
         vm.stop(reasons.CHECKPOINT, "a branch depends on data, which is to be looked at outside")
+    if any(READING in node.meta for node in vm.graph.nodes_since(before.graph)):
+        vm.stop(reasons.CHECKPOINT, "a number is made of a tensor's data, which is known outside")
     if vm.graph.targets_since(before.graph) & setters():
         vm.stop(reasons.CHECKPOINT, "it changes grad mode or autocast")

@@ -31,6 +31,7 @@ from jitpkg.tracer.values import (
     Object,
     OfOp,
     Opaque,
+    Reading,
     Slice,
     String,
     Super,
@@ -207,8 +208,10 @@ _VIEW_CLASSES = {"keys": type({}.keys()), "values": type({}.values()), "items": 
 
 def class_of(vm: VM, value: Value) -> type:
     """`type(value)`"""
-    value = vm.peek(value)
+    value = value if isinstance(value, Reading) else vm.peek(value)
     match value:
+        case Reading():
+            return value.cls
         case Constant() | Number() | String():
             return type(value.value)
         case Known() | Opaque():

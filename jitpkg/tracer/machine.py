@@ -25,6 +25,7 @@ from jitpkg.tracer import (
     look,
     numbers,
     operators,
+    readings,
     reasons,
     tensors,
 )
@@ -36,6 +37,7 @@ from jitpkg.tracer.values import (
     Lazy,
     Number,
     Object,
+    Reading,
     String,
     Tensor,
     Tuple,
@@ -93,11 +95,15 @@ class Machine(VM):
     def look(self, value: Value) -> Value:
         if isinstance(value, Lazy):
             return look.look(self, value)
+        if isinstance(value, Reading):
+            readings.refuse(self, value)
         return numbers.constant(self, value) if isinstance(value, Number | String) else value
 
     def peek(self, value: Value) -> Value:
         if isinstance(value, Lazy):
             return numbers.existing(self, value) or look.look(self, value)
+        if isinstance(value, Reading):
+            readings.refuse(self, value)
         return numbers.constant(self, value) if isinstance(value, String) else value
 
     def identify(self, value: Value) -> Value:

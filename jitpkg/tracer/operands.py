@@ -13,7 +13,7 @@ from jitpkg.guards.kinds import ABSENT
 from jitpkg.internals import ops
 from jitpkg.tracer import classes, containers, reasons
 from jitpkg.tracer.torch_calls import tensor_methods
-from jitpkg.tracer.values import Constant, Number, Object, Tensor, Tuple, Value
+from jitpkg.tracer.values import Constant, Number, Object, Reading, Tensor, Tuple, Value
 from jitpkg.tracer.vm import VM, Args, Kwargs
 
 
@@ -52,6 +52,9 @@ def scalar(vm: VM, name: str, args: Args, kwargs: Kwargs) -> object:
     if not all(dtype.is_floating_point for dtype in dtypes):
         return NOT_A_SCALAR
     is_operand = not kwargs and (form, stem) in _OPERANDS
+    reads = any(isinstance(each, Reading) for each in (*args, *kwargs.values()))
+    if reads and (not is_operand or stem in _CHECKED):
+        return NOT_A_SCALAR
     if is_operand and all(each.size for each in facts):
         return None
     if is_operand and len(dtypes) == 1 and dtypes <= _SINGLE:
@@ -66,6 +69,8 @@ def scalar(vm: VM, name: str, args: Args, kwargs: Kwargs) -> object:
 
 
 def _members(vm: VM, value: Value) -> list[Value]:
+    if isinstance(value, Reading):
+        return [value]
     value = vm.peek(value)
     if isinstance(value, Tuple):
         return [vm.peek(item) for item in value.items]
@@ -78,6 +83,8 @@ def _kind(members: Sequence[Value]) -> str:
     """Tensors, or floats of which one varies at least, or anything."""
     if members and all(isinstance(each, Tensor) for each in members):
         return "t"
+    if members and isinstance(members[0], Reading):
+        return "n" if members[0].cls is float else "?"
     numbers = [each for each in members if isinstance(each, Number)]
     floats = all(isinstance(each, Number | Constant) for each in members)
     return "n" if numbers and floats and all(type(n.value) is float for n in numbers) else "?"
@@ -92,6 +99,8 @@ _OPERANDS = frozenset(
     }
 )
 """Ops that take a float as an operand."""
+_CHECKED = frozenset({"fill"})
+"""Those that refuse a float which is too large for the tensor."""
 _FACTORS = frozenset(
     {
         *(("ttn", ("alpha",), stem) for stem in ("add", "sub")),
@@ -116,7 +125,7 @@ _SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "n
 
 def check_operator(vm: VM, stem: str, args: Args) -> None:
     """An operator is an op where the tensor's class has torch's own method for it."""
-    operand = vm.peek(args[0])
+    operand = args[0] if isinstance(args[0], Reading) else vm.peek(args[0])
     special = f"__{stem}__"
     if not isinstance(operand, Tensor):
         operand = vm.peek(args[1])

@@ -21,6 +21,7 @@ from jitpkg.tracer import (
     guesses,
     numbers,
     numpy_scalars,
+    readings,
     reasons,
 )
 from jitpkg.tracer.values import (
@@ -37,6 +38,7 @@ from jitpkg.tracer.values import (
     Number,
     Object,
     Opaque,
+    Reading,
     Slice,
     String,
     Tensor,
@@ -89,6 +91,8 @@ COMPARE: Mapping[str, tuple[Callable[[Any, Any], Any], str, str]] = MappingProxy
 
 def unary(vm: VM, name: str, value: Value) -> Value:
     """`-value` and its like."""
+    if isinstance(value, Reading):
+        return readings.unary(vm, name, value)
     value = vm.peek(value)
     if isinstance(value, Number):
         found = numbers.unary(vm, name, value)
@@ -116,8 +120,15 @@ def binary(vm: VM, name: str, a: Value, b: Value, *, in_place: bool = False) -> 
     texts = _texts(vm, name, a, b)
     if texts is not None:
         return texts
-    a, b = vm.peek(a), vm.peek(b)
     function, in_place_function, stem = BINARY[name]
+    if isinstance(a, Reading) or isinstance(b, Reading):
+        found = readings.binary(vm, name, a, b)
+        if found is not None:
+            return found
+        a, b = readings.peek(vm, a), readings.peek(vm, b)
+        writes = in_place and isinstance(a, Tensor)
+        return _tensor_binary(vm, in_place_function if writes else function, stem, a, b)
+    a, b = vm.peek(a), vm.peek(b)
     if isinstance(a, Array) or isinstance(b, Array):
         return _of_array(vm, in_place_function if in_place else function, a, b)
     if isinstance(a, Number) or isinstance(b, Number):
@@ -186,7 +197,8 @@ def _tensor_binary(
 ) -> Value:
     other = b if isinstance(a, Tensor) else a
     own = f"__r{stem}__" if other is b else f"__{stem}__"
-    if isinstance(other, Tensor | Constant | Number) or _is_plain_sequence(vm, other, own):
+    is_number = isinstance(other, Constant | Number | Reading)
+    if is_number or isinstance(other, Tensor) or _is_plain_sequence(vm, other, own):
         _check_operator(vm, a if isinstance(a, Tensor) else b, stem)
         return vm.op(function, (a, b))
     if isinstance(other, Known) and isinstance(other.obj, int | float):  # an enum's member
@@ -282,8 +294,11 @@ def _is_not_implemented(vm: VM, value: Value) -> bool:
 
 def compare(vm: VM, name: str, a: Value, b: Value) -> Value:
     """`a < b` and its like."""
-    a, b = vm.peek(a), vm.peek(b)
     function, special, reflected = COMPARE[name]
+    if isinstance(a, Reading) or isinstance(b, Reading):
+        a, b = readings.beside_tensor(vm, a, b)
+        return _tensor_compare(vm, name, function, a, b)
+    a, b = vm.peek(a), vm.peek(b)
     if isinstance(a, Array) or isinstance(b, Array):
         return _of_array(vm, function, a, b)
     if isinstance(a, Number) or isinstance(b, Number):
@@ -346,7 +361,7 @@ def _tensor_compare(
 ) -> Value:
     other = b if isinstance(a, Tensor) else a
     _check_operator(vm, a if isinstance(a, Tensor) else b, COMPARE[name][1].strip("_"))
-    if isinstance(other, Tensor):
+    if isinstance(other, Tensor | Reading):
         return vm.op(function, (a, b))
     if isinstance(other, Constant | Number) and (
         isinstance(other.value, bool | int | float | complex)
@@ -467,6 +482,8 @@ _SINGLETON = (bool, type(None), type(Ellipsis), type(NotImplemented), torch.dtyp
 
 def same(vm: VM, a: Value, b: Value) -> bool:
     """`a is b`"""
+    if isinstance(a, Reading) or isinstance(b, Reading):
+        return readings.same(vm, a, b)
     a, b = vm.peek(a), vm.peek(b)
     if isinstance(a, Number) or isinstance(b, Number):
         other = b if isinstance(a, Number) else a

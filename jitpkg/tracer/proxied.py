@@ -15,11 +15,13 @@ from jitpkg.facts.sizes import Size
 from jitpkg.facts.tensor import TensorFacts
 from jitpkg.tracer import classes, containers, numbers, numpy_scalars, reasons
 from jitpkg.tracer.values import (
+    EXAMPLES,
     Constant,
     Known,
     Number,
     Object,
     Opaque,
+    Reading,
     Slice,
     Tensor,
     Tuple,
@@ -57,15 +59,22 @@ class Proxied:
         """The argument for the graph."""
         if (operand := self._operand(value)) is not None:
             return self._own_node(operand)
+        if isinstance(value, Reading) and self._takes_any() and self.vm.keeps_nodes:
+            self.has_floats = self.has_floats or value.cls is float
+            return value.node
         return self._mapped(value, self._own_node)
 
     def facts(self, value: Value) -> Any:
         """The argument for the question what the op returns."""
         if (operand := self._operand(value)) is not None:
             return operand.value
+        if isinstance(value, Reading) and self._takes_any():
+            return EXAMPLES[value.cls]
         return self._mapped(value, self._own_facts)
 
     def _operand(self, value: Value) -> Number | None:
+        if isinstance(value, Reading):
+            return None
         value = self.vm.peek(value)
         return value if self.by_type and isinstance(value, Number) else None
 
@@ -141,6 +150,10 @@ class Proxied:
             yield
         finally:
             self._within.discard(value)
+
+    def _takes_any(self) -> bool:
+        """Whether a number that is an argument itself may be any."""
+        return self.by_type or self.stores
 
     def _may_vary(self, number: Number) -> bool:
         return self.stores or isinstance(number.expression, Size)

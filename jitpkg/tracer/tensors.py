@@ -109,6 +109,8 @@ def op(
     if not opaque:
         resizing.check_factors(vm, name, args, kwargs)
     by_type = not opaque and operands.of_any_number(name)
+    if target is operator.setitem:
+        vm.peek(args[1])  # of an index more than the class counts
     stores = target is operator.setitem or (not opaque and operands.in_lists(name))
     looks = opaque or name in _TAKING_DATA
     proxied = Proxied(vm, {}, by_type=by_type, stores=stores, opaque=opaque, looks_at_classes=looks)

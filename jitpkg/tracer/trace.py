@@ -39,7 +39,7 @@ from jitpkg.tracer.look import source_of
 from jitpkg.tracer.machine import Machine
 from jitpkg.tracer.reached import reachable
 from jitpkg.tracer.region import Left, Limits, Region, alive
-from jitpkg.tracer.values import NONE, Cell, Kept, Known, Marker, Object, Tensor, Value
+from jitpkg.tracer.values import NONE, Cell, Kept, Known, Marker, Object, Reading, Tensor, Value
 from jitpkg.tracer.vm import (
     SHOWN,
     VM,
@@ -93,7 +93,7 @@ class Trace:
     effects: tuple[Effect, ...]
     exit: Exit
     heap: Heap
-    nodes: Callable[[Tensor], fx.Node]
+    nodes: Callable[[Tensor | Reading], fx.Node]
     op_count: int
     failures: Mapping[str, Failure]
     """For each node of the graph, what is to be done when it fails."""
@@ -238,7 +238,9 @@ def _keep_replaced(vm: VM) -> None:
         effect = vm.effects[k]
         assert isinstance(effect, SetAttribute)
         value, last = effect.value, bisect_right(before, replacing) - 1
-        if isinstance(value, Tensor) and value.source is None and last >= 0 and before[last] > k:
+        is_made = isinstance(value, Tensor | Reading) and source_of(value) is None
+        if is_made and last >= 0 and before[last] > k:
+            assert isinstance(value, Tensor | Reading)
             ops[last].meta.setdefault(KEEPS, []).append(value.node.name)
 
 

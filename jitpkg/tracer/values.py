@@ -113,6 +113,28 @@ class Array:
     """None for one that the trace made."""
 
 
+EXAMPLES: Mapping[type, bool | float | complex] = MappingProxyType(
+    {bool: True, int: 2, float: 2.5, complex: 2.5j}
+)
+"""A number of each class, for questions of which the answers depend on the class alone."""
+
+
+@dataclass(eq=False, slots=True)
+class Reading:
+    """A Python number that is made of a tensor's data: a node of the graph, which has to run first.
+
+    It can be handed on. Whoever looks at it ends the trace.
+    """
+
+    node: fx.Node
+    cls: type
+    """bool, int, float or complex, exactly."""
+    bits: int
+    """A whole number is less than 2 to this."""
+    what: str
+    """What the program has called."""
+
+
 @dataclass(eq=False, slots=True)
 class Tuple:
     """A tuple, or an instance of a tuple subclass without attributes (a named tuple, a Size)."""
@@ -281,6 +303,7 @@ Value = (
     | Known
     | Tensor
     | Array
+    | Reading
     | Tuple
     | Slice
     | Object

@@ -27,7 +27,7 @@ from jitpkg.tracer.frames import Finished, Frame
 from jitpkg.tracer.graph import GraphWriter
 from jitpkg.tracer.heap import Heap, States
 from jitpkg.tracer.history import History
-from jitpkg.tracer.values import Generator, Iterator, Object, Opaque, Tensor, Value
+from jitpkg.tracer.values import Generator, Iterator, Object, Opaque, Reading, Tensor, Value
 
 RANDOM_STREAM = Tensor(cast(fx.Node, None))
 """Stands for the random stream among what a graph has changed."""
@@ -291,11 +291,17 @@ class VM(ABC):
         self.number_nodes.clear()
         self.escaped = None  # it may rely on guards that are gone
 
+    @property
+    def keeps_nodes(self) -> bool:
+        """Whether what is added to the graph stays in it: it does not where the trace looks ahead,
+        or is inside of a transform."""
+        return self.checkpoint is not None and not self.levels
+
     def int_values(self) -> Mapping[str, int]:
         """The values of all symbols that are integers."""
         return {n: value for n, value in self.symbol_values.items() if isinstance(value, int)}
 
-    def node(self, tensor: Tensor) -> fx.Node:
+    def node(self, tensor: Tensor | Reading) -> fx.Node:
         """The graph's node for a tensor: the last in-place op on it, or what made it."""
         return self.heap.read(tensor, "node") or tensor.node
 

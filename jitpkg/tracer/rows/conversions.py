@@ -15,6 +15,7 @@ from jitpkg.tracer import (
     containers,
     formatting,
     protocols,
+    readings,
     reasons,
     subscripts,
 )
@@ -48,6 +49,9 @@ def _number(cls: type, special: str) -> Callable[..., Value]:
             return constants.fold(vm, cls, args, kwargs)
         value = vm.look(args[0])
         if isinstance(value, Tensor):
+            read = readings.by_class(vm, cls, args, kwargs)
+            if read is not None:
+                return read
             vm.stop(reasons.DATA_VALUE, f"{cls.__name__}() of a tensor")
         for name, gives in ((special, cls), ("__index__", int)):
             method = vm.method_of_class(value, name)
@@ -87,7 +91,7 @@ def range_(vm: VM, *bounds: Value) -> Value:
 def type_(vm: VM, *args: Value, **kwargs: Value) -> Value:
     if len(args) != 1 or kwargs:
         vm.stop(reasons.STATEMENT, "a class made by type()")
-    value = vm.look(args[0])
+    value = readings.peek(vm, args[0])
     if isinstance(value, Method):
         vm.stop(reasons.UNSUPPORTED, "type() of a bound method")
     return vm.trusted(vm.class_of(value))
