@@ -33,7 +33,7 @@ WRITES = [
 ]
 BREAKS = [
     *("{t} = {t} + 1 if {a} > 0 else {t} - 1", "kept.append(f'{{{a}:.3f}}')", "kept.append({a})"),
-    *("kept.append({a} is None)", "kept.append({{'a': {a}}})", "holder.number = {a}"),
+    *("kept.append(type({a}))", "kept.append({{'a': {a}}})", "holder.number = {a}"),
 ]
 
 
