@@ -77,6 +77,10 @@ OPERATORS: Mapping[str, _Op] = MappingProxyType(
 """By the name of the operator; NumPy's functions by their own."""
 
 
+SINGLE = frozenset("neg invert abs sqrt".split())
+"""Those of one operand."""
+
+
 def operator_of(vm: VM, function: Callable[..., Any], operands: Args) -> Value:
     """An operator, with an array among its operands."""
     return apply(vm, function.__name__, operands)

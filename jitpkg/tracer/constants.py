@@ -167,7 +167,7 @@ def fold(vm: VM, function: Callable[..., Any], values: Args, kwargs: Kwargs | No
     named = {name: python_value(vm, value) for name, value in (kwargs or {}).items()}
     if _is_large(function, args) or numpy_scalars.is_large(function, args, named):
         vm.stop(reasons.TOO_LONG, "a very large constant")
-    if not numpy_scalars.takes_arrays(function) and _has_array((args, named)):
+    if _has_array((args, named)) and not numpy_scalars.takes_arrays(function):
         vm.stop(reasons.FOREIGN_CALL, "a NumPy array is given to a function of Python's")
     try:
         with numpy_scalars.computing(function, (*args, *named.values())):

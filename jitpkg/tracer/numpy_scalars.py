@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import operator
 import sys
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -26,6 +25,8 @@ from types import (
 from typing import Any
 
 import torch
+
+from jitpkg.facts.heard import Heard
 
 _NUMBERS = """
 float64 float32 float16 int64 int32 int16 int8 uint64 uint32 uint16 uint8
@@ -268,8 +269,7 @@ def computing(
 
 @contextmanager
 def _without_warnings(numpy: Any) -> Iterator[None]:
-    with warnings.catch_warnings(record=True) as heard, numpy.errstate(all="raise"):
-        warnings.simplefilter("always")
+    with Heard() as heard, numpy.errstate(all="raise"):
         yield
-    if heard:
-        raise FloatingPointError(str(heard[0].message))
+    if heard.any:
+        raise FloatingPointError("it warns")

@@ -1,5 +1,6 @@
 """What NumPy's arrays do that is left to NumPy."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 import torch
 from torch.utils.checkpoint import checkpoint
 
+import jitpkg
 from jitpkg.testing import Comparison
 
 Program = Callable[..., Any]
@@ -145,6 +147,15 @@ def with_a_shape_of_its_own(x):
     return torch.from_numpy(a) + 1, a
 
 
+def with_other_arguments(x):
+    a = (x + 1).numpy()
+    b = np.zeros((3, 3), dtype=np.float32)
+    np.add(a, 1, out=b)
+    np.add(a, 1, b)
+    c = np.asarray(a, dtype=np.float64), a.reshape(9, order="F"), a.astype("f4", order="F")
+    return x + 1, b, c, np.sqrt(a, b), np.add(a, 1, where=a > 2, out=b), a.copy("F")
+
+
 BROKEN: list[Program] = [
     requires_grad,
     conjugated,
@@ -166,6 +177,7 @@ BROKEN: list[Program] = [
     in_a_transform,
     under_autocast,
     with_a_shape_of_its_own,
+    with_other_arguments,
 ]
 
 
@@ -176,3 +188,19 @@ def test_what_is_left_to_python(program: Program, backend: str) -> None:
     Comparison(backend=backend, calls=3, absolute=1e-6, ignore=NOT_COMPARED[backend]).assert_same(
         program, matrix()
     )
+
+
+def test_what_was_shown_of_warnings_is_remembered() -> None:
+    def constants(x):
+        return x + torch.from_numpy(np.zeros(3) + 1)
+
+    def warn() -> None:
+        warnings.warn("shown once", UserWarning, stacklevel=1)
+
+    jitpkg.compile(constants, backend="eager")(matrix())
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("default")
+        warn()
+        jitpkg.compile(constants, backend="eager", fullgraph=True)(matrix())
+        warn()
+    assert len(heard) == 1

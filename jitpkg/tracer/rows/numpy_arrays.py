@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -66,17 +67,33 @@ def row(function: object) -> Callable[[VM, Args, Kwargs], Value] | None:
 def _table(module: Any) -> CallTable:
     table = CallTable()
     for name, function in _FUNCTIONS.items():
-        table.add(getattr(module, name), function)
+        table.add(getattr(module, name), _fitting(f"numpy.{name}", function))
     for name, method in _METHODS.items():
-        table.add(getattr(module.ndarray, name), method)
+        table.add(getattr(module.ndarray, name), _fitting(f"ndarray.{name}", method))
     for names, op in _ELEMENTWISE.items():
         for name in names.split():
             table.add(getattr(module, name), _elementwise(op))
     return table
 
 
+def _fitting(name: str, handler: Callable[..., Value]) -> Callable[..., Value]:
+    """A row; calls with other arguments than it takes are left to NumPy."""
+    signature = inspect.signature(handler)
+
+    def row(vm: VM, *args: Value, **kwargs: Value) -> Value:
+        try:
+            signature.bind(vm, *args, **kwargs)
+        except TypeError:
+            vm.stop(reasons.FOREIGN_CALL, f"{name} with arguments that tracing does not know")
+        return handler(vm, *args, **kwargs)
+
+    return row
+
+
 def _elementwise(op: str) -> Callable[..., Value]:
-    def row(vm: VM, *operands: Value) -> Value:
+    def row(vm: VM, *operands: Value, **kwargs: Value) -> Value:
+        if kwargs or len(operands) != (1 if op in array_ops.SINGLE else 2):
+            vm.stop(reasons.FOREIGN_CALL, f"numpy's {op} with arguments that tracing does not know")
         return array_ops.apply(vm, op, operands)
 
     return row
@@ -257,4 +274,4 @@ _METHODS: dict[str, Callable[..., Value]] = {
     "swapaxes": swapaxes,
     "fill": fill,
 }
-"""By name; arguments that a row does not take are left to NumPy."""
+"""By name."""
