@@ -39,7 +39,7 @@ from jitpkg.tracer.look import source_of
 from jitpkg.tracer.machine import Machine
 from jitpkg.tracer.reached import reachable
 from jitpkg.tracer.region import Left, Limits, Region, alive
-from jitpkg.tracer.values import NONE, Cell, Kept, Known, Marker, Object, Tensor, Value
+from jitpkg.tracer.values import NONE, Array, Cell, Kept, Known, Marker, Object, Tensor, Value
 from jitpkg.tracer.vm import SHOWN, VM, Around, Branch, Failure, Guess, Originals, Raised, Stopped
 
 
@@ -229,8 +229,11 @@ def _keep_replaced(vm: VM) -> None:
         effect = vm.effects[k]
         assert isinstance(effect, SetAttribute)
         value, last = effect.value, bisect_right(before, replacing) - 1
-        if isinstance(value, Tensor) and value.source is None and last >= 0 and before[last] > k:
-            ops[last].meta.setdefault(KEEPS, []).append(value.node.name)
+        if isinstance(value, Tensor | Array) and last >= 0 and before[last] > k:
+            made = (v for v in reachable(vm.heap, [value]) if isinstance(v, Tensor))
+            names = [each.node.name for each in made if each.source is None]
+            if names:
+                ops[last].meta.setdefault(KEEPS, []).extend(names)
 
 
 def _distinct(vm: VM) -> list[Guard]:
