@@ -39,7 +39,18 @@ from jitpkg.tracer.look import source_of
 from jitpkg.tracer.machine import Machine
 from jitpkg.tracer.reached import reachable
 from jitpkg.tracer.region import Left, Limits, Region, alive
-from jitpkg.tracer.values import NONE, Cell, Kept, Known, Marker, Object, Reading, Tensor, Value
+from jitpkg.tracer.values import (
+    NONE,
+    Array,
+    Cell,
+    Kept,
+    Known,
+    Marker,
+    Object,
+    Reading,
+    Tensor,
+    Value,
+)
 from jitpkg.tracer.vm import (
     SHOWN,
     VM,
@@ -238,10 +249,11 @@ def _keep_replaced(vm: VM) -> None:
         effect = vm.effects[k]
         assert isinstance(effect, SetAttribute)
         value, last = effect.value, bisect_right(before, replacing) - 1
-        is_made = isinstance(value, Tensor | Reading) and source_of(value) is None
-        if is_made and last >= 0 and before[last] > k:
-            assert isinstance(value, Tensor | Reading)
-            ops[last].meta.setdefault(KEEPS, []).append(value.node.name)
+        if isinstance(value, Tensor | Array | Reading) and last >= 0 and before[last] > k:
+            reached = reachable(vm.heap, [value])
+            made = [v for v in reached if isinstance(v, Tensor | Reading) and source_of(v) is None]
+            if made:
+                ops[last].meta.setdefault(KEEPS, []).extend(each.node.name for each in made)
 
 
 def _distinct(vm: VM) -> list[Guard]:

@@ -179,3 +179,35 @@ def test_underflow_that_numpy_tells_of() -> None:
     for state in ("ignore", "warn", "ignore"):
         with np.errstate(under=state):
             assert warnings_of(compiled, matrix(), a) == warnings_of(product, matrix(), a)
+
+
+class Box:
+    """What arrays are assigned to."""
+
+    def __init__(self) -> None:
+        self.array: Any = None
+        self.tensor: Any = None
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_an_op_fails_when_an_array_was_assigned(backend: str) -> None:
+    def replaced(box, x, at):
+        box.array = (x + 1).numpy()
+        box.tensor = torch.from_numpy(np.ones(3, dtype=np.float32))
+        x.add_(1)
+        found = x[at]
+        box.array = (x * 2).numpy()
+        box.tensor = None
+        return found
+
+    compiled = jitpkg.compile(replaced, backend=backend)
+    for at in (1, 7, 1, 7):
+        seen = []
+        for function in (replaced, compiled):
+            box, x = Box(), torch.arange(3.0)
+            try:
+                found: Any = function(box, x, torch.tensor(at))
+            except IndexError as error:
+                found = type(error)
+            seen.append(repr((found, box.array, box.tensor, x)))
+        assert seen[0] == seen[1]
