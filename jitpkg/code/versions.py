@@ -48,6 +48,9 @@ JUMPS_ON_BOOLS = PYTHON >= (3, 13)
 DYNAMO_PASSES_JUMPS = PYTHON <= (3, 12)
 """Dynamo takes it that what stands behind a JUMP_BACKWARD_NO_INTERRUPT may come next."""
 
+SUM_COMPENSATES = PYTHON >= (3, 12)
+"""`sum` keeps what adding floats rounds away, and adds it in the end."""
+
 COMPARE_SHIFT = {(3, 11): 0, (3, 12): 4}.get(PYTHON, 5)
 """COMPARE_OP's argument is the index of the operator, shifted left by this."""
 

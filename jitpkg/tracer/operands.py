@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ import torch
 
 from jitpkg.facts.outcome import Outcome
 from jitpkg.facts.shared import may_be_left_half_done
+from jitpkg.facts.tensor import TensorFacts
 from jitpkg.guards.kinds import ABSENT
 from jitpkg.internals import ops
 from jitpkg.tracer import classes, containers, reasons
@@ -119,6 +121,37 @@ def may_leave_half(
     owners = (vm.roots.get(tensors[k], tensors[k]) for k in outcome.mutated)
     return may_be_left_half_done(name, args) and any(o.source is not None for o in owners)
 
+
+def check_fits(vm: VM, name: str, args: Args, kwargs: Kwargs, facts: Sequence[TensorFacts]) -> None:
+    """End the trace where a number is too large for the class of a tensor's numbers: the op raises.
+    A kernel would go on with an infinity."""
+    if name.strip("_") not in _CHECKING:
+        return
+    limit = min((_LARGEST[f.dtype] for f in facts if f.dtype in _LARGEST), default=math.inf)
+    kinds = (int, float) if limit < _LARGEST[torch.bfloat16] else (float,)
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, Reading):  # the op is called by itself, with the number
+            continue
+        number = vm.peek(value)
+        if not isinstance(number, Constant | Number) or type(number.value) not in kinds:
+            continue
+        bounds = (
+            vm.compare(op, number, Constant(end)) for op, end in ((">", limit), ("<", -limit))
+        )
+        if math.isfinite(number.value) and any(map(vm.truth, bounds)):
+            vm.stop(reasons.RAISES, f"{name} of a number that the tensor's class cannot hold")
+
+
+_CHECKING = frozenset(
+    """
+    addcdiv addcmul clamp clamp_max clamp_min clip constant_pad_nd fill full full_like hardtanh
+    index_fill leaky_relu lerp masked_fill new_full pad pow scatter threshold where
+    """.split()
+)
+"""Ops that refuse a number which is finite, and infinite in the tensor's class."""
+_LARGEST = {
+    dtype: torch.finfo(dtype).max for dtype in (torch.float16, torch.bfloat16, torch.float32)
+}
 
 _SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
 

@@ -276,7 +276,20 @@ def test_differentiated_from_outside(name: str, way: str) -> None:
     def trained(x: Any) -> Any:
         return program(x * weight)
 
+    if name == "attention":
+        _check_second_derivative(trained(given()))
+        weight.grad = None
     Comparison(**WAYS[way]).assert_same(trained, given())
+
+
+def _check_second_derivative(result: torch.Tensor) -> None:
+    """PyTorch 2.14 chooses a kernel for attention below transforms that has none."""
+    try:
+        result.sum().backward()
+    except RuntimeError as error:
+        if "is not implemented" in str(error):
+            pytest.skip(f"eager code raises: {error}")
+        raise
 
 
 @pytest.mark.parametrize("way", ["eager", "jitpkg"])

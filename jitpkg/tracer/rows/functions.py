@@ -6,10 +6,11 @@ import builtins
 import math
 import operator
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import Any
 
+from jitpkg.code.versions import SUM_COMPENSATES
 from jitpkg.tracer import (
     classes,
     constants,
@@ -360,6 +361,8 @@ def sum_(vm: VM, iterable: Value, /, start: Value | None = None) -> Value:
         total = constants.fold(vm, sum, (Tuple(()), total))
         pending = [] if _is_number(vm, total) else None
     for item in each(vm, iterable):
+        if SUM_COMPENSATES and _varying_floats(vm, (total, *(pending or ()), item)):
+            total, item, pending = vm.look(total), vm.look(item), pending or []
         varies = numbers.among(vm, (item,))
         if pending is not None and not varies and _is_number(vm, item):
             pending.append(item)
@@ -369,6 +372,12 @@ def sum_(vm: VM, iterable: Value, /, start: Value | None = None) -> Value:
             pending = None
         total = vm.binary("+", total, item)
     return total if pending is None else constants.fold(vm, sum, (Tuple(tuple(pending)), total))
+
+
+def _varying_floats(vm: VM, values: Sequence[Value]) -> bool:
+    """Whether all are numbers, one is a float, and one varies."""
+    kinds = set(map(vm.class_of, values))
+    return float in kinds and kinds <= {bool, int, float} and numbers.among(vm, values)
 
 
 def _is_number(vm: VM, value: Value) -> bool:
