@@ -133,12 +133,13 @@ def check_fits(vm: VM, name: str, args: Args, kwargs: Kwargs, facts: Sequence[Te
         if isinstance(value, Reading):  # the op is called by itself, with the number
             continue
         number = vm.peek(value)
-        if not isinstance(number, Constant | Number) or type(number.value) not in kinds:
+        given = number.value if isinstance(number, Constant | Number) else None
+        if not isinstance(given, int | float) or type(given) not in kinds:
             continue
         bounds = (
             vm.compare(op, number, Constant(end)) for op, end in ((">", limit), ("<", -limit))
         )
-        if math.isfinite(number.value) and any(map(vm.truth, bounds)):
+        if math.isfinite(given) and any(map(vm.truth, bounds)):
             vm.stop(reasons.RAISES, f"{name} of a number that the tensor's class cannot hold")
 
 
