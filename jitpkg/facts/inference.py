@@ -69,7 +69,7 @@ def _may_be_kept(leaf: TensorFacts) -> bool:
     return leaf.is_leaf and leaf.dtype is torch.float32 and casting.is_active()
 
 
-_DETACHING = frozenset({"detach"})
+_DETACHING = frozenset({"data", "detach"})
 """Those that return views which require no grad, whatever their base does."""
 
 

@@ -34,6 +34,11 @@ COMPILER = "torch._dynamo"
 PATCHED_INIT = "torch._dynamo.mutation_guard.install_generation_tagging_init.<locals>.patched_init"
 """What it makes of `nn.Module.__init__`, to note which modules are new."""
 
+PATCHED_SETSTATE = (
+    "torch._dynamo.mutation_guard.install_generation_tagging_init.<locals>.patched_setstate"
+)
+"""The same of `nn.Module.__setstate__`."""
+
 DECIDING_OPTIMIZERS = ("torch.optim.lbfgs", "torch.optim._adafactor")
 """Those of which a step asks each tensor for numbers, to decide or to compute with."""
 

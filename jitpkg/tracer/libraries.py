@@ -81,6 +81,7 @@ WRAPPERS: Mapping[str, Wrapper] = MappingProxyType(
     {
         # Once torch's compiler has been used, `nn.Module.__init__` notes which modules are new.
         library.PATCHED_INIT: Wrapper("init"),
+        library.PATCHED_SETSTATE: Wrapper("setstate"),
         library.GRAD_OF_STEPS: Wrapper("func", optimizers.with_grad),
     }
 )

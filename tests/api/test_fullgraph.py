@@ -54,7 +54,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], tuple[Any, ...], errors.Reason]] = {
     "module": (Disabled, (X,), reasons.DISABLED),
     "disabled module": (lambda: jitpkg.disable(Net()), (X,), reasons.DISABLED),
     "partial": (lambda: functools.partial(optimiser().step), (X.sum,), reasons.LIBRARY),
-    "builtin": (lambda: np.arange, (1,), reasons.FOREIGN_CALL),
+    "builtin": (lambda: np.frombuffer, (b"12345678",), reasons.FOREIGN_CALL),
     "remembered": (lambda: functools.lru_cache(fresh(sine)), (X,), reasons.OPAQUE),
     "broken": (lambda: fresh(broken), (X,), reasons.PRINT),
 }

