@@ -24,7 +24,7 @@ from jitpkg.codegen.aten.grad_modes import has_backward
 from jitpkg.codegen.copies import copied
 from jitpkg.codegen.declined import as_it_is
 from jitpkg.codegen.numbers import ARITHMETIC
-from jitpkg.codegen.stages import can_be_cut, names_of_memories
+from jitpkg.codegen.stages import Cut, can_be_cut
 from jitpkg.codegen.straight_line import straight_line
 from jitpkg.marks import DIMS, MEMORY, READING, SCALAR, TRAINS, VARIES, WRITES, Dims, varies
 
@@ -261,35 +261,17 @@ class _Joined:
         return straight_line(f"{self._name}.reads", self._graph)
 
     def _call(self, part: Sequence[fx.Node], examples: Mapping[fx.Node, Any]) -> None:
-        nodes = self._whole.with_sizes(part)
-        own = set(nodes)
-        used = (each for node in nodes for each in node.all_input_nodes)
-        given = list(dict.fromkeys(each for each in used if each not in own))
-        returned = [node for node in part if any(user not in own for user in node.users)]
-        module = self._module(nodes, given, returned)
-        numbers = frozenset(k for k, node in enumerate(given) if READING in node.meta)
+        cut = Cut.of(self._name, self._whole.with_sizes(part), part)
+        dims = tuple(map(self._whole.dims_of, cut.given))
+        cut.module.meta[VARIES] = dims if any(each is None or each for each in dims) else ()
+        numbers = frozenset(k for k, node in enumerate(cut.given) if READING in node.meta)
         compile_ = partial(self._compile, numbers=numbers)
-        function = self._compiled(module, [examples.get(n, _UNKNOWN) for n in given], compile_)
-        made = self._graph.call_function(function, tuple(self._values[node] for node in given))
-        for k, node in enumerate(returned):
+        given = [examples.get(node, _UNKNOWN) for node in cut.given]
+        function = self._compiled(cut.module, given, compile_)
+        values = tuple(self._values[node] for node in cut.given)
+        made = self._graph.call_function(function, values)
+        for k, node in enumerate(cut.returned):
             self._values[node] = self._graph.call_function(getitem, (made, k))
-
-    def _module(
-        self, nodes: Sequence[fx.Node], given: Sequence[fx.Node], returned: Sequence[fx.Node]
-    ) -> fx.GraphModule:
-        graph = fx.Graph()
-        copies = {node: graph.placeholder(node.name) for node in given}
-        names = names_of_memories(given)
-        for node in nodes:
-            copies[node] = graph.node_copy(node, copies.__getitem__)
-            if WRITES in node.meta:
-                also = (name for memory in node.meta[WRITES] for name in names[memory])
-                copies[node].meta[WRITES] = (*node.meta[WRITES], *also)
-        graph.output(tuple(copies[node] for node in returned))
-        module = fx.GraphModule(torch.nn.Module(), graph, class_name=self._name)
-        dims = tuple(map(self._whole.dims_of, given))
-        module.meta[VARIES] = dims if any(each is None or each for each in dims) else ()
-        return module
 
     def _compiled(
         self, module: fx.GraphModule, examples: Sequence[Any], compile_: Compile

@@ -246,25 +246,11 @@ class Stages:
 
     def _made(self, name: str, stages: list[list[fx.Node]]) -> Iterator[_Stage]:
         for nodes in stages:
-            own = set(nodes)
-            used = (each for node in nodes for each in node.all_input_nodes)
-            given = list(dict.fromkeys(each for each in used if each not in own))
-            returned = [node for node in nodes if any(user not in own for user in node.users)]
-            graph = fx.Graph()
-            copies = {node: graph.placeholder(node.name) for node in given}
-            names = names_of_memories(given)
-            for node in nodes:
-                copies[node] = graph.node_copy(node, copies.__getitem__)
-                if WRITES in node.meta:
-                    also = (name for memory in node.meta[WRITES] for name in names[memory])
-                    copies[node].meta[WRITES] = (*node.meta[WRITES], *also)
-            graph.output(tuple(copies[node] for node in returned))
-            takes = tuple(self._places[node] for node in given)
-            module = fx.GraphModule(torch.nn.Module(), graph, class_name=name)
+            cut = Cut.of(name, nodes, nodes)
             if self._varies:
-                module.meta[VARIES] = tuple(map(self._dims_of, given))
-            yield _Stage(module, takes)
-            for node in returned:
+                cut.module.meta[VARIES] = tuple(map(self._dims_of, cut.given))
+            yield _Stage(cut.module, tuple(self._places[node] for node in cut.given))
+            for node in cut.returned:
                 self._places[node] = len(self._places)
 
     def _dims_of(self, node: fx.Node) -> Dims | None:
@@ -297,7 +283,40 @@ class Stages:
         return run
 
 
-def names_of_memories(given: Sequence[fx.Node]) -> Mapping[str, Sequence[str]]:
+@dataclass(frozen=True, eq=False, slots=True)
+class Cut:
+    """Some of a graph's nodes as a graph of their own."""
+
+    module: fx.GraphModule
+    given: Sequence[fx.Node]
+    """What it takes, as the whole has it."""
+    returned: Sequence[fx.Node]
+
+    @classmethod
+    def of(cls, name: str, nodes: Sequence[fx.Node], own: Sequence[fx.Node]) -> Cut:
+        """
+        Args:
+            nodes: all of them, in order.
+            own: those that others may use.
+        """
+        inside = set(nodes)
+        used = (each for node in nodes for each in node.all_input_nodes)
+        given = list(dict.fromkeys(each for each in used if each not in inside))
+        returned = [node for node in own if any(user not in inside for user in node.users)]
+        graph = fx.Graph()
+        copies = {node: graph.placeholder(node.name) for node in given}
+        names = _names_of_memories(given)
+        for node in nodes:
+            copies[node] = graph.node_copy(node, copies.__getitem__)
+            if WRITES in node.meta:
+                also = (name for memory in node.meta[WRITES] for name in names[memory])
+                copies[node].meta[WRITES] = (*node.meta[WRITES], *also)
+        graph.output(tuple(copies[node] for node in returned))
+        module = fx.GraphModule(torch.nn.Module(), graph, class_name=name)
+        return cls(module, given, returned)
+
+
+def _names_of_memories(given: Sequence[fx.Node]) -> Mapping[str, Sequence[str]]:
     """What values that a stage is given are called, by the name of what has made their memory."""
     names: defaultdict[str, list[str]] = defaultdict(list)
     for node in given:

@@ -195,12 +195,14 @@ def same_constant(a: object, b: object) -> bool:
         return True
     if type(a) is not type(b):
         return False
-    if type(a) is tuple and type(b) is tuple:
-        return len(a) == len(b) and all(map(same_constant, a, b))
-    if type(a) is frozenset and type(b) is frozenset:
+    if isinstance(a, tuple | frozenset) and type(a) in BY_PARTS:
+        assert isinstance(b, tuple | frozenset)
         return len(a) == len(b) and all(map(same_constant, a, b))
     return type(a) in PLAIN and constant_key(a) == constant_key(b)
 
+
+BY_PARTS = (tuple, frozenset)
+"""Classes of keys that are known by what is in them, in its order."""
 
 _EQUAL_IF_SAME = frozenset({int, str, bytes, bool, type(None)})
 

@@ -20,6 +20,7 @@ from jitpkg import native
 from jitpkg.facts.sizes import Length, Size
 from jitpkg.guards.kinds import (
     AFTER_TENSORS,
+    BY_PARTS,
     BasesAre,
     CodeIs,
     ConstantIs,
@@ -355,7 +356,7 @@ _PLAIN = (str, int, bytes, bool, type(None))
 def _is_compared_natively(key: object) -> bool:
     """Whether it is a plain constant, or held by identity and not by its parts."""
     if isinstance(key, Held):
-        return type(key.obj) not in (tuple, frozenset)
+        return type(key.obj) not in BY_PARTS
     return type(key) in _PLAIN
 
 

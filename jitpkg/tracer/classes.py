@@ -208,7 +208,7 @@ _VIEW_CLASSES = {"keys": type({}.keys()), "values": type({}.values()), "items": 
 
 def class_of(vm: VM, value: Value) -> type:
     """`type(value)`"""
-    value = value if isinstance(value, Reading) else vm.peek(value)
+    value = vm.glance(value)
     match value:
         case Reading():
             return value.cls

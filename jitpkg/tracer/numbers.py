@@ -246,7 +246,7 @@ def binary(vm: VM, name: str, a: Value, b: Value) -> Value | None:
         whole = _whole(vm, name, left, right)
         if whole is not None:
             return length(vm, whole)
-    function = _FUNCTIONS.get(name)
+    function = FUNCTIONS.get(name)
     if function is None or (name == "**" and not _keeps_class(vm, a, b)):
         return None
     try:
@@ -256,7 +256,7 @@ def binary(vm: VM, name: str, a: Value, b: Value) -> Value | None:
     return computed(vm, function, (left, right), value, f"{{}} {name} {{}}")
 
 
-_FUNCTIONS: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType(
+FUNCTIONS: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType(
     {
         "+": operator.add,
         "-": operator.sub,

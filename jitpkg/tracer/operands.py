@@ -55,7 +55,7 @@ def scalar(vm: VM, name: str, args: Args, kwargs: Kwargs) -> object:
         return NOT_A_SCALAR
     is_operand = not kwargs and (form, stem) in _OPERANDS
     reads = any(isinstance(each, Reading) for each in (*args, *kwargs.values()))
-    if reads and (not is_operand or stem in _CHECKED):
+    if reads and (not is_operand or stem in _CHECKING):
         return NOT_A_SCALAR
     if is_operand and all(each.size for each in facts):
         return None
@@ -101,8 +101,6 @@ _OPERANDS = frozenset(
     }
 )
 """Ops that take a float as an operand."""
-_CHECKED = frozenset({"fill"})
-"""Those that refuse a float which is too large for the tensor."""
 _FACTORS = frozenset(
     {
         *(("ttn", ("alpha",), stem) for stem in ("add", "sub")),
@@ -122,17 +120,17 @@ def may_leave_half(
     return may_be_left_half_done(name, args) and any(o.source is not None for o in owners)
 
 
-def check_fits(vm: VM, name: str, args: Args, kwargs: Kwargs, facts: Sequence[TensorFacts]) -> None:
+def check_fits(vm: VM, name: str, args: Args, kwargs: Kwargs, outcome: Outcome) -> None:
     """End the trace where a number is too large for the class of a tensor's numbers: the op raises.
     A kernel would go on with an infinity."""
     if name.strip("_") not in _CHECKING:
         return
-    limit = min((_LARGEST[f.dtype] for f in facts if f.dtype in _LARGEST), default=math.inf)
+    facts = (*outcome.arguments, outcome.result)
+    dtypes = {each.dtype for each in facts if isinstance(each, TensorFacts)}
+    limit = min((_LARGEST[dtype] for dtype in dtypes & _LARGEST.keys()), default=math.inf)
     kinds = (int, float) if limit < _LARGEST[torch.bfloat16] else (float,)
     for value in (*args, *kwargs.values()):
-        if isinstance(value, Reading):  # the op is called by itself, with the number
-            continue
-        number = vm.peek(value)
+        number = vm.glance(value)  # with a reading, the op is called by itself
         given = number.value if isinstance(number, Constant | Number) else None
         if not isinstance(given, int | float) or type(given) not in kinds:
             continue
@@ -159,7 +157,7 @@ _SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "n
 
 def check_operator(vm: VM, stem: str, args: Args) -> None:
     """An operator is an op where the tensor's class has torch's own method for it."""
-    operand = args[0] if isinstance(args[0], Reading) else vm.peek(args[0])
+    operand = vm.glance(args[0])
     special = f"__{stem}__"
     if not isinstance(operand, Tensor):
         operand = vm.peek(args[1])

@@ -125,7 +125,7 @@ def binary(vm: VM, name: str, a: Value, b: Value, *, in_place: bool = False) -> 
         found = readings.binary(vm, name, a, b)
         if found is not None:
             return found
-        a, b = readings.peek(vm, a), readings.peek(vm, b)
+        a, b = vm.glance(a), vm.glance(b)
         writes = in_place and isinstance(a, Tensor)
         return _tensor_binary(vm, in_place_function if writes else function, stem, a, b)
     a, b = vm.peek(a), vm.peek(b)

@@ -57,11 +57,6 @@ def refuse(vm: VM, reading: Reading) -> NoReturn:
     vm.stop(reasons.DATA_VALUE, reading.what)
 
 
-def peek(vm: VM, value: Value) -> Value:
-    """Like `vm.peek`, where a reading may stay one."""
-    return value if isinstance(value, Reading) else vm.peek(value)
-
-
 # Where they come from
 
 
@@ -196,7 +191,7 @@ def binary(vm: VM, name: str, a: Value, b: Value) -> Value | None:
     """`a + b` and its like, of which one is a reading; None where the other one is a tensor."""
     reading, other = (a, b) if isinstance(a, Reading) else (b, a)
     assert isinstance(reading, Reading)
-    if isinstance(peek(vm, other), Tensor):
+    if isinstance(vm.glance(other), Tensor):
         return None
     left, right = _operand(vm, a), _operand(vm, b)
     rule = _RULES.get(name)
@@ -205,26 +200,10 @@ def binary(vm: VM, name: str, a: Value, b: Value) -> Value | None:
     bits = rule(vm, left, right)
     if bits is None:
         refuse(vm, reading)
-    function = _FUNCTIONS[name]
+    function = numbers.FUNCTIONS[name]
     cls = type(function(EXAMPLES[left.cls], EXAMPLES[right.cls]))
     node = _computed(vm, function, (left.node, right.node), cls)
     return Reading(node, cls, bits, reading.what)
-
-
-_FUNCTIONS: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType(
-    {
-        "+": operator.add,
-        "-": operator.sub,
-        "*": operator.mul,
-        "/": operator.truediv,
-        "//": operator.floordiv,
-        "%": operator.mod,
-        "**": operator.pow,
-        "&": operator.and_,
-        "|": operator.or_,
-        "^": operator.xor,
-    }
-)
 
 
 def _operand(vm: VM, value: Value) -> _Operand | None:
@@ -370,7 +349,7 @@ def beside_tensor(vm: VM, a: Value, b: Value) -> tuple[Value, Value]:
     Raises:
         Stopped: it is none.
     """
-    a, b = peek(vm, a), peek(vm, b)
+    a, b = vm.glance(a), vm.glance(b)
     if not isinstance(a, Tensor) and not isinstance(b, Tensor):
         refuse(vm, next(each for each in (a, b) if isinstance(each, Reading)))
     return a, b
@@ -382,7 +361,7 @@ def same(vm: VM, a: Value, b: Value) -> bool:
         return True
     reading, other = (a, b) if isinstance(a, Reading) else (b, a)
     assert isinstance(reading, Reading)
-    other = peek(vm, other)
+    other = vm.glance(other)
     if isinstance(other, Marker | Kept):
         vm.stop(reasons.IDENTITY, "the identity of a value below the hook's stack")
     if vm.class_of(other) is reading.cls:

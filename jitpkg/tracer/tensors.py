@@ -129,9 +129,7 @@ def op(
         _check_attributes(vm, name, tensors, by_program=opaque or is_of_another_library(call))
         outcome = _known_outcome(vm, target, call, fact_args, fact_kwargs, proxied)
     if not opaque:
-        facts = (*outcome.arguments, outcome.result)
-        known_facts = [each for each in facts if isinstance(each, TensorFacts)]
-        operands.check_fits(vm, name, args, kwargs, known_facts)
+        operands.check_fits(vm, name, args, kwargs, outcome)
     _check_written(vm, name, tensors, outcome)
     guesses.check_op(vm, name, tensors, outcome)
     _check_grad_of_views(vm, tensors, outcome)

@@ -8,6 +8,7 @@ What is more than that, and what raises, is left to TorchScript: the break is at
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NoReturn
@@ -129,7 +130,7 @@ def _sizes(vm: VM, node: Any, given: Sequence[Value], values: Values) -> Sequenc
     sizes = vm.attribute(given[0], "shape")
     if len(given) == 1:
         return (vm.new_list(vm.unpack(sizes)),)
-    return (vm.call_object(type(torch.Size()).__getitem__, sizes, given[1]),)
+    return (vm.call_object(operator.getitem, sizes, given[1]),)
 
 
 def _same(result: bool) -> Row:

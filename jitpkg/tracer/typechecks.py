@@ -11,14 +11,14 @@ import torch
 from jitpkg.guards.abstract import SubclassesAre
 from jitpkg.internals import modules
 from jitpkg.tracer import classes, reasons
-from jitpkg.tracer.values import Known, Object, Reading, Tensor, Tuple, Value
+from jitpkg.tracer.values import Known, Object, Tensor, Tuple, Value
 from jitpkg.tracer.vm import VM
 
 
 def is_instance(vm: VM, value: Value, cls: Value) -> bool:
     """`isinstance(value, cls)`"""
     cls = vm.look(cls)
-    value = value if isinstance(value, Reading) else vm.peek(value)
+    value = vm.glance(value)
     if isinstance(cls, Tuple):
         return any(is_instance(vm, value, item) for item in cls.items)
     if isinstance(cls, Known) and isinstance(cls.obj, types.UnionType):

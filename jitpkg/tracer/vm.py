@@ -358,6 +358,11 @@ class VM(ABC):
     def peek(self, value: Value) -> Value:
         """Like `look`, but a number that varies stays a `Number`."""
 
+    def glance(self, value: Value) -> Value:
+        """Like `peek`, for what need not know a number: one that is made of a tensor's data stays a
+        `Reading`."""
+        return value if isinstance(value, Reading) else self.peek(value)
+
     @abstractmethod
     def identify(self, value: Value) -> Value:
         """Like `look`, where the object's identity matters."""

@@ -131,7 +131,7 @@ optimizer:
 _STATEMENTS = """
 *30 <new:vec> = torch.utils.checkpoint.checkpoint(<fn>, <vec>, use_reentrant=False)
 
-*15 <vec:var>.register_hook(lambda grad: grad if grad is None else grad * 2)
+*18 <vec:var>.register_hook(lambda grad: grad if grad is None else grad * 2)
 
 *15 <f=new:any> = lambda v: (v * 2, v.abs())
 <new:vec>, <new:vec> = torch.utils.checkpoint.checkpoint(<f>, <vec>, use_reentrant=False)

@@ -91,7 +91,7 @@ def range_(vm: VM, *bounds: Value) -> Value:
 def type_(vm: VM, *args: Value, **kwargs: Value) -> Value:
     if len(args) != 1 or kwargs:
         vm.stop(reasons.STATEMENT, "a class made by type()")
-    value = readings.peek(vm, args[0])
+    value = vm.glance(args[0])
     if isinstance(value, Method):
         vm.stop(reasons.UNSUPPORTED, "type() of a bound method")
     return vm.trusted(vm.class_of(value))

@@ -244,12 +244,11 @@ def stack(vm: VM, arrays: Value, axis: Value = ZERO) -> Value:
     return array_ops.joined(vm, torch.stack, vm.unpack(arrays), axis)
 
 
-def zeros_like(vm: VM, array: Value) -> Value:
-    return array_ops.new(vm, vm.op(torch.zeros_like, (array_ops.in_order(vm, _array(vm, array)),)))
+def _like(make: Callable[..., Any]) -> Callable[..., Value]:
+    def row(vm: VM, array: Value) -> Value:
+        return array_ops.new(vm, vm.op(make, (array_ops.in_order(vm, _array(vm, array)),)))
 
-
-def ones_like(vm: VM, array: Value) -> Value:
-    return array_ops.new(vm, vm.op(torch.ones_like, (array_ops.in_order(vm, _array(vm, array)),)))
+    return row
 
 
 _FUNCTIONS: dict[str, Callable[..., Value]] = {
@@ -261,8 +260,8 @@ _FUNCTIONS: dict[str, Callable[..., Value]] = {
     "swapaxes": swapaxes,
     "concatenate": concatenate,
     "stack": stack,
-    "zeros_like": zeros_like,
-    "ones_like": ones_like,
+    "zeros_like": _like(torch.zeros_like),
+    "ones_like": _like(torch.ones_like),
 }
 _METHODS: dict[str, Callable[..., Value]] = {
     "copy": copy,
