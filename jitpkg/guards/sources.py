@@ -18,7 +18,7 @@ from types import (
     MethodDescriptorType,
     ModuleType,
 )
-from typing import TypeVar
+from typing import Any, TypeVar
 
 _NAMED = (type, FunctionType, BuiltinFunctionType, MethodDescriptorType)
 
@@ -201,6 +201,15 @@ class MemoryOf:
     base: Source
 
 
+@_hashed_once
+@dataclass(frozen=True)
+class Remembered:
+    """What a function of `functools.lru_cache` remembers of a call: arguments, and those by name."""
+
+    base: Source
+    call: Held
+
+
 Source = (
     Input
     | CellInput
@@ -220,6 +229,7 @@ Source = (
     | WalkOf
     | NumberIn
     | MemoryOf
+    | Remembered
 )
 
 
@@ -237,6 +247,11 @@ def proxied(proxy: MappingProxyType[object, object]) -> object:
     """The mapping that a proxy shows; Python itself does not tell."""
     (mapping,) = gc.get_referents(proxy)
     return mapping
+
+
+def call_of(function: Callable[..., object], call: tuple[Any, dict[str, Any]]) -> object:
+    args, kwargs = call
+    return function(*args, **kwargs)
 
 
 def base_of(source: Source) -> Source | None:
@@ -311,12 +326,23 @@ def described(source: Source) -> str:
             return f"{described(base)}()"
         case Proxied(base) | OriginalOf(base) | MemoryOf(base):
             return described(base)
+        case Remembered(base, call):
+            return f"{described(base)}({_described(*call.obj)})"  # type: ignore[misc]
         case WalkOf(base):
             return f"the walk of {described(base)}"
         case Strides(base):
             return f"{described(base)}.stride()"
         case NumberIn(base):
             return f"{described(base)}.item()"
+
+
+def _described(args: tuple[object, ...], kwargs: dict[str, object]) -> str:
+    by_name = [f"{name}={_shown(value)}" for name, value in kwargs.items()]
+    return ", ".join([*map(_shown, args), *by_name])
+
+
+def _shown(value: object) -> str:
+    return repr(value) if isinstance(value, int | float | str | None) else object_name(value)
 
 
 def object_name(obj: object) -> str:

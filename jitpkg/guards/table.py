@@ -60,11 +60,13 @@ from jitpkg.guards.sources import (
     OwnDict,
     Proxied,
     Referent,
+    Remembered,
     SlotOf,
     Source,
     Strides,
     TypeOf,
     WalkOf,
+    call_of,
     proxied,
 )
 from jitpkg.guards.special import special
@@ -213,6 +215,8 @@ class _Builder:
                 self._call(torch.Tensor.stride, base)
             case NumberIn(base):
                 self._call(torch.Tensor.item, base)
+            case Remembered(base, call):
+                self._call(call_of, base, call.obj)
             case MemoryOf(base):
                 self._call(torch.from_numpy, base)
 

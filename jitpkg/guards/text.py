@@ -30,12 +30,14 @@ from jitpkg.guards.sources import (
     OwnDict,
     Proxied,
     Referent,
+    Remembered,
     SlotOf,
     Source,
     Strides,
     TypeOf,
     WalkOf,
     base_of,
+    call_of,
     depth,
     proxied,
 )
@@ -216,6 +218,8 @@ class Text:
                 return f"{self.of(base)}.stride()"
             case NumberIn(base):
                 return f"{self.of(base)}.item()"
+            case Remembered(base, call):
+                return f"{self.hold(call_of, 'call_of')}({self.of(base)}, {self.of(call)})"
             case MemoryOf(base):
                 return f"{self.hold(torch.from_numpy, 'from_numpy')}({self.of(base)})"
 
@@ -254,6 +258,8 @@ def _hint(source: Source) -> str:
             return f"{_hint(base)}_stride"
         case NumberIn(base):
             return f"number_in_{_hint(base)}"
+        case Remembered(base):
+            return f"remembered_by_{_hint(base)}"
         case MemoryOf(base):
             return f"memory_of_{_hint(base)}"
         case _:

@@ -380,7 +380,7 @@ def _begin(interface: Interface) -> Text:
 
 def handed(trace: Trace, outputs: Outputs) -> list[Value]:
     """Every value that the entry looks at when the graph has run."""
-    return [*(guess.tensor for guess in trace.guesses), *outputs.values, *operands_of(trace)]
+    return [*(guess.asked for guess in trace.guesses), *outputs.values, *operands_of(trace)]
 
 
 def operands_of(trace: Trace) -> list[Value]:
@@ -540,7 +540,7 @@ def _write_guesses(
     """The look at the branches whose way was guessed: nothing else has happened yet."""
     if not trace.guesses:
         return
-    found = [rebuilder.expression(guess.tensor) for guess in trace.guesses]
+    found = [rebuilder.expression(guess.asked) for guess in trace.guesses]
     wrong = [f"not {x}" if g.way else x for g, x in zip(trace.guesses, found, strict=True)]
     failures = None if call is None else call.failures
     missed = Missed(interface.name, name, trace.guesses, failures, interface.missed)

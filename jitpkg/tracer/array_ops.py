@@ -224,7 +224,7 @@ def item(vm: VM, array: Array, key: Value) -> Value:
     """`array[key]`: a view."""
     if constants.foldable(vm, (array, key), {}):
         return constants.fold(vm, operator.getitem, (array, key))
-    has_ellipsis = _check_basic(vm, key)
+    has_ellipsis = any(isinstance(each, Constant) and each.value is ... for each in _basic(vm, key))
     made = indexing.get(vm, numpy_arrays.own(vm, array), key)
     assert isinstance(made, Tensor)
     if not vm.facts(made).size and not has_ellipsis:
@@ -234,16 +234,18 @@ def item(vm: VM, array: Array, key: Value) -> Value:
 
 def set_item(vm: VM, array: Array, key: Value, value: Value) -> None:
     """`array[key] = value`"""
-    _check_basic(vm, key)
+    items = _basic(vm, key)
     dtype, value = numpy_arrays.torch_dtype(vm, array), vm.look(value)
+    target = numpy_arrays.own(vm, array)
     given: Value
     if isinstance(value, Array) and numpy_arrays.torch_dtype(vm, value) is dtype:
         given = numpy_arrays.read(vm, value)
+        if len(items) == len(vm.facts(target).size) and not any(map(_is_part, items)):
+            vm.stop(reasons.FOREIGN_CALL, "an element of an array, set to an array")
     elif isinstance(value, Constant) and fits(dtype, plain := _plain(value.value)):
         given = Constant(plain)
     else:
         vm.stop(reasons.FOREIGN_CALL, "an assignment to a part of an array of another dtype")
-    target = numpy_arrays.own(vm, array)
     if isinstance(given, Tensor):
         given = _apart(vm, given, target)
     indexing.set_(vm, target, key, given)
@@ -253,9 +255,8 @@ def _plain(number: Any) -> Any:
     return number.item() if numpy_scalars.is_scalar(type(number)) else number
 
 
-def _check_basic(vm: VM, key: Value) -> bool:
-    """End the trace where a key does not give a view by slices and numbers; whether there is an
-    ellipsis in it."""
+def _basic(vm: VM, key: Value) -> Args:
+    """The parts of a key that gives a view by slices and numbers; any other one ends the trace."""
     key = vm.peek(key)
     items = key.items if isinstance(key, Tuple) and key.cls is tuple else (key,)
     items = tuple(map(vm.peek, items))
@@ -263,7 +264,12 @@ def _check_basic(vm: VM, key: Value) -> bool:
         plain = getattr(each, "value", None)
         if not isinstance(each, Slice) and type(plain) is not int and plain is not ...:
             vm.stop(reasons.FOREIGN_CALL, "an array by other keys than slices and numbers")
-    return any(isinstance(each, Constant) and each.value is ... for each in items)
+    return items
+
+
+def _is_part(item: Value) -> bool:
+    """Whether a slice or an ellipsis."""
+    return isinstance(item, Slice) or getattr(item, "value", None) is ...
 
 
 # Functions and methods

@@ -189,6 +189,8 @@ def of_slot(vm: VM, value: Value, name: str, descriptor: types.MemberDescriptorT
             return _of_function(vm, value, function, name)
         case Known(types.CodeType() as code) if name.startswith("co_"):  # immutable
             return vm.trusted(getattr(vm.originals.of(code), name))
+        case Known(types.UnionType() as union):  # immutable, too
+            return vm.trusted(descriptor.__get__(union))
         case Function():
             return _of_new_function(vm, value, name)
         case Tuple(items, tuple_cls):

@@ -163,7 +163,7 @@ def _call_known(vm: VM, function: Known, args: Args, kwargs: Kwargs, *, direct: 
     return call(vm, method, args, kwargs, direct=direct)
 
 
-_OF_NUMBERS = frozenset(map(id, numbers.HANDLED))
+_OF_NUMBERS = frozenset(map(id, numbers.HANDLED | readings.HANDLED))
 
 
 def _number(vm: VM, function: Any, args: Args, kwargs: Kwargs) -> Value | None:
@@ -172,6 +172,8 @@ def _number(vm: VM, function: Any, args: Args, kwargs: Kwargs) -> Value | None:
         return None
     if len(args) == 1 and isinstance(args[0], Reading):
         return readings.of_one(vm, function, args[0])
+    if function in (min, max) and any(isinstance(arg, Reading) for arg in args):
+        return readings.extreme(vm, function, args)
     args = tuple(map(vm.peek, args))
     if not any(isinstance(arg, Number) for arg in args):
         return None

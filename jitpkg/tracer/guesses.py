@@ -25,7 +25,7 @@ from jitpkg.facts.tensor import TensorFacts
 from jitpkg.tracer import reasons
 from jitpkg.tracer.frames import Frame
 from jitpkg.tracer.region import Left
-from jitpkg.tracer.values import Constant, Tensor
+from jitpkg.tracer.values import Constant, Reading, Tensor
 from jitpkg.tracer.vm import VM, Branch, Guess, Undecided
 
 _FORCED = 16
@@ -35,8 +35,8 @@ _MOST = 64
 """So many guesses are made in a trace: each is a result that is looked at in each call."""
 
 
-def truth(vm: VM, tensor: Tensor) -> bool | None:
-    """The guessed truth of a tensor with one element, by which the program jumps now or next; None
+def truth(vm: VM, asked: Tensor | Reading) -> bool | None:
+    """The guessed truth of a tensor with one element, or of a number that is read of one, by which the program jumps now or next; None
     where nothing is guessed."""
     vm.undecided = None
     frame = vm.frames[-1]
@@ -48,9 +48,9 @@ def truth(vm: VM, tensor: Tensor) -> bool | None:
         return None
     way, other_raises = _guess(vm, frame.program, at, branch)
     if way is None:
-        vm.undecided = Undecided(branch, (tensor,), _comparison(frame))
+        vm.undecided = Undecided(branch, (asked,), _comparison(frame))
         return None
-    vm.guesses.append(Guess(tensor, way, branch, vm.stack_here(), other_raises))
+    vm.guesses.append(Guess(asked, way, branch, vm.stack_here(), other_raises))
     return way
 
 
@@ -140,7 +140,7 @@ def undecided(vm: VM, left: Left) -> Undecided | None:
     if stack[-1:] == found.operands:
         return replace(found, compared=None)
     compared = stack[-2:]
-    if found.compared is None or not all(isinstance(v, Tensor | Constant) for v in compared):
+    if found.compared is None or not all(isinstance(v, Tensor | Reading | Constant) for v in compared):
         return None
     return replace(found, operands=compared)
 
@@ -155,7 +155,8 @@ def check_op(vm: VM, name: str, tensors: Sequence[Tensor], outcome: Outcome) -> 
     written = {vm.roots.get(tensors[k], tensors[k]) for k in outcome.mutated}
     if outcome.warns or any(each.source is not None for each in written):
         vm.stop(reasons.GUESSED, f"{name} changes what others see")
-    known = {vm.roots.get(guess.tensor, guess.tensor) for guess in vm.guesses}
+    asked = [guess.asked for guess in vm.guesses if isinstance(guess.asked, Tensor)]
+    known = {vm.roots.get(tensor, tensor) for tensor in asked}
     if not known.isdisjoint(written):
         vm.stop(reasons.GUESSED, f"{name} writes to what the branch looks at")
     if name in _ITERATIVE:

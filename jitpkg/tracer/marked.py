@@ -32,7 +32,7 @@ def call(vm: VM, function: Known, args: Args, kwargs: Kwargs) -> Value | None:
     if mark == "in graph":
         return _in_graph(vm, function.obj, args, kwargs)
     if mark == "constant":
-        return _constant(vm, function.obj, args, kwargs)
+        return constant(vm, function, args, kwargs)
     vm.stop(reasons.DISABLED, _name(function.obj))
 
 
@@ -78,8 +78,9 @@ def _in_graph(vm: VM, function: Any, args: Args, kwargs: Kwargs) -> Value:
     return tensors.op(vm, function, args, kwargs, opaque=True)
 
 
-def _constant(vm: VM, function: Any, args: Args, kwargs: Kwargs) -> Value:
+def constant(vm: VM, called: Known, args: Args, kwargs: Kwargs) -> Value:
     """Call it: the one place where tracing runs code of the program's, which asks for it."""
+    function = called.obj
     real_args = [_real(vm, value) for value in args]
     real_kwargs = {name: _real(vm, value) for name, value in kwargs.items()}
     try:

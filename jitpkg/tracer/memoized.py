@@ -1,9 +1,12 @@
-"""Calls of what `functools.lru_cache` has made, where only the messages that they write matter.
+"""Calls of what `functools.lru_cache` has made.
 
-Whether a result is remembered cannot be told while tracing, and calling the function then would
-remember it too early. A function that can return nothing but None, and that writes messages at
-most, is the same to the rest of the program either way: its call is replayed as it is, and writes
-what it would have written.
+A result that is remembered is read, as a call would: the cache has it, which is guarded. One that
+is not ends the trace, for calling the function then would remember it too early; Python calls it,
+and the next time the result is there.
+
+A function that can return nothing but None, and that writes messages at most, is the same to the
+rest of the program either way: its call is replayed as it is, and writes what it would have
+written. One that is marked as constant is called, as the mark asks for.
 """
 
 from __future__ import annotations
@@ -15,12 +18,15 @@ import types
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
+
+import torch
 
 from jitpkg.code.analysis import is_generator
 from jitpkg.guards.kinds import Answers, Is
-from jitpkg.guards.sources import Held
-from jitpkg.tracer import reasons, replayed
+from jitpkg.guards.sources import Held, Remembered, call_of
+from jitpkg.internals import library
+from jitpkg.tracer import marked, reasons, replayed
 from jitpkg.tracer.effects import CallMethod, Effect
 from jitpkg.tracer.keys import hashes_by_identity
 from jitpkg.tracer.values import NONE, Constant, Known, Object, Value
@@ -32,37 +38,82 @@ Memoized = type(functools.lru_cache(len))
 def call(vm: VM, function: Known, args: Args, kwargs: Mapping[str, Value]) -> Value:
     """`function(*args)`"""
     inner = _function(function.obj)
-    if inner is None or kwargs or not _returns_nothing(vm.originals.of(inner.__code__)):
+    if inner is None:
         _refuse(vm, function)
+    if library.is_constant(inner):
+        return marked.constant(vm, function, args, kwargs)
     given = tuple(_plain(vm, function, arg) for arg in args)
+    named = {name: _plain(vm, function, value) for name, value in kwargs.items()}
+    if named or not _returns_nothing(vm.originals.of(inner.__code__)):
+        return _result(vm, function, given, named)
     if not _is_remembered(vm, function, given):
         _check_messages(vm, function, inner, args)
     vm.effect(CallMethod(replayed.call, function, given))
     return NONE
 
 
-def _is_remembered(vm: VM, function: Known, args: Args) -> bool:
-    """Whether the call does nothing, as one with these arguments was made before; guarded."""
-    known = tuple(arg.value if isinstance(arg, Constant) else arg.obj for arg in args)  # type: ignore[union-attr]
-    if not remembers(function.obj, *known):
+def _result(vm: VM, function: Known, args: Args, kwargs: Mapping[str, Value]) -> Value:
+    """What the cache has; a call of the function gives that, and nothing is run."""
+    if not _is_remembered(vm, function, args, kwargs):
+        _guard(vm, function, args, kwargs, answer=False)
+        _refuse(vm, function)
+    call = _real(args), {name: _real((value,))[0] for name, value in kwargs.items()}
+    source = Remembered(function.source, Held(call))
+    return vm.wrap(call_of(function.obj, call), source)
+
+
+def _is_remembered(
+    vm: VM, function: Known, args: Args, kwargs: Mapping[str, Value] | None = None
+) -> bool:
+    """Whether a call with these arguments was made before; guarded where it was."""
+    kwargs = kwargs or {}
+    if not remembers(function.obj, _key(function.obj, args, kwargs)):
         return False
-    for arg in args:
-        if isinstance(arg, Object) and arg.source is not None:
-            vm.guard(Is(arg.source, arg.obj))
-    asked = "what a function remembers"
-    vm.guard(Answers(function.source, remembers, known, answer=True, what=asked))
+    _guard(vm, function, args, kwargs, answer=True)
     return True
 
 
-def remembers(wrapper: Any, *args: object) -> bool:
-    """Whether an unbounded cache has the result of a call; one with a bound cannot be read."""
-    alone = len(args) == 1 and type(args[0]) in (str, int)
-    return any(
-        type(found) is dict
-        and found is not wrapper.__dict__
-        and (args[0] if alone else args) in found
-        for found in gc.get_referents(wrapper)
-    )
+def _guard(
+    vm: VM, function: Known, args: Args, kwargs: Mapping[str, Value], *, answer: bool
+) -> None:
+    for arg in (*args, *kwargs.values()):
+        if isinstance(arg, Object) and arg.source is not None:
+            vm.guard(Is(arg.source, arg.obj))
+    key = _key(function.obj, args, kwargs)
+    asked = "what a function remembers"
+    vm.guard(Answers(function.source, remembers, (key,), answer=answer, what=asked))
+
+
+def _key(wrapper: Any, args: Args, kwargs: Mapping[str, Value]) -> object:
+    """What a call is kept by, as functools has it."""
+    known = _real(args)
+    if kwargs:
+        named = [part for name, v in kwargs.items() for part in (name, *_real((v,)))]
+        return (*known, _parts(wrapper).mark, *named)
+    return known[0] if len(known) == 1 and type(known[0]) in (str, int) else known
+
+
+def _real(args: Args) -> tuple[Any, ...]:
+    return tuple(arg.value if isinstance(arg, Constant) else arg.obj for arg in args)  # type: ignore[union-attr]
+
+
+class _Parts(NamedTuple):
+    """What a cache is made of, as far as garbage collection is told."""
+
+    results: dict[object, object]
+    function: object
+    mark: object
+    """It stands in a key between arguments by position and those by name."""
+
+
+def _parts(wrapper: object) -> _Parts:
+    """Python's own order: the results that can be dropped, these parts, two classes, attributes."""
+    return _Parts(*gc.get_referents(wrapper)[-6:-3])
+
+
+def remembers(wrapper: object, key: object) -> bool:
+    """Whether a cache has the result of a call."""
+    return key in _parts(wrapper).results
 
 
 def _check_messages(vm: VM, function: Known, inner: types.FunctionType, args: Args) -> None:
@@ -90,22 +141,24 @@ def _name(wrapper: Any) -> str:
 
 def _function(wrapper: object) -> types.FunctionType | None:
     """What is called where no result is remembered: that never changes."""
-    found = getattr(wrapper, "__wrapped__", None)
-    is_it = any(found is obj for obj in gc.get_referents(wrapper))
-    return found if is_it and isinstance(found, types.FunctionType) else None
+    found = _parts(wrapper).function
+    return found if isinstance(found, types.FunctionType) else None
 
 
 def _plain(vm: VM, function: Known, arg: Value) -> Value:
     """An argument that can be looked for in a dict without running the program's code."""
     arg = vm.look(arg)
     match arg:
-        case Constant(value) if type(value) in (str, int, bool, type(None)):
+        case Constant(value) if type(value) in _PLAIN:
             return arg
         case Known(obj) if type(obj) in (types.FunctionType, type):
             return vm.identify(arg)
         case Object(cls, source) if source is not None and hashes_by_identity(vm, cls):
             return arg
     _refuse(vm, function)
+
+
+_PLAIN = frozenset({str, int, float, bool, type(None), torch.dtype, torch.device})
 
 
 def _returns_nothing(code: types.CodeType) -> bool:

@@ -296,6 +296,9 @@ def compare(vm: VM, name: str, a: Value, b: Value) -> Value:
     """`a < b` and its like."""
     function, special, reflected = COMPARE[name]
     if isinstance(a, Reading) or isinstance(b, Reading):
+        number = readings.compare(vm, name, function, a, b)
+        if number is not None:
+            return number
         a, b = readings.beside_tensor(vm, a, b)
         return _tensor_compare(vm, name, function, a, b)
     a, b = vm.peek(a), vm.peek(b)
@@ -435,10 +438,12 @@ def _may_be_nan(vm: VM, value: Value) -> bool:
 
 def truth(vm: VM, value: Value) -> bool:
     """`bool(value)`"""
-    value = vm.peek(value)
+    value = vm.glance(value)
     match value:
         case Number():
             return numbers.truth(vm, value)
+        case Reading():
+            return _guessed(vm, value)
         case Constant():
             return bool(value.value)
         case Tuple(_, cls) if classes.lookup(vm, cls, "__bool__") is ABSENT and classes.inherits(
@@ -448,10 +453,7 @@ def truth(vm: VM, value: Value) -> bool:
         case Tensor():
             if vm.facts(value).size and not _has_one_element(vm, value):
                 vm.stop(reasons.RAISES, "the truth of a tensor with more than one element")
-            guessed = guesses.truth(vm, value)
-            if guessed is None:
-                vm.stop(reasons.DATA_BRANCH)
-            return guessed
+            return _guessed(vm, value)
         case Function() | Method():
             return True
         case Array():
@@ -470,6 +472,13 @@ def truth(vm: VM, value: Value) -> bool:
         length = vm.look(vm.call_object(len, value))
         return bool(isinstance(length, Constant) and length.value)
     return True
+
+
+def _guessed(vm: VM, value: Tensor | Reading) -> bool:
+    found = guesses.truth(vm, value)
+    if found is None:
+        vm.stop(reasons.DATA_BRANCH)
+    return found
 
 
 def _has_one_element(vm: VM, tensor: Tensor) -> bool:

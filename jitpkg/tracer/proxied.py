@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -128,6 +129,8 @@ class Proxied:
                 return value.obj
             case Known(enum.Enum() as member) if isinstance(member, int | float | str):
                 return _plain_atom(member)
+            case Known(type() as cls) if cls in _DTYPES:
+                return _DTYPES[cls]
             case Opaque():
                 self.vm.refuse(value)
             case _:
@@ -157,6 +160,12 @@ class Proxied:
 
     def _may_vary(self, number: Number) -> bool:
         return self.stores or isinstance(number.expression, Size)
+
+
+_DTYPES: Mapping[type, torch.dtype] = MappingProxyType(
+    {int: torch.int64, float: torch.float64, bool: torch.bool}
+)
+"""Classes that an op takes for a dtype."""
 
 
 def _plain_atom(member: int | float | str) -> object:

@@ -315,10 +315,32 @@ _UNARY: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
 )
 
 
+def compare(vm: VM, name: str, function: Any, a: Value, b: Value) -> Value | None:
+    """`a < b` and its like, of which one is a reading; None where the other one is a tensor."""
+    reading, other = (a, b) if isinstance(a, Reading) else (b, a)
+    assert isinstance(reading, Reading)
+    if isinstance(vm.glance(other), Tensor):
+        return None
+    left, right = _operand(vm, a), _operand(vm, b)
+    if left is None or right is None or not vm.keeps_nodes:
+        refuse(vm, reading)
+    if complex in (left.cls, right.cls) and name not in ("==", "!="):
+        refuse(vm, reading)  # it raises
+    node = _computed(vm, function, (left.node, right.node), bool)
+    return Reading(node, bool, 1, reading.what)
+
+
+def negated(vm: VM, reading: Reading) -> Value:
+    """`not reading`"""
+    if not vm.keeps_nodes:
+        refuse(vm, reading)
+    return Reading(_computed(vm, operator.not_, (reading.node,), bool), bool, 1, reading.what)
+
+
 def of_one(vm: VM, function: Any, reading: Reading) -> Value | None:
-    """`abs(reading)`, `float(reading)` and `int(reading)` where they cannot raise; else None."""
-    cls = _CONVERTED.get((function, reading.cls))
-    if cls is None or reading.bits > _CONVERTIBLE:
+    """`abs(reading)`, `float(reading)` and their like where they cannot raise; else None."""
+    cls = bool if function in _ASKED else _CONVERTED.get((function, reading.cls))
+    if cls is None or reading.cls is complex or reading.bits > _CONVERTIBLE:
         return None
     if function is reading.cls:
         return reading
@@ -328,6 +350,8 @@ def of_one(vm: VM, function: Any, reading: Reading) -> Value | None:
     return Reading(node, cls, reading.bits + 1, reading.what)
 
 
+_ASKED = frozenset({bool, math.isnan, math.isinf, math.isfinite})
+"""Functions that answer by a bool."""
 _CONVERTED: Mapping[tuple[Any, type], type] = MappingProxyType(
     {
         (abs, bool): int,
@@ -341,6 +365,24 @@ _CONVERTED: Mapping[tuple[Any, type], type] = MappingProxyType(
     }
 )
 """The class of what a function gives for a number of a class."""
+
+
+HANDLED: frozenset[Any] = frozenset({*_ASKED, *(function for function, _ in _CONVERTED)})
+"""Functions of one number that `of_one` may know an answer for."""
+
+
+def extreme(vm: VM, function: Callable[..., Any], args: Args) -> Value | None:
+    """`max(reading, 1)` and its like, of numbers of one class; else None."""
+    operands = [_operand(vm, arg) for arg in args]
+    known = [operand for operand in operands if operand is not None]
+    if len(known) < max(2, len(args)) or {each.cls for each in known} not in ({int}, {float}):
+        return None
+    if not vm.keeps_nodes or any(each.bits is None for each in known):
+        return None
+    cls = known[0].cls
+    node = _computed(vm, function, tuple(each.node for each in known), cls)
+    bits = max(each.bits or 0 for each in known)
+    return Reading(node, cls, bits, next(a.what for a in args if isinstance(a, Reading)))
 
 
 def beside_tensor(vm: VM, a: Value, b: Value) -> tuple[Value, Value]:

@@ -70,19 +70,25 @@ def _is_marked_tensor(vm: VM, value: Value, cls: type) -> bool:
 
 def _by_abc(vm: VM, kind: type, cls: type) -> bool:
     """Whether an abstract class knows a class."""
-    hook = classes.lookup(vm, cls, "__subclasshook__")
-    is_plain = hook is object.__subclasshook__ or isinstance(hook, types.ClassMethodDescriptorType)
-    if not is_plain and cls.__module__ not in (
-        "collections.abc",
-        "typing",
-        "numbers",
-        "contextlib",
-    ):
+    if not _is_hook_known(vm, cls):
         vm.stop(reasons.UNSUPPORTED, f"isinstance() with {cls.__qualname__}")
     token = abc.get_cache_token()
     answer = issubclass(kind, cls)
     vm.guard(SubclassesAre(token, ((kind, cls, answer),)))
     return classes.derives(vm, kind, cls) or answer
+
+
+_KNOWN_HOOKS = ("collections.abc", "typing", "numbers", "contextlib")
+"""Modules whose classes' hooks look at nothing but a class's methods."""
+
+
+def _is_hook_known(vm: VM, cls: type) -> bool:
+    """Whether what an abstract class inherits as its hook runs no code of the program's."""
+    hook = classes.lookup(vm, cls, "__subclasshook__")
+    if hook is object.__subclasshook__ or isinstance(hook, types.ClassMethodDescriptorType):
+        return True
+    owner = next(base for base in cls.__mro__ if "__subclasshook__" in vars(base))
+    return owner.__module__ in _KNOWN_HOOKS
 
 
 def is_subclass(vm: VM, value: Value, cls: Value) -> bool:

@@ -101,9 +101,9 @@ Branch = tuple[CodeType, int]
 class Guess:
     """A branch on data that the trace goes past along one way: see `guesses`."""
 
-    tensor: Tensor
+    asked: Tensor | Reading
     way: bool
-    """The truth of the tensor by which the program goes that way."""
+    """The truth of it by which the program goes that way."""
     branch: Branch
     stack: tuple[Location, ...]
     """Where the program stands, outermost call first."""

@@ -37,10 +37,11 @@ from typing import Any
 import torch
 
 from tests.opinfo.contexts import CONTEXTS
-from tests.opinfo.pool import Pool
 from tests.opinfo.report import Report
 from tests.opinfo.samples import DTYPES, Task, database, differentiable, tasks
+from tests.pool import Pool
 
+WORKER = "tests.opinfo.worker"
 BACKENDS = ("jitpkg", "eager", "aot_eager")
 ONCE = ("aot_eager",)
 """Backends whose kernels are torch's own: what is ours there (how arguments are wrapped, writes,
@@ -142,7 +143,8 @@ def main() -> int:
                 report.show(task, answer, details=options.details)
 
         start = time.monotonic()
-        Pool(options.workers, options.timeout, samples).run(waiting, done)
+        pool: Pool[Task] = Pool(WORKER, options.workers, options.timeout, most=samples)
+        pool.run(waiting, done)
     report.table(set(asked))
     print(f"{time.monotonic() - start:.0f} s")
     return 1 if report.wrong(set(asked)) or report.missing(set(asked)) else 0

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 import torch
 
-from tests.opinfo import pool
+from tests import pool
 from tests.opinfo.check import Check, Checked
 from tests.opinfo.compare import Outcome, difference
 from tests.opinfo.report import Report
+from tests.opinfo.run import WORKER
 from tests.opinfo.samples import Task
 
 
@@ -142,7 +143,7 @@ def test_a_death_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool, "Worker", Mortal)
     asked = [Task(op, "float32", "plain") for op in ("first", "always", "compiled", "last")]
     report = Report()
-    pool.Pool(1, 5).run(deque(asked), report.add)
+    pool.Pool[Task](WORKER, 1, 5).run(deque(asked), report.add)
     assert [task.op for task in report.wrong(set(asked))] == ["compiled"]
     assert len(report.right) == 3 and Mortal.alive == 0
     assert report.missing({*asked, Task("other", "float32", "plain")})
@@ -152,4 +153,4 @@ def test_a_death_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_worker_that_dies_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool.sys, "executable", "/bin/false")
     with pytest.raises(pool.Died):
-        pool.Worker()
+        pool.Worker(WORKER)

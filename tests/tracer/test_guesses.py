@@ -5,6 +5,7 @@ PYTEST_DONT_REWRITE: the assertions of programs are as Python has them.
 
 from __future__ import annotations
 
+import math
 import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -64,6 +65,29 @@ def of_a_float(x: Any) -> Any:
     if x.isnan().sum():
         raise ValueError("nan")
     return x + 1
+
+
+def of_a_number(x: Any) -> Any:
+    y = x * 2
+    if math.isnan(y.sum().item()):
+        raise ValueError("nan")
+    assert y.max().item() <= 100, y.max().item()
+    return y + 1
+
+
+def of_a_number_negated(x: Any) -> Any:
+    n = (x > 50).sum().item()
+    if not n == 0:
+        raise ValueError(f"{n} are large")
+    if n:
+        raise TypeError
+    return x + n
+
+
+def of_two_numbers(x: Any) -> Any:
+    low, high = x.min().item(), x.max().item()
+    assert low <= high < 50, (low, high)
+    return x - low
 
 
 def chosen_message(x: Any) -> Any:
@@ -209,7 +233,7 @@ PROGRAMS = [
     *(in_a_callee, caught, with_a_list, random_before, random_after, in_a_loop, without_grad),
     *(under_autocast, indexed, what_raises_after, writes_to_its_own, writes_to_what_it_looked_at),
     *(writes_to_what_is_seen, writes_before, writes_after, writes_on_both_sides),
-    *(a_view_as_result, generated),
+    *(a_view_as_result, generated, of_a_number, of_a_number_negated, of_two_numbers),
 ]
 WAYS: dict[str, dict[str, Any]] = {
     "eager": {},
@@ -247,7 +271,8 @@ def test_as_eager_code_in_training(program: Program, way: str) -> None:
 ONE_GRAPH = [
     *(nan_check, assertion, negated, several, of_bool, of_a_float, chosen_message),
     *(in_a_callee, random_before, random_after, in_a_loop, without_grad, under_autocast, indexed),
-    *(what_raises_after, writes_to_its_own, a_view_as_result, generated),
+    *(what_raises_after, writes_to_its_own, a_view_as_result, generated, of_a_number),
+    *(of_a_number_negated, of_two_numbers),
 ]
 
 
@@ -338,11 +363,27 @@ def forked_by_comparison_with_another(x: Any) -> Any:
     return y * 3
 
 
+def forked_by_a_number(x: Any) -> Any:
+    y = x * 2
+    total = y.sum().item()
+    if total > 0:
+        y = y + total
+    return y * 3
+
+
+def forked_by_the_truth_of_a_number(x: Any) -> Any:
+    y = x * 2
+    return (y + 1 if (x > 0).sum().item() else y - 1) * 3
+
+
 def forked_in_a_callee(x: Any) -> Any:
     return forked_by_comparison(x + 0) + 1
 
 
-FORKED = (forked, forked_by_comparison, forked_by_comparison_with_another, forked_in_a_callee)
+FORKED = (
+    *(forked, forked_by_comparison, forked_by_comparison_with_another, forked_in_a_callee),
+    *(forked_by_a_number, forked_by_the_truth_of_a_number),
+)
 
 
 @pytest.mark.parametrize("backend", ["eager", "jitpkg"])

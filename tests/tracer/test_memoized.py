@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 import torch
 
 import jitpkg
@@ -113,23 +114,198 @@ def test_forgetting_is_noticed() -> None:
     assert check(make).count("again") == 3
 
 
-def test_a_result_is_a_break() -> None:
-    def make() -> Program:
-        made = []
+def graphs_of(program: Program, calls: int = 3) -> tuple[list[int], Any]:
+    """How many graphs each call has made, and what the last one gave."""
+    backend = Counts()
+    compiled = jitpkg.compile(program, backend=backend)
+    counts = []
+    for _ in range(calls):
+        result = compiled(X.clone())
+        counts.append(len(backend.graphs))
+        backend.graphs.clear()
+    return counts, result
 
-        @functools.lru_cache
-        def build(n):
-            made.append(n)
-            return [n]
+
+def test_a_result_is_read_once_it_is_remembered() -> None:
+    made = []
+
+    @functools.lru_cache
+    def build(n, *, scale=1.0):
+        made.append(n)
+        return torch.full((2,), n * scale)
+
+    def f(x):
+        y = x * 2
+        return y + build(2, scale=0.5) + build(3), build(2, scale=0.5)
+
+    counts, (total, kept) = graphs_of(f, 4)
+    assert counts[-1] == 0 and made == [2, 3]
+    assert kept is build(2, scale=0.5)
+    assert torch.equal(total, X * 2 + 4)
+    assert torch.equal(jitpkg.compile(f, fullgraph=True)(X)[0], total)
+    info = build.cache_info()
+    assert (info.misses, info.currsize) == (2, 2)
+
+
+@pytest.mark.parametrize("maxsize", [None, 128, 1, 0])
+@pytest.mark.parametrize("typed", [False, True])
+def test_results_of_every_cache(maxsize: int | None, typed: bool) -> None:
+    """Constants, tensors, containers and objects, which the program writes to, and who is who."""
+
+    def make() -> Program:
+        made: list[Any] = []
+
+        @functools.lru_cache(maxsize=maxsize, typed=typed)
+        def build(kind, n=1):
+            made.append((kind, n))
+            return {
+                "number": n + 1,
+                "text": f"{n}",
+                "list": [n],
+                "tensor": torch.ones(2) * n,
+                "none": None,
+                "class": float,
+                "nested": {"n": (n, [torch.ones(2)])},
+            }[kind]
 
         def f(x):
-            numbers = build(2)
+            y = x * build("number")
+            numbers = build("list", 2)
             numbers.append(3)
-            return x + len(numbers) + len(made)
+            y = y + build("tensor").add_(1) + len(numbers) + build("tensor", True)
+            nested = build("nested", n=2)
+            nested["n"][1][0].mul_(2)
+            same = build("list", 2) is numbers, build("tensor") is build("tensor")
+            text = build("text", 1.0) + build("text", True) + build("text")
+            return y, text, nested, same, build("none"), build("class"), list(made)
+
+        return f
+
+    check(make, calls=5)
+
+
+def test_a_cache_that_is_cleared_or_full() -> None:
+    def make() -> Program:
+        made: list[int] = []
+
+        @functools.lru_cache(maxsize=2)
+        def build(n):
+            made.append(n)
+            return torch.ones(2) * (n + len(made))
+
+        step = [0]
+        later = jitpkg.disable(build)
+
+        def f(x):
+            y = x + build(1)
+            step[0] += 1
+            if step[0] % 3 == 0:
+                build.cache_clear()
+            if step[0] % 4 == 0:
+                later(2), later(3), later(4)
+            return y * 2, list(made)
+
+        return f
+
+    check(make, calls=14)
+
+
+def test_results_of_methods_and_of_objects() -> None:
+    def make() -> Program:
+        class Model(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.weight = torch.nn.Parameter(torch.ones(2))
+
+            @functools.lru_cache  # noqa: B019 (it is what is tested)
+            def mask(self, n, dtype):
+                return torch.arange(n, dtype=dtype) * self.weight.detach()
+
+            def forward(self, x):
+                return (x * self.weight + self.mask(2, torch.float32)).sum() + self.mask.cache_info()[1]
+
+        return Model()
+
+    check(make, calls=4)
+
+
+def test_what_raises_is_not_remembered() -> None:
+    def make() -> Program:
+        calls: list[int] = []
+
+        @functools.cache
+        def build(n):
+            calls.append(n)
+            if len(calls) < 3:
+                raise ValueError(len(calls))
+            return n
+
+        def f(x):
+            try:
+                return x + build(2), len(calls)
+            except ValueError as error:
+                return x - 1, str(error), len(calls)
+
+        return f
+
+    check(make, calls=6)
+
+
+def test_a_key_that_runs_code_is_a_break() -> None:
+    def make() -> Program:
+        class Key:
+            def __init__(self, n):
+                self.n = n
+
+            def __hash__(self):
+                return self.n
+
+            def __eq__(self, other):
+                return self.n == other.n
+
+        keys = [Key(1), Key(1)]
+        build = functools.lru_cache(lambda key: [key.n])
+
+        def f(x):
+            return x + len(build(keys[0])), build(keys[0]) is build(keys[1])
 
         return f
 
     check(make)
+
+
+def test_what_is_marked_as_constant_is_called() -> None:
+    """As libraries mark what they ask for: whether something is installed."""
+    calls = []
+
+    @functools.lru_cache
+    @torch.compiler.assume_constant_result
+    def is_available(name):
+        calls.append(name)
+        return name == "torch"
+
+    def f(x):
+        return x + 1 if is_available("torch") else x - 1
+
+    assert torch.equal(jitpkg.compile(f, fullgraph=True)(X), X + 1)
+    assert calls == ["torch"] and is_available.cache_info().currsize == 1
+
+
+def test_another_result_is_noticed() -> None:
+    source = [1]
+    build = functools.lru_cache(lambda: source[0])
+
+    def f(x):
+        return x + build()
+
+    compiled = jitpkg.compile(f)
+    for number in (1, 2, 3):
+        source[0] = number
+        for _ in range(3):
+            assert torch.equal(compiled(X), X + number)
+        source[0] = 9
+        assert torch.equal(compiled(X), X + number)
+        build.cache_clear()
 
 
 def test_what_does_more_than_write_is_a_break() -> None:

@@ -343,6 +343,29 @@ def out_of_bounds(x: Any) -> Any:
     return y, z
 
 
+def asked_for(x: Any) -> Any:
+    s, n = x.sum().item(), (x > 0).sum().item()
+    a = (s > 2, 2 > s, s == s, s != n, n <= len(x), n >= s, s < n < 5)
+    return a[:6], not s, not n > 1, not not n, bool(n), math.isnan(s), math.isfinite(s), x * 2
+
+
+def answers_as_numbers(x: Any) -> Any:
+    s = x.sum().item()
+    positive = s > 0
+    return positive + 1, x * positive, -positive, torch.full_like(x, positive), positive | (s == 3)
+
+
+def smallest_and_largest(x: Any) -> Any:
+    s, n = x.sum().item(), (x > 0).sum().item()
+    return max(s, 0.5), min(0.5, s), max(n, 1), min(3, n, 7), x / max(n, 1), max(1.0, s, -s)
+
+
+def compared_exactly(x: Any) -> Any:
+    y = (x * 0 + 0.1)[0]
+    n = (x.detach() * 0).long()[0] + 2**53 + 1
+    return y.item() <= 0.1, y.item() == 0.1, n.item() == 2.0**53, n.item() > 2.0**53, y
+
+
 def in_lists(x: Any) -> Any:
     s = x.sum().item()
     a, b = torch._foreach_mul([x, x + 1], s)
@@ -350,7 +373,8 @@ def in_lists(x: Any) -> Any:
 
 
 OPERANDS = [
-    *(stored, stored_in_an_argument, out_of_bounds, in_lists),
+    *(stored, stored_in_an_argument, out_of_bounds, in_lists, asked_for, answers_as_numbers),
+    *(smallest_and_largest, compared_exactly),
     *(scaled, scaled_in_place, scaled_again, filled, compared, by_an_int, by_a_bool),
     *(by_a_complex_number, promoted, computed_between, with_views, with_random_numbers),
     written_in_between,

@@ -56,6 +56,36 @@ def in_place_of_an_argument(x, a):
     return x + 1, a, b
 
 
+KEYS = (0, -1, ..., slice(1, None), (0, 0), (0, ...), (..., 0), (slice(None), 1), (0, 0, ...), ())
+SHAPES = ((), (1,), (1, 1), (2,), (3,), (1, 3), (2, 3), (1, 2, 3), (2, 1))
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3)], ids=str)
+@pytest.mark.parametrize("key", KEYS, ids=str)
+def test_assignments_of_every_shape(key, shape):
+    """Where NumPy refuses, and tensors are spread: an element set to an array."""
+
+    def program(x, a, new):
+        try:
+            a[key] = new
+        except (IndexError, ValueError, TypeError) as error:
+            return x + 1, type(error), str(error)
+        return x + 1, a + 1
+
+    for given in SHAPES:
+
+        def outcome(function, given=given):
+            array = np.zeros(shape, dtype=np.float32)
+            new = np.arange(1, 7, dtype=np.float32)[: np.prod(given, dtype=int)].reshape(given)
+            with warnings.catch_warnings(record=True) as heard:
+                warnings.simplefilter("always")
+                found = function(matrix(), array, new)
+            said = [(each.category, str(each.message)) for each in heard]
+            return repr(found), repr(array), said
+
+        assert outcome(jitpkg.compile(program)) == outcome(program), given
+
+
 def shapes(x, a):
     b = a.reshape(-1)
     c = a.reshape((1, 9)).ravel()

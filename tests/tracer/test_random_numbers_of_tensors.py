@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -21,6 +22,8 @@ ARITHMETIC = [
     *("{n} = {a} + {b}", "{n} = {a} - {b}", "{n} = {a} * {b}", "{n} = -{a}", "{n} = abs({a})"),
     *("{n} = {a} / 2", "{n} = {a} // 3", "{n} = {a} % 4", "{n} = 1.5 * {a}", "{n} = {a} - 1"),
     *("{n} = float({a})", "{n} = +{a}", "{n} += {a}", "{n} = {a} / len(p)"),
+    *("{n} = {a} > {b}", "{n} = {a} == {b}", "{n} = not {a}", "{n} = bool({a})"),
+    *("{n} = math.isnan({a})", "{n} = max({a}, 1)", "{n} = min({a}, {b})"),
 ]
 OPS = [
     *("{t} = {u} * {a}", "{t} = {u} + {a}", "{t} = {a} - {u}", "{t} = {u} / 2 + {a}"),
@@ -32,6 +35,8 @@ WRITES = [
     *("q.mul_(0.5)", "q[2] = {a}", "q.copy_({t}.detach())"),
 ]
 BREAKS = [
+    *("assert {a} < 1000, {a}", "if math.isnan({a}): raise ValueError('nan')"),
+    *("{t} = {t} * 2 if not {a} > {b} and {a} < 9 else {t} - 3",),
     *("{t} = {t} + 1 if {a} > 0 else {t} - 1", "kept.append(f'{{{a}:.3f}}')", "kept.append({a})"),
     *("kept.append(type({a}))", "kept.append({{'a': {a}}})", "holder.number = {a}"),
 ]
@@ -83,7 +88,7 @@ WAYS: dict[str, dict[str, Any]] = {
 
 def compare(text: str, way: str, *, trains: bool, place: int | None = None) -> None:
     weight = torch.tensor([1.0, 0.5, -2.0], dtype=torch.float64, requires_grad=trains)
-    namespace: dict[str, Any] = {"torch": torch, "weight": weight, "holder": Holder()}
+    namespace: dict[str, Any] = {"torch": torch, "math": math, "weight": weight, "holder": Holder()}
     exec(text, namespace)
     options = WAYS[way]
     if place is not None:

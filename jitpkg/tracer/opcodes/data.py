@@ -6,10 +6,10 @@ from typing import cast
 
 from jitpkg.code.dialect import Op
 from jitpkg.code.versions import NULL_BELOW_CALLABLE
-from jitpkg.tracer import containers, formatting, matching, reasons, subscripts
+from jitpkg.tracer import containers, formatting, matching, readings, reasons, subscripts
 from jitpkg.tracer.frames import Frame
 from jitpkg.tracer.opcodes.table import OpTable
-from jitpkg.tracer.values import NULL, Constant, Object, Slice, Tuple, Value
+from jitpkg.tracer.values import NULL, Constant, Object, Reading, Slice, Tuple, Value
 from jitpkg.tracer.vm import VM
 
 OPS = OpTable()
@@ -28,13 +28,21 @@ def unary(vm: VM, frame: Frame, op: Op) -> None:
 @OPS.op("UNARY_NOT")
 def unary_not(vm: VM, frame: Frame, op: Op) -> None:
     """value -- bool"""
-    frame.push(Constant(not vm.truth(frame.pop())))
+    value = frame.pop()
+    if isinstance(value, Reading):
+        frame.push(readings.negated(vm, value))
+    else:
+        frame.push(Constant(not vm.truth(value)))
 
 
 @OPS.op("TO_BOOL")
 def to_bool(vm: VM, frame: Frame, op: Op) -> None:
     """value -- bool"""
-    frame.push(Constant(vm.truth(frame.pop())))
+    value = frame.pop()
+    if isinstance(value, Reading) and frame.program.ops[frame.at].name == "UNARY_NOT":
+        frame.push(value)  # that asks itself
+    else:
+        frame.push(Constant(vm.truth(value)))
 
 
 @OPS.op("BINARY_OP", "INPLACE_OP")

@@ -9,15 +9,21 @@ import sys
 from collections import deque
 from collections.abc import Callable
 from threading import Lock, Thread, Timer
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
-from tests.opinfo.samples import Task
-
-Done = Callable[[Task, dict[str, Any]], None]
-START = 120
-"""Seconds that a worker has to import torch and its database."""
+START = 180
+"""Seconds that a worker has to import torch, and what it takes its tasks from."""
 TASKS = 1000
 """After so many, a worker is replaced: torch's own caches grow."""
+
+
+class Task(Protocol):
+    """What a worker can do, and say in JSON."""
+
+    def plain(self) -> dict[str, Any]: ...
+
+
+T = TypeVar("T", bound=Task)
 
 
 class Died(Exception):
@@ -27,21 +33,21 @@ class Died(Exception):
 class Worker:
     """
     Args:
-        most: samples of an op, at most.
+        module: run as a program; it prints "ready", then answers lines of JSON with lines of JSON.
+        most: samples of a task, at most.
     """
 
-    def __init__(self, most: int | None = None) -> None:
+    def __init__(self, module: str, most: int | None = None) -> None:
         self._most = most
         environment = {**os.environ, "JITPKG_STRICT": "1"}
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.opinfo.worker"],
+            [sys.executable, "-m", module],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
             env=environment,
         )
-        self.left = TASKS
         try:
             self._line(START)
         except Died:
@@ -64,7 +70,6 @@ class Worker:
             Died: it died of the task, or took too long.
         """
         assert self._process.stdin is not None
-        self.left -= 1
         print(
             json.dumps({"task": task.plain(), "eagerly": eagerly, "most": self._most}),
             file=self._process.stdin,
@@ -88,16 +93,33 @@ class Worker:
         raise Died(f"no answer in {timeout} s" if slow else f"the process died ({code})")
 
 
-class Pool:
-    """Several workers."""
+class Pool(Generic[T]):
+    """Several workers.
 
-    def __init__(self, workers: int, timeout: float, most: int | None = None) -> None:
+    Args:
+        module: what they run.
+        timeout: seconds for a task.
+        most: samples of a task, at most.
+        tasks: after so many a worker is replaced.
+    """
+
+    def __init__(
+        self,
+        module: str,
+        workers: int,
+        timeout: float,
+        *,
+        most: int | None = None,
+        tasks: int = TASKS,
+    ) -> None:
+        self._module = module
         self._most = most
         self._workers = workers
         self._timeout = timeout
+        self._tasks = tasks
         self._lock = Lock()
 
-    def run(self, waiting: deque[Task], done: Done) -> None:
+    def run(self, waiting: deque[T], done: Callable[[T, dict[str, Any]], None]) -> None:
         """Call `done`, in one thread at a time, for each task with the answer."""
         threads = [Thread(target=self._serve, args=(waiting, done)) for _ in range(self._workers)]
         for thread in threads:
@@ -105,31 +127,35 @@ class Pool:
         for thread in threads:
             thread.join()
 
-    def _serve(self, waiting: deque[Task], done: Done) -> None:
-        worker = Worker(self._most)
+    def _serve(self, waiting: deque[T], done: Callable[[T, dict[str, Any]], None]) -> None:
+        worker, left = self._started(), self._tasks
         try:
             while True:
                 with self._lock:
                     if not waiting:
                         return
                     task = waiting.popleft()
-                if not worker.left:
+                if not left:
                     worker.stop()
-                    worker = Worker(self._most)
+                    worker, left = self._started(), self._tasks
+                left -= 1
                 try:
                     answer = worker.ask(task, self._timeout)
                 except Died as error:
                     answer = self._of_dead(task, error)
                     worker.stop()
-                    worker = Worker(self._most)
+                    worker, left = self._started(), self._tasks
                 with self._lock:
                     done(task, answer)
         finally:
             worker.stop()
 
-    def _of_dead(self, task: Task, error: Died) -> dict[str, Any]:
+    def _started(self) -> Worker:
+        return Worker(self._module, self._most)
+
+    def _of_dead(self, task: T, error: Died) -> dict[str, Any]:
         try:
-            with Worker(self._most) as worker:
+            with self._started() as worker:
                 worker.ask(task, self._timeout, eagerly=True)
         except Died:
             return {"crashes": "eager code dies, too"}
