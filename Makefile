@@ -11,6 +11,7 @@
 #   make programs  the programs of examples/programs, eagerly and compiled in every way
 #   make faults  kill -9, full disks, corrupt files, signals, forks   make faults ARGS="--part kills"
 #   make curves  losses of 50 whole training steps, compiled and eager   make curves ARGS="--only BERT"
+#   make models  architectures of public libraries, made tiny   make models ARGS="--torch"
 #   make opinfo  PyTorch's op database, compiled and eager   make opinfo ARGS="--ops '^nn'"
 #   make bench   run the benchmarks                     make bench ARGS="kernels --quick"
 #   make ahead   compile all Triton kernels of tests and benchmarks, without a GPU; none may spill
@@ -37,7 +38,7 @@ VENV_PYTHON := $(VENV)/bin/python
 PIP := -m pip install -qq --disable-pip-version-check --constraint
 PIP_INSTALL := $(PIP) $(if $(TORCH),$(VENV)/)constraints.txt
 
-.PHONY: demo test fuzz fuzz-programs check lint types layers rules stdlib programs faults curves opinfo bench ahead bench-gpu gpu clean setup python
+.PHONY: demo test fuzz fuzz-programs check lint types layers rules stdlib programs faults curves models opinfo bench ahead bench-gpu gpu clean setup python
 
 demo: setup
 	$(VENV_PYTHON) examples/digits.py $(ARGS)
@@ -82,6 +83,9 @@ faults: setup
 
 curves: setup
 	$(VENV_PYTHON) -m tests.curves $(ARGS)
+
+models: setup
+	$(VENV_PYTHON) -m tests.architectures.run $(ARGS)
 
 opinfo: setup
 	$(VENV_PYTHON) -m tests.opinfo.run --workers $(WORKERS) $(ARGS)

@@ -204,10 +204,11 @@ class MemoryOf:
 @_hashed_once
 @dataclass(frozen=True)
 class Remembered:
-    """What a function of `functools.lru_cache` remembers of a call: arguments, and those by name."""
+    """What a function of `functools.lru_cache` remembers of a call."""
 
     base: Source
     call: Held
+    """Its arguments, by position and by name."""
 
 
 Source = (
@@ -249,9 +250,11 @@ def proxied(proxy: MappingProxyType[object, object]) -> object:
     return mapping
 
 
-def call_of(function: Callable[..., object], call: tuple[Any, dict[str, Any]]) -> object:
+def call_of(function: Any, call: tuple[Any, dict[str, Any]]) -> object:
+    """What a function remembers of a call."""
     args, kwargs = call
-    return function(*args, **kwargs)
+    found: object = function(*args, **kwargs)
+    return found
 
 
 def base_of(source: Source) -> Source | None:

@@ -36,8 +36,8 @@ _MOST = 64
 
 
 def truth(vm: VM, asked: Tensor | Reading) -> bool | None:
-    """The guessed truth of a tensor with one element, or of a number that is read of one, by which the program jumps now or next; None
-    where nothing is guessed."""
+    """The guessed truth of a tensor with one element, or of a number that is read of one, by which
+    the program jumps now or next; None where nothing is guessed."""
     vm.undecided = None
     frame = vm.frames[-1]
     at = _jump(frame)
@@ -140,7 +140,9 @@ def undecided(vm: VM, left: Left) -> Undecided | None:
     if stack[-1:] == found.operands:
         return replace(found, compared=None)
     compared = stack[-2:]
-    if found.compared is None or not all(isinstance(v, Tensor | Reading | Constant) for v in compared):
+    if found.compared is None or not all(
+        isinstance(v, Tensor | Reading | Constant) for v in compared
+    ):
         return None
     return replace(found, operands=compared)
 

@@ -388,11 +388,15 @@ def _check_unchanged(
 
 def _old_style(vm: VM, iterator: Iterator, sequence: Value, position: int) -> Value | None:
     """Iteration by `__getitem__(0)`, `__getitem__(1)` and so on, until IndexError."""
+    return _got(vm, iterator, sequence, position)
+
+
+def _got(vm: VM, iterator: Iterator, sequence: Value, index: int) -> Value | None:
     get = vm.method_of_class(sequence, "__getitem__")
     assert get is not None
     _next_position(vm, iterator)
     try:
-        return vm.call(get, (Constant(position),))
+        return vm.call(get, (Constant(index),))
     except Raised as raised:
         if not issubclass(raised.value.cls, IndexError | StopIteration):
             raise
@@ -402,6 +406,8 @@ def _old_style(vm: VM, iterator: Iterator, sequence: Value, position: int) -> Va
 
 def _reversed(vm: VM, iterator: Iterator) -> Value | None:
     walked = vm.look(iterator.parts[0])
+    if isinstance(walked, Object) and containers.base_class(walked.cls) is None:
+        return _by_numbers(vm, iterator, walked)
     items = (
         containers.list_items(vm, walked)
         if isinstance(walked, Object) and issubclass(walked.cls, list)
@@ -414,6 +420,16 @@ def _reversed(vm: VM, iterator: Iterator) -> Value | None:
         return None
     _next_position(vm, iterator)
     return items[index]
+
+
+def _by_numbers(vm: VM, iterator: Iterator, sequence: Object) -> Value | None:
+    """A step back by `__getitem__`, until the first item or IndexError."""
+    position = _position(vm, iterator)
+    index = _reversed_index(iterator, position, 0)
+    if index < 0:
+        _finish(vm, iterator)
+        return None
+    return _got(vm, iterator, sequence, index)
 
 
 def _reversed_index(iterator: Iterator, position: int, count: int) -> int:

@@ -80,7 +80,7 @@ def _in_graph(vm: VM, function: Any, args: Args, kwargs: Kwargs) -> Value:
 
 def constant(vm: VM, called: Known, args: Args, kwargs: Kwargs) -> Value:
     """Call it: the one place where tracing runs code of the program's, which asks for it."""
-    function = called.obj
+    function: Any = called.obj
     real_args = [_real(vm, value) for value in args]
     real_kwargs = {name: _real(vm, value) for name, value in kwargs.items()}
     try:

@@ -65,7 +65,7 @@ class Library:
 # transformers
 
 
-def _types() -> list[str]:
+def known_types() -> list[str]:
     auto = importlib.import_module("transformers.models.auto.modeling_auto")
     return list(auto.MODEL_MAPPING_NAMES)
 
@@ -107,8 +107,8 @@ def _generating(mapping: Any, kind: Any) -> nn.Module | None:
         config: Any = made.generation_config
         config.eos_token_id = None  # an answer of the length that is asked for
         generate: Any = made.generate
-        generate(_words(2, 5), max_new_tokens=2, do_sample=False)
-    except Exception:  # noqa: BLE001 - whatever it is, eager code cannot do it
+        generate(words(2, 5), max_new_tokens=2, do_sample=False)
+    except Exception:
         return None
     return made
 
@@ -125,7 +125,7 @@ def _batches(module: nn.Module) -> tuple[Batch, ...]:
             with torch.no_grad():
                 for batch in batches:
                     module.eval()(**batch)
-        except Exception as found:  # noqa: BLE001 - the next one may do
+        except Exception as found:
             error = error or found
         else:
             return batches
@@ -136,17 +136,18 @@ def _arguments(module: nn.Module) -> Iterator[tuple[str, ...]]:
     """Names of arguments that may be enough, fewer first."""
     known = inspect.signature(module.forward).parameters
     main = str(getattr(module, "main_input_name", "input_ids"))
-    others = [n for n in ("input_ids", "pixel_values", "input_features") if n != main]
-    for names_ in ((main,), (main, "decoder_input_ids"), (main, *others), tuple(others)):
-        if all(name in known for name in names_):
-            yield names_
+    some = ("input_ids", "pixel_values", "input_features", "input_values")
+    others = tuple(name for name in some if name in known and name != main)
+    for wanted in ((main,), (main, "decoder_input_ids"), (main, *others), others):
+        if wanted and all(name in known and name in MAKERS for name in wanted):
+            yield wanted
 
 
 def _batch(module: nn.Module, wanted: tuple[str, ...], examples: int, length: int) -> Batch:
     return {name: MAKERS[name](module.config, examples, length) for name in wanted}
 
 
-def _words(examples: int, length: int) -> Tensor:
+def words(examples: int, length: int) -> Tensor:
     generator = torch.Generator().manual_seed(length)
     return torch.randint(3, WORDS - 25, (examples, length), generator=generator)
 
@@ -173,8 +174,8 @@ def _sound(config: Any, examples: int, length: int) -> Tensor:
 
 
 MAKERS: dict[str, Callable[[Any, int, int], Tensor]] = {
-    "input_ids": lambda config, examples, length: _words(examples, length),
-    "decoder_input_ids": lambda config, examples, length: _words(examples, length - 2),
+    "input_ids": lambda config, examples, length: words(examples, length),
+    "decoder_input_ids": lambda config, examples, length: words(examples, length - 2),
     "pixel_values": _image,
     "pixel_values_videos": _film,
     "input_features": _spectrum,
@@ -215,7 +216,8 @@ def _families() -> list[str]:
     return found
 
 
-SIZES = ("test", "atto", "femto", "pico", "nano", "xxs", "xxtiny", "xs", "tiny", "_s0", "b0", "small")
+SIZES = "test atto femto pico nano xxs xxtiny xs tiny _s0 b0 small".split()
+"""Parts of names of models, smaller ones first."""
 
 
 def _rank(name: str) -> int:
@@ -247,20 +249,23 @@ def _of_torchvision(name: str) -> Subject:
     return _of_images(module, (3, side, side))
 
 
-CHOSEN = """alexnet convnext_tiny densenet121 efficientnet_b0 efficientnet_v2_s googlenet inception_v3
-maxvit_t mnasnet0_5 mobilenet_v2 mobilenet_v3_small regnet_y_400mf resnet18 resnext50_32x4d
-shufflenet_v2_x0_5 squeezenet1_1 swin_t swin_v2_t vgg11 vit_b_16 wide_resnet50_2 deeplabv3_mobilenet_v3_large
-fcn_resnet50 lraspp_mobilenet_v3_large""".split()
+CHOSEN = """
+alexnet convnext_tiny deeplabv3_mobilenet_v3_large densenet121 efficientnet_b0 efficientnet_v2_s
+fcn_resnet50 googlenet inception_v3 lraspp_mobilenet_v3_large maxvit_t mnasnet0_5 mobilenet_v2
+mobilenet_v3_small regnet_y_400mf resnet18 resnext50_32x4d shufflenet_v2_x0_5 squeezenet1_1 swin_t
+swin_v2_t vgg11 vit_b_16 wide_resnet50_2
+""".split()
+"""The smallest of each family of torchvision."""
 
 
 def _of_images(module: nn.Module, size: tuple[int, ...]) -> Subject:
-    names_ = list(inspect.signature(module.forward).parameters)
-    batches = tuple({names_[0]: _noise(examples, *size)} for examples in (2, 3, 4))
+    image = next(iter(inspect.signature(module.forward).parameters))
+    batches = tuple({image: _noise(examples, *size)} for examples in (2, 3, 4))
     return Subject(module, batches)
 
 
 LIBRARIES = {
-    "transformers": Library(_types, _pretrained),
+    "transformers": Library(known_types, _pretrained),
     "timm": Library(_families, _of_timm),
     "torchvision": Library(lambda: CHOSEN, _of_torchvision),
 }

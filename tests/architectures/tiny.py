@@ -36,7 +36,7 @@ KINDS = ("layer_types", "mlp_layer_types", "layers_block_type", "block_types", "
 
 
 def tiny(config: Any) -> Any:
-    """The configuration, changed: few narrow layers, few words, small images; so are those in it."""
+    """The configuration, changed: few narrow layers, few words, small images."""
     from transformers import PreTrainedConfig  # noqa: PLC0415 - it takes seconds
 
     for name, value in dict(vars(config)).items():

@@ -120,8 +120,7 @@ class Mortal:
 
     alive = 0
 
-    def __init__(self, most: int | None = None) -> None:
-        self.left = 10
+    def __init__(self, module: str, most: int | None = None) -> None:
         Mortal.alive += 1
 
     def __enter__(self) -> Mortal:

@@ -222,7 +222,9 @@ def test_results_of_methods_and_of_objects() -> None:
                 return torch.arange(n, dtype=dtype) * self.weight.detach()
 
             def forward(self, x):
-                return (x * self.weight + self.mask(2, torch.float32)).sum() + self.mask.cache_info()[1]
+                return (
+                    x * self.weight + self.mask(2, torch.float32)
+                ).sum() + self.mask.cache_info()[1]
 
         return Model()
 

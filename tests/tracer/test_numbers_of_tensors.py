@@ -345,8 +345,8 @@ def out_of_bounds(x: Any) -> Any:
 
 def asked_for(x: Any) -> Any:
     s, n = x.sum().item(), (x > 0).sum().item()
-    a = (s > 2, 2 > s, s == s, s != n, n <= len(x), n >= s, s < n < 5)
-    return a[:6], not s, not n > 1, not not n, bool(n), math.isnan(s), math.isfinite(s), x * 2
+    a = (s > 2, s < 2, s == s, s != n, n <= len(x), n >= s, n != 5)
+    return a, not s, not n > 1, not bool(n), bool(s), math.isnan(s), math.isfinite(s), x * 2
 
 
 def answers_as_numbers(x: Any) -> Any:

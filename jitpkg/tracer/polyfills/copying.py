@@ -119,7 +119,7 @@ def _deepcopy_tuple(x: tuple[Any, ...], memo: list[tuple[Any, Any]]) -> Any:
             return made
     made_tuple: Any = x
     for old, new in zip(x, items, strict=True):
-        if old is not new:
+        if type(old) not in _ATOMIC and old is not new:
             made_tuple = tuple(items)
             break
     memo.append((x, made_tuple))

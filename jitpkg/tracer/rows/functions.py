@@ -281,9 +281,19 @@ def reversed_(vm: VM, value: Value, /) -> Value:
             vm, cls, dict, "__reversed__"
         ):
             return backwards(vm, value)
-    if method is None:
-        vm.stop(reasons.UNSUPPORTED, f"reversed() of a {vm.class_of(value).__qualname__}")
-    return vm.call(method, ())
+    if method is not None:
+        return vm.call(method, ())
+    cls = vm.class_of(value)
+    length = classes.lookup(vm, cls, "__len__")
+    if not _is_of_torch(length) or vm.method_of_class(value, "__getitem__") is None:
+        vm.stop(reasons.UNSUPPORTED, f"reversed() of a {cls.__qualname__}")
+    return Iterator("reversed", (value, len_(vm, value)), backwards=True)
+
+
+def _is_of_torch(length: object) -> bool:
+    """Whether a length may be asked for again, where an iterator is made for code after a break:
+    that runs no code of the program's."""
+    return isinstance(length, types.FunctionType) and length.__module__.startswith("torch.nn.")
 
 
 class _Sortable:
