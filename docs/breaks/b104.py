@@ -2,12 +2,12 @@ import torch
 
 
 def program(x):
-    largest = min(x.max().item(), 10.0)
+    largest = round(x.max().item(), 1)
     return x / largest
 
 
 def rewritten(x):
-    largest = x.max().clamp(max=10.0)
+    largest = x.max().round(decimals=1)
     return x / largest
 
 

@@ -82,6 +82,9 @@ def remembered(k):
     return [k]
 
 
+remembered(3)
+
+
 @functools.singledispatch
 def dispatched(y):
     return y

@@ -16,6 +16,7 @@ from jitpkg.guards.kinds import ABSENT
 from jitpkg.tracer import (
     array_ops,
     classes,
+    constant_tensors,
     constants,
     formatting,
     guesses,
@@ -453,6 +454,8 @@ def truth(vm: VM, value: Value) -> bool:
         case Tensor():
             if vm.facts(value).size and not _has_one_element(vm, value):
                 vm.stop(reasons.RAISES, "the truth of a tensor with more than one element")
+            if (known := constant_tensors.number(vm, value)) is not None:
+                return bool(known.value)
             return _guessed(vm, value)
         case Function() | Method():
             return True

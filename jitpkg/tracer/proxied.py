@@ -14,7 +14,7 @@ from torch import fx
 
 from jitpkg.facts.sizes import Size
 from jitpkg.facts.tensor import TensorFacts
-from jitpkg.tracer import classes, containers, numbers, numpy_scalars, reasons
+from jitpkg.tracer import classes, constant_tensors, containers, numbers, numpy_scalars, reasons
 from jitpkg.tracer.values import (
     EXAMPLES,
     Constant,
@@ -110,7 +110,7 @@ class Proxied:
                 items = [self._mapped(item, leaf) for item in value.items]
                 return _tuple_like(value.cls, items)
             case Slice():
-                parts = [self.vm.peek(p) for p in (value.start, value.stop, value.step)]
+                parts = [self._bound(part) for part in (value.start, value.stop, value.step)]
                 if any(isinstance(part, Tensor) for part in parts):
                     self.vm.stop(reasons.DATA_VALUE, "a slice with tensors as bounds")
                 parts[2] = self.vm.look(parts[2])  # torch takes no step that varies
@@ -136,6 +136,12 @@ class Proxied:
             case _:
                 kind = self.vm.class_of(value).__qualname__
                 self.vm.stop(reasons.FOREIGN_CALL, f"an op takes a {kind}")
+
+    def _bound(self, part: Value) -> Value:
+        part = self.vm.peek(part)
+        if isinstance(part, Tensor):
+            return constant_tensors.index(self.vm, part) or part
+        return part
 
     def _plain(self, constant: object) -> object:
         if not numpy_scalars.is_scalar(type(constant)):

@@ -20,7 +20,15 @@ from torch import fx
 
 from jitpkg.facts.tensor import TensorFacts
 from jitpkg.marks import READING
-from jitpkg.tracer import classes, containers, numbers, reasons, tensors
+from jitpkg.tracer import (
+    classes,
+    constant_tensors,
+    constants,
+    containers,
+    numbers,
+    reasons,
+    tensors,
+)
 from jitpkg.tracer.values import (
     EXAMPLES,
     Constant,
@@ -65,8 +73,11 @@ def by_method(vm: VM, name: str, args: Args, kwargs: Kwargs) -> Value | None:
     if name not in ("item", "tolist") or len(args) != 1 or kwargs:
         return None
     tensor = vm.look(args[0])
-    if not isinstance(tensor, Tensor) or not _may_be_read(vm, tensor):
+    if not isinstance(tensor, Tensor):
         return None
+    known = (constant_tensors.number if name == "item" else constant_tensors.listed)(vm, tensor)
+    if known is not None or not _may_be_read(vm, tensor):
+        return known
     facts, what = vm.facts(tensor), f"Tensor.{name}"
     if name == "item" or not facts.size:
         return _read(vm, tensor, what, name) if math.prod(sizes_of(facts)) == 1 else None
@@ -76,16 +87,24 @@ def by_method(vm: VM, name: str, args: Args, kwargs: Kwargs) -> Value | None:
 
 
 def by_class(vm: VM, cls: type, args: Args, kwargs: Kwargs) -> Value | None:
-    """`float(x)` and `int(x)` of a tensor, where they raise nothing and warn of nothing."""
+    """`float(x)`, `int(x)` and `bool(x)` of a tensor, where they raise nothing and warn of
+    nothing."""
     (tensor,) = map(vm.look, args) if len(args) == 1 and not kwargs else (None,)
-    if not isinstance(tensor, Tensor) or not _may_be_read(vm, tensor):
+    if not isinstance(tensor, Tensor):
+        return None
+    known = constant_tensors.number(vm, tensor)
+    if known is not None:
+        return constants.fold(vm, cls, (known,))
+    if not _may_be_read(vm, tensor):
         return None
     facts = vm.facts(tensor)
-    if math.prod(sizes_of(facts)) != 1 or facts.requires_grad or facts.dtype is torch.uint64:
+    if math.prod(sizes_of(facts)) != 1:
         return None
     of = class_in(facts.dtype)
-    special = {float: "__float__", int: "__int__"}.get(cls)
-    if special is None or of is complex or (cls is int and of is float):
+    special = {float: "__float__", int: "__int__", bool: "__bool__"}.get(cls)
+    if special is None or (cls is int and of is float):
+        return None
+    if cls is not bool and (facts.requires_grad or of is complex or facts.dtype is torch.uint64):
         return None
     if classes.lookup(vm, facts.cls, special) is not getattr(torch.Tensor, special):
         return None

@@ -14,6 +14,7 @@ from jitpkg.tracer import (
     array_ops,
     assignments,
     classes,
+    constant_tensors,
     constants,
     containers,
     indexing,
@@ -183,6 +184,9 @@ def constant_index(vm: VM, key: Value) -> int:
             vm.stop(reasons.RAISES, "an index that is too large")
         return key.value
     if isinstance(key, Tensor):
+        known = constant_tensors.index(vm, key)
+        if known is not None:
+            return constant_index(vm, known)
         vm.stop(reasons.DATA_VALUE, "a tensor as an index of a sequence")
     method = vm.method_of_class(key, "__index__")
     if method is None:

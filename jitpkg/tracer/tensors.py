@@ -47,6 +47,7 @@ from jitpkg.marks import (
 )
 from jitpkg.tracer import (
     array_memory,
+    constant_tensors,
     containers,
     guesses,
     numbers,
@@ -106,6 +107,7 @@ def op(
     outcome is known."""
     kwargs = kwargs or {}
     name = _name_of(target)
+    args, kwargs = constant_tensors.as_numbers(vm, name, args, kwargs)
     if not opaque:
         resizing.check_factors(vm, name, args, kwargs)
     by_type = not opaque and operands.of_any_number(name)
@@ -167,7 +169,10 @@ def op(
     if outcome.warns:
         vm.mutations.append(SHOWN)
     renames = outcome.mutated if not name.endswith("_") else range(len(tensors))
-    return _Results(vm, node, tensors, iter(outcome.shares), renames).value(outcome.result)
+    result = _Results(vm, node, tensors, iter(outcome.shares), renames).value(outcome.result)
+    if known is None and not opaque and all(each in vm.constant_tensors for each in tensors):
+        constant_tensors.note(vm, call, args, kwargs, outcome, result)
+    return result
 
 
 _TAKING_DATA = frozenset({"tensor", "as_tensor", "asarray", "setitem", "__setitem__"})
@@ -373,6 +378,7 @@ def _note_mutations(vm: VM, tensors: list[Tensor], outcome: Outcome) -> None:
         owner = vm.roots.get(tensor, tensor)
         if k in outcome.mutated:
             array_memory.note_write(vm, tensor)
+            constant_tensors.forget(vm, tensor)
         if k in outcome.mutated and owner.source is not None:
             vm.mutations.append(owner)
             array_memory.check_apart(vm)

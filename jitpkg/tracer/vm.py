@@ -217,6 +217,8 @@ class VM(ABC):
         """Existing tensors that have been changed, and are no larger than a number."""
         self.roots: dict[Tensor, Tensor] = {}
         """For a tensor that an op returned as a view: the tensor that owns the memory."""
+        self.constant_tensors: dict[Tensor, torch.Tensor] = {}
+        """Those that are made of constants alone, and their data."""
         self.frozen: set[Tensor] = set()
         """Those of which an autograd function has returned a view."""
         self.made_leaves: dict[fx.Node, Tensor] = {}

@@ -40,7 +40,11 @@ TABLE = CallTable()
 
 @TABLE.row(bool)
 def bool_(vm: VM, value: Value | None = None, /) -> Value:
-    return FALSE if value is None else Constant(vm.truth(value))
+    if value is None:
+        return FALSE
+    value = vm.glance(value)
+    read = readings.by_class(vm, bool, (value,), {}) if isinstance(value, Tensor) else None
+    return Constant(vm.truth(value)) if read is None else read
 
 
 def _number(cls: type, special: str) -> Callable[..., Value]:

@@ -1,0 +1,140 @@
+"""Tensors that are made of constants alone: their data is known while tracing.
+
+`torch.tensor([height, width])`, and what ops make of such a tensor, has the same data in each call.
+The ops are in the graph like any other; they are computed beside it, too, as eager code does, so
+that a size, an index or a branch that is read of such a tensor is a constant. A write to one, or to
+what shares its memory, ends that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from jitpkg.facts.outcome import Outcome
+from jitpkg.internals.ops import is_of_another_library
+from jitpkg.tracer import containers
+from jitpkg.tracer.values import Constant, Known, Object, Tensor, Tuple, Value
+from jitpkg.tracer.vm import VM, Args, Kwargs
+
+_MOST = 64
+"""Elements of a tensor whose data is kept."""
+
+
+def note(
+    vm: VM, call: Callable[..., Any], args: Args, kwargs: Kwargs, outcome: Outcome, result: Value
+) -> None:
+    """Compute an op that has been added to the graph, if it is of constants alone."""
+    if not isinstance(result, Tensor) or not _is_small(vm, result):
+        return
+    if outcome.random or outcome.mutated or outcome.warns or is_of_another_library(call):
+        return
+    if "empty" in call.__name__:
+        return  # the data is what was there
+    try:
+        given = [_real(vm, value) for value in args]
+        named = {name: _real(vm, value) for name, value in kwargs.items()}
+        with torch.no_grad():
+            made = call(*given, **named)
+    except Exception:
+        return
+    facts = vm.facts(result)
+    if isinstance(made, torch.Tensor) and (made.dtype, made.shape, made.stride()) == (
+        facts.dtype,
+        facts.size,
+        facts.stride,
+    ):
+        vm.constant_tensors[result] = made
+
+
+def _is_small(vm: VM, tensor: Tensor) -> bool:
+    facts = vm.facts(tensor)
+    is_plain = facts.cls is torch.Tensor and facts.device.type == "cpu" and not facts.requires_grad
+    return is_plain and not facts.is_symbolic and math.prod(facts.size) <= _MOST  # type: ignore[arg-type]
+
+
+class _Unknown(Exception):
+    """Something is no constant."""
+
+
+def _real(vm: VM, value: Value) -> Any:
+    value = vm.glance(value)
+    if isinstance(value, Tensor):
+        found = vm.constant_tensors.get(value)
+        if found is None:
+            raise _Unknown
+        return found
+    match value:
+        case Constant():
+            return value.value
+        case Tuple(items, cls) if cls in (tuple, torch.Size):
+            return tuple(_real(vm, item) for item in items)
+        case Known(type() as cls) if cls in (int, float, bool):
+            return cls
+        case Object(cls=cls) if cls is list and value.source is None:
+            return [_real(vm, item) for item in containers.list_items(vm, value)]
+        case _:
+            raise _Unknown
+
+
+def forget(vm: VM, written: Tensor) -> None:
+    """Data is known no more of what shares memory with a tensor that is written to."""
+    root = vm.roots.get(written, written)
+    for tensor in [t for t in vm.constant_tensors if vm.roots.get(t, t) is root]:
+        del vm.constant_tensors[tensor]
+
+
+def number(vm: VM, tensor: Tensor) -> Constant | None:
+    """The number that a tensor of one element is known to have."""
+    data = vm.constant_tensors.get(tensor)
+    return Constant(data.item()) if data is not None and data.numel() == 1 else None
+
+
+def index(vm: VM, tensor: Tensor) -> Constant | None:
+    """What `tensor.__index__()` gives, if that is known, and is a number."""
+    found = number(vm, tensor)
+    return found if found is not None and type(found.value) is int else None
+
+
+def listed(vm: VM, tensor: Tensor) -> Value | None:
+    """`tensor.tolist()`, if that is known."""
+    data = vm.constant_tensors.get(tensor)
+    return None if data is None else _listed(vm, data.tolist())
+
+
+def _listed(vm: VM, data: Any) -> Value:
+    if isinstance(data, list):
+        return containers.new_list(vm, tuple(_listed(vm, item) for item in data))
+    return Constant(data)
+
+
+def as_numbers(vm: VM, name: str, args: Args, kwargs: Kwargs) -> tuple[Args, Kwargs]:
+    """The arguments of an op that makes tensors of sizes: with numbers for tensors that it would
+    read as sizes."""
+    if not vm.constant_tensors or name not in _SIZED:
+        return args, kwargs
+    first = 1 if name in _METHODS else 0
+    changed = (*args[:first], *(_as_number(vm, value) for value in args[first:]))
+    return changed, {key: _as_number(vm, value) for key, value in kwargs.items()}
+
+
+def _as_number(vm: VM, value: Value) -> Value:
+    value = vm.glance(value)
+    match value:
+        case Tensor():
+            return number(vm, value) or value
+        case Tuple(items, cls) if cls is tuple:
+            return Tuple(tuple(_as_number(vm, item) for item in items))
+        case _:
+            return value
+
+
+_METHODS = frozenset(
+    """
+    as_strided expand narrow new_empty new_ones new_zeros repeat reshape tile unflatten view
+    """.split()
+)
+_SIZED = _METHODS | {"arange", "empty", "ones", "zeros"}
