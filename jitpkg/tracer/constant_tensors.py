@@ -53,7 +53,8 @@ def note(
 def _is_small(vm: VM, tensor: Tensor) -> bool:
     facts = vm.facts(tensor)
     is_plain = facts.cls is torch.Tensor and facts.device.type == "cpu" and not facts.requires_grad
-    return is_plain and not facts.is_symbolic and math.prod(facts.size) <= _MOST  # type: ignore[arg-type]
+    lengths = [length for length in facts.size if isinstance(length, int)]
+    return is_plain and not facts.is_symbolic and math.prod(lengths) <= _MOST
 
 
 class _Unknown(Exception):

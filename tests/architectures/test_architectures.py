@@ -93,6 +93,17 @@ def test_an_exception_of_one_alone_is_a_difference() -> None:
     assert not any(part.wrong for part in Check(subject, Ours()).parts().values())
 
 
+def test_code_that_asks_whether_it_is_compiled() -> None:
+    class Asking(Small):
+        def forward(self, x: torch.Tensor) -> dict[str, Any]:
+            y = self.inner(x)
+            return {"result": y + 1 if torch.compiler.is_compiling() else y}
+
+    subject = catalogue.Subject(Asking(), small().batches)
+    parts = Check(subject, Ours()).parts()
+    assert not any(part.wrong for part in parts.values()) and parts["training"].asks
+
+
 def test_what_torch_compile_makes_is_counted() -> None:
     parts = Check(small(), Theirs()).parts()
     assert parts["forward"].graphs >= 1 and not parts["forward"].wrong
