@@ -345,7 +345,8 @@ def _described(args: tuple[object, ...], kwargs: dict[str, object]) -> str:
 
 
 def _shown(value: object) -> str:
-    return repr(value) if isinstance(value, int | float | str | None) else object_name(value)
+    is_plain = isinstance(value, int | float | str | None) or type(value).__module__ == "torch"
+    return repr(value) if is_plain else object_name(value)
 
 
 def object_name(obj: object) -> str:

@@ -93,7 +93,7 @@ def by_class(vm: VM, cls: type, args: Args, kwargs: Kwargs) -> Value | None:
     if not isinstance(tensor, Tensor):
         return None
     known = constant_tensors.number(vm, tensor)
-    if known is not None:
+    if known is not None and (cls is bool or not vm.facts(tensor).requires_grad):
         return constants.fold(vm, cls, (known,))
     if not _may_be_read(vm, tensor):
         return None

@@ -132,7 +132,75 @@ def raises(x: Any) -> Any:
         return str(error), x + 2
 
 
+def gradients_that_are_summed(x: Any) -> Any:
+    w = torch.tensor([1.0, 2.0], requires_grad=True)
+    w.grad = torch.zeros(2)
+    g = w.grad
+    before = g.sum().item()
+    (w * x.sum()).sum().backward()
+    return before, g.tolist(), w.grad.sum().item()
+
+
+def warns(x: Any) -> Any:
+    t = torch.tensor([1.5]).requires_grad_()
+    return float(t), int(t.detach()), bool(t), x + 1
+
+
+def written_by_a_transform(x: Any) -> Any:
+    t = torch.tensor([1.0, 2.0, 3.0])
+    before = t.sum().item()
+    torch.func.vmap(lambda row: t.add_(1).sum() * 0 + row.sum())(x)
+    return before, t.sum().item()
+
+
+def written_by_a_checkpoint(x: Any) -> Any:
+    t = torch.tensor([1.0, 2.0, 3.0])
+
+    def body(x: Any) -> Any:
+        t.mul_(2)
+        return (x * t).sum()
+
+    y = torch.utils.checkpoint.checkpoint(body, x, use_reentrant=False)
+    return y, t.tolist()
+
+
+def written_by_lists(x: Any) -> Any:
+    t, u = torch.tensor([1.0, 2.0]), torch.tensor([3.0])
+    torch._foreach_add_([t, u], 1.5)
+    v = torch.tensor([0.0, 0.0])
+    torch.add(t, 1, out=v)
+    return t.tolist(), u.item(), v.tolist(), x + 1
+
+
+class Dirty(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, t: Any) -> Any:
+        t.add_(1)
+        ctx.mark_dirty(t)
+        return t
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        return grad
+
+
+def written_by_a_function(x: Any) -> Any:
+    t = torch.tensor([1.0, 2.0])
+    u = Dirty.apply(t)
+    return t.tolist(), u.sum().item(), x + 1
+
+
+def swapped(x: Any) -> Any:
+    t, u = torch.tensor([1, 2]), torch.tensor([5, 6])
+    t.set_(u)
+    u[0] = 9
+    t.data.add_(1)
+    return t.tolist(), u.tolist(), x + 1
+
+
 OTHERS = [
+    *(gradients_that_are_summed, warns, written_by_a_transform, written_by_a_checkpoint, swapped),
+    *(written_by_lists, written_by_a_function),
     *(written, written_through_a_view, written_through_an_array, made_of_data, drawn),
     *(of_memory_that_was_there, of_another_dtype, trained, raises),
 ]

@@ -293,6 +293,36 @@ def test_what_is_marked_as_constant_is_called() -> None:
     assert calls == ["torch"] and is_available.cache_info().currsize == 1
 
 
+@pytest.mark.parametrize("maxsize", [None, 8])
+def test_beside_many_guards(maxsize: int | None) -> None:
+    """Which are one native function."""
+
+    def make() -> Program:
+        made: list[int] = []
+
+        @functools.lru_cache(maxsize)
+        def build(n, *, dtype=torch.float32):
+            made.append(n)
+            return torch.full((2,), n, dtype=dtype)
+
+        model = torch.nn.Sequential(*(torch.nn.Linear(2, 2) for _ in range(12)))
+        for k, parameter in enumerate(model.parameters()):
+            torch.nn.init.constant_(parameter, 0.1 * k)
+        step = [0]
+
+        def f(x):
+            step[0] += 1
+            if step[0] == 4:
+                build.cache_clear()
+            if step[0] == 7:
+                build(5), build(6), build(7)
+            return model(x) + build(2) + build(3, dtype=torch.float64), list(made)
+
+        return f
+
+    check(make, calls=10)
+
+
 def test_another_result_is_noticed() -> None:
     source = [1]
     build = functools.lru_cache(lambda: source[0])
