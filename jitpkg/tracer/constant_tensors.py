@@ -16,6 +16,7 @@ import torch
 
 from jitpkg.facts.outcome import Outcome
 from jitpkg.internals.ops import is_of_another_library
+from jitpkg.interrupts import from_outside
 from jitpkg.tracer import containers
 from jitpkg.tracer.values import Constant, Known, Object, Tensor, Tuple, Value
 from jitpkg.tracer.vm import VM, Args, Kwargs
@@ -39,8 +40,12 @@ def note(
         named = {name: _real(vm, value) for name, value in kwargs.items()}
         with torch.no_grad():
             made = call(*given, **named)
-    except Exception:
+    except _Unknown:
         return
+    except Exception as error:
+        if from_outside(error):
+            raise
+        return  # the program raises it, when it runs
     facts = vm.facts(result)
     if isinstance(made, torch.Tensor) and (made.dtype, made.shape, made.stride()) == (
         facts.dtype,

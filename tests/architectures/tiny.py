@@ -11,7 +11,7 @@ RULES: tuple[tuple[str, int], ...] = (
     (r"(vocab_size|num_embeddings)$", WORDS),
     (r"(num|n)_?(global_)?(key_value|kv)_heads$|num_key_value_groups$|multi_query_group_num", 2),
     (r"(^|_)(num|n)_?(\w+_)?(attention_)?heads?$|(^|_)attention_heads$", HEADS),
-    (r"qk_rope_head_dim$", 4),
+    (r"rotary_dim$", 4),
     (r"head_dim$|head_size$|d_kv$|kv_channels$|d_head$", WIDTH // HEADS),
     (r"(^|_)(num|n)_?(\w+_)?layers?$|(encoder|decoder)_layers$|num_\w*blocks$", LAYERS),
     (r"^(depth|layers)$", LAYERS),
@@ -35,6 +35,10 @@ KINDS = ("layer_types", "mlp_layer_types", "layers_block_type", "block_types", "
 """Attributes that say of what kind each layer is."""
 
 
+SECTIONS = [1, 1, 2]
+"""What half of a head is divided into for positions in time, height and width."""
+
+
 def tiny(config: Any) -> Any:
     """The configuration, changed: few narrow layers, few words, small images."""
     from transformers import PreTrainedConfig  # noqa: PLC0415 - it takes seconds
@@ -48,6 +52,12 @@ def tiny(config: Any) -> Any:
             _put(config, name, value, _small(name, value))
         elif isinstance(value, list | tuple) and name in KINDS:
             _put(config, name, value, _of_each_kind(value))
+        elif isinstance(value, list | tuple) and re.search(r"heads$", name):
+            _put(config, name, value, [2] * len(value))
+        elif isinstance(value, dict) and "mrope_section" in value:
+            _put(config, name, value, {**value, "mrope_section": SECTIONS})
+    if {"kv_lora_rank", "num_key_value_heads"} <= vars(config).keys():
+        _put(config, "num_key_value_heads", None, HEADS)  # keys are made for each head
     return config
 
 
