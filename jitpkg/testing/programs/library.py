@@ -62,6 +62,8 @@ int:
     -(-<vec>.shape[0] // 2)
     max(<vec>.shape[0], 2)
     <vec>.__len__()
+    torch.tensor([<int>, 2]).sum().item()
+    !data max(<ivec>.sum().item(), 1)
     !data <ivec>.sum().item()
     !data int(<vec>.argmax())
     !data <scalar>.int().item()
@@ -154,6 +156,9 @@ bool:
     !data (<vec> > 0).any().item()
     !data torch.allclose(<vec>, <vec>)
     !data not <scalar>
+    !data not <scalar>.item() > <number>
+    !data math.isnan(<vec>.sum().item())
+    bool(torch.tensor([<float>, 1.0]).max() > 1)
     !data <scalar> > 0 and <bool>
     !data <vec>.max() > <vec>.min()
     !data bool(<scalar> > <number>) or <bool>

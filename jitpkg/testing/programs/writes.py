@@ -239,6 +239,8 @@ elif <vec>.any():
 
 !data assert <scalar> == <scalar>, <str>
 
+!data assert <vec>.max().item() < 50, <str>
+
 !data assert not <vec>.isnan().any()
 
 !data print(<vec>.detach())
