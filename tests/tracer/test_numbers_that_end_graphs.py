@@ -98,7 +98,8 @@ def test_what_ends_the_graph(program: Program, way: str) -> None:
 def test_the_break_says_where(program: Program) -> None:
     explained = jitpkg.explain(program, backend="eager")(X)
     first = explained.break_reasons[0]
-    assert (first.reason.code, first.detail) == ("B104", "Tensor.item")
+    expected = ("B103", "") if program is branched else ("B104", "Tensor.item")
+    assert (first.reason.code, first.detail) == expected
 
 
 # Elsewhere

@@ -114,7 +114,7 @@ vec:
     *10 torch.utils.checkpoint.checkpoint(<module>, <vec>, use_reentrant=<bool>)
     *10 torch.utils.checkpoint.checkpoint(torch.mul, <vec>, <vec>, use_reentrant=False)
     *5 torch.utils.checkpoint.checkpoint(lambda v, n: v * n, <vec>, <number>, use_reentrant=False)
-    *10 <vec>.detach().requires_grad_()
+    *14 <vec>.detach().requires_grad_()
     *10 <vec:var>.grad
     !rounds *10 torch.utils.checkpoint.checkpoint(F.dropout, <vec>, use_reentrant=False)
 
