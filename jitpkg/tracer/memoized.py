@@ -52,8 +52,15 @@ def call(vm: VM, function: Known, args: Args, kwargs: Mapping[str, Value]) -> Va
     return NONE
 
 
+_MOST = 1024
+"""Results of a bounded cache, all of which are walked to find what it keeps them in."""
+
+
 def _result(vm: VM, function: Known, args: Args, kwargs: Mapping[str, Value]) -> Value:
     """What the cache has; a call of the function gives that, and nothing is run."""
+    most = function.obj.cache_info().maxsize  # type: ignore[attr-defined]
+    if most is not None and most > _MOST:
+        _refuse(vm, function)
     if not _is_remembered(vm, function, args, kwargs):
         _guard(vm, function, args, kwargs, answer=False)
         _refuse(vm, function)

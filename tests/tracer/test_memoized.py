@@ -323,6 +323,17 @@ def test_beside_many_guards(maxsize: int | None) -> None:
     check(make, calls=10)
 
 
+def test_a_large_bounded_cache_is_left_to_python() -> None:
+    build = functools.lru_cache(10_000)(lambda n: n)
+    build(2)
+
+    def f(x):
+        return x.sin() + build(2)
+
+    counts, result = graphs_of(f)
+    assert counts[0] == 2 and torch.equal(result, X.sin() + 2)
+
+
 def test_another_result_is_noticed() -> None:
     source = [1]
     build = functools.lru_cache(lambda: source[0])
