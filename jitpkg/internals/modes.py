@@ -91,6 +91,12 @@ CHECK = Row[Callable[..., object]](
     lost=_BREAKS,
 )
 
+CHECK_WITH = Row[Callable[..., object]](
+    "torch._check_with",
+    use="knowing what a program checks, with an exception of its own",
+    lost=_BREAKS,
+)
+
 # Transforms, and other compilers
 
 

@@ -145,6 +145,14 @@ def checks_a_size(compile_: Compile) -> Any:
     return compile_(checked, backend="eager")(x())
 
 
+def checks_with_an_exception(compile_: Compile) -> Any:
+    def checked(a: torch.Tensor) -> torch.Tensor:
+        torch._check_with(ValueError, a.shape[0] > 1, lambda: "small")
+        return a.exp()
+
+    return compile_(checked, backend="eager")(x())
+
+
 def asks_torch(compile_: Compile) -> Any:
     """What torch's own code asks is called by its private names."""
     asked = (torch._C._is_tracing, torch._C._is_torch_function_mode_enabled)
@@ -505,6 +513,7 @@ NEEDS: Mapping[Row[Any], tuple[Program, ...]] = {
     modes.FUNCTION_MODES_ENABLED: (asks_torch,),
     modes.LOG_USAGE: (new_module,),
     modes.CHECK: (checks_a_size,),
+    modes.CHECK_WITH: (checks_with_an_exception,),
     **dict.fromkeys(
         (transforms.LEVELS, transforms.DECOMPOSITIONS, transforms.VMAP, transforms.GRAD),
         (per_sample,),

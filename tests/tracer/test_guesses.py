@@ -90,6 +90,20 @@ def of_two_numbers(x: Any) -> Any:
     return x - low
 
 
+def checked_by_torch(x: Any) -> Any:
+    largest = x.max().item()
+    torch._check(largest < 50, lambda: f"{largest} is large")
+    torch._check_tensor_all(x > -50, lambda: "low")
+    torch._check_value(not x.isnan().any().item(), lambda: "nan")
+    return x * 2
+
+
+def checked_without_a_message(x: Any) -> Any:
+    torch._check((x < 50).all().item())
+    torch._check_index(len(x) == 3)
+    return x * 2
+
+
 def chosen_message(x: Any) -> Any:
     if (x > 50).any():
         if x.dim() > 1:
@@ -234,6 +248,7 @@ PROGRAMS = [
     *(under_autocast, indexed, what_raises_after, writes_to_its_own, writes_to_what_it_looked_at),
     *(writes_to_what_is_seen, writes_before, writes_after, writes_on_both_sides),
     *(a_view_as_result, generated, of_a_number, of_a_number_negated, of_two_numbers),
+    *(checked_by_torch, checked_without_a_message),
 ]
 WAYS: dict[str, dict[str, Any]] = {
     "eager": {},
@@ -272,7 +287,7 @@ ONE_GRAPH = [
     *(nan_check, assertion, negated, several, of_bool, of_a_float, chosen_message),
     *(in_a_callee, random_before, random_after, in_a_loop, without_grad, under_autocast, indexed),
     *(what_raises_after, writes_to_its_own, a_view_as_result, generated, of_a_number),
-    *(of_a_number_negated, of_two_numbers),
+    *(of_a_number_negated, of_two_numbers, checked_by_torch, checked_without_a_message),
 ]
 
 

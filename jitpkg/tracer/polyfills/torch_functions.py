@@ -36,11 +36,19 @@ def variable(data: Any, requires_grad: bool, volatile: bool, /) -> torch.Tensor:
 
 def check(condition: Any, message: Any = None) -> None:
     """`torch._check(condition, message)`"""
-    if type(condition) is not bool or not condition:
-        check_that_fails(condition, message)
+    check_with(RuntimeError, condition, message)
 
 
-def check_that_fails(condition: Any, message: Any) -> None:
+def check_with(error_type: type[Exception], condition: Any, message: Any = None) -> None:
+    """`torch._check_with(error_type, condition, message)`"""
+    if type(condition) is not bool:
+        check_that_fails(error_type, condition, message)
+    if not condition:
+        check_that_fails(error_type, condition, message)
+        raise error_type  # so that a condition on data is guessed to hold
+
+
+def check_that_fails(error_type: type[Exception], condition: Any, message: Any) -> None:
     """Call torch's function for real, which raises: the tracer ends the trace here."""
     raise NotImplementedError
 

@@ -146,12 +146,13 @@ def _by_polyfill(polyfill: Callable[..., Any]) -> Callable[..., Value]:
 
 
 @TABLE.row(torch_functions.check_that_fails)
-def check_that_fails(vm: VM, condition: Value, message: Value) -> Value:
+def check_that_fails(vm: VM, error_type: Value, condition: Value, message: Value) -> Value:
     vm.stop(reasons.RAISES, "a check of what does not hold, or is no bool")
 
 
 TABLE.add(torch.nn.Parameter, parameters.made)
 TABLE.add(modes.CHECK, _by_polyfill(torch_functions.check))
+TABLE.add(modes.CHECK_WITH, _by_polyfill(torch_functions.check_with))
 TABLE.add(torch.Tensor.backward, _by_polyfill(backward_passes.backward_of_tensor))
 TABLE.add(torch.autograd.backward, _by_polyfill(backward_passes.backward))
 TABLE.add(torch.autograd.grad, _by_polyfill(backward_passes.grad))
