@@ -105,6 +105,20 @@ def index(vm: VM, tensor: Tensor) -> Constant | None:
     return found if found is not None and type(found.value) is int else None
 
 
+def as_key(vm: VM, key: Value) -> Value:
+    """A key of a tensor, with numbers for what is taken as one: a tensor without dimensions."""
+    if not vm.constant_tensors:
+        return key
+    key = vm.glance(key)
+    if isinstance(key, Tuple) and key.cls is tuple:
+        return Tuple(tuple(as_key(vm, item) for item in key.items))
+    data = vm.constant_tensors.get(key) if isinstance(key, Tensor) else None
+    if data is None or data.dim() or data.dtype is torch.uint8:  # of which a mask is made
+        return key
+    assert isinstance(key, Tensor)
+    return index(vm, key) or key
+
+
 def listed(vm: VM, tensor: Tensor) -> Value | None:
     """`tensor.tolist()`, if that is known."""
     data = vm.constant_tensors.get(tensor)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 
+from jitpkg.tracer import constant_tensors
 from jitpkg.tracer.values import Constant, Number, Slice, Tensor, Tuple, Value
 from jitpkg.tracer.vm import VM
 
@@ -26,7 +27,7 @@ def set_(vm: VM, tensor: Tensor, key: Value, value: Value) -> None:
 
 def _selected(vm: VM, tensor: Tensor, key: Value) -> tuple[Value, Value | None]:
     """A view for the numbers in a key that vary, and what is left of the key to index it by."""
-    key = vm.peek(key)
+    key = vm.peek(constant_tensors.as_key(vm, key))
     given = key.items if isinstance(key, Tuple) and key.cls is tuple else (key,)
     items = [vm.peek(item) for item in given]
     places = _dims(items, len(vm.facts(tensor).size))

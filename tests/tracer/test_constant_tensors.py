@@ -38,6 +38,19 @@ def indices(x: Any) -> Any:
     return x[:n], x[n:], [10, 20, 30][n], (4, 5)[n]
 
 
+def keys(x: Any) -> Any:
+    n, last = torch.tensor(1), torch.tensor([0, -1])[1]
+    small, byte, mask = (
+        torch.tensor(1, dtype=torch.int8),
+        torch.tensor(1).byte(),
+        torch.tensor(True),
+    )
+    y = x.clone()
+    y[n, 1:] = 7
+    y[:, last] += 1
+    return x[n, :2], x[..., n], x[n], x[:, None, last], x[small, 1], x[byte], x[mask], y, x[n, n]
+
+
 def branches(x: Any) -> Any:
     t = torch.tensor([1.5, -2.0])
     if (t > 0).any():
@@ -59,7 +72,7 @@ def loops(x: Any) -> Any:
     return x
 
 
-PROGRAMS = [sizes, numbers, indices, branches, loops]
+PROGRAMS = [sizes, numbers, indices, keys, branches, loops]
 WAYS: dict[str, dict[str, Any]] = {
     "eager": {"fullgraph": True},
     "jitpkg": {"fullgraph": True, "backend": "jitpkg", "ignore": HOW_COMPUTED, "relative": 1e-6},
