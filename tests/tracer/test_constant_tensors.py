@@ -40,15 +40,11 @@ def indices(x: Any) -> Any:
 
 def keys(x: Any) -> Any:
     n, last = torch.tensor(1), torch.tensor([0, -1])[1]
-    small, byte, mask = (
-        torch.tensor(1, dtype=torch.int8),
-        torch.tensor(1).byte(),
-        torch.tensor(True),
-    )
+    small = torch.tensor(1, dtype=torch.int8)
     y = x.clone()
     y[n, 1:] = 7
     y[:, last] += 1
-    return x[n, :2], x[..., n], x[n], x[:, None, last], x[small, 1], x[byte], x[mask], y, x[n, n]
+    return x[n, :2], x[..., n], x[n], x[:, None, last], x[small, 1], y, x[n, n]
 
 
 def branches(x: Any) -> Any:
@@ -145,6 +141,11 @@ def raises(x: Any) -> Any:
         return str(error), x + 2
 
 
+def masks(x: Any) -> Any:
+    byte, mask = torch.tensor(1).byte(), torch.tensor(True)
+    return x[byte], x[mask], x[mask, 0], x[:, torch.tensor([1])], x[torch.tensor([[0]])]
+
+
 def gradients_that_are_summed(x: Any) -> Any:
     w = torch.tensor([1.0, 2.0], requires_grad=True)
     w.grad = torch.zeros(2)
@@ -213,7 +214,7 @@ def swapped(x: Any) -> Any:
 
 OTHERS = [
     *(gradients_that_are_summed, warns, written_by_a_transform, written_by_a_checkpoint, swapped),
-    *(written_by_lists, written_by_a_function),
+    *(written_by_lists, written_by_a_function, masks),
     *(written, written_through_a_view, written_through_an_array, made_of_data, drawn),
     *(of_memory_that_was_there, of_another_dtype, trained, raises),
 ]
