@@ -18,7 +18,7 @@ from jitpkg.facts.outcome import Outcome
 from jitpkg.internals.ops import is_of_another_library
 from jitpkg.interrupts import from_outside
 from jitpkg.tracer import containers
-from jitpkg.tracer.values import Constant, Known, Object, Tensor, Tuple, Value
+from jitpkg.tracer.values import Constant, Known, Object, Slice, Tensor, Tuple, Value
 from jitpkg.tracer.vm import VM, Args, Kwargs
 
 _MOST = 64
@@ -29,7 +29,8 @@ def note(
     vm: VM, call: Callable[..., Any], args: Args, kwargs: Kwargs, outcome: Outcome, result: Value
 ) -> None:
     """Compute an op that has been added to the graph, if it is of constants alone."""
-    if not isinstance(result, Tensor) or not _is_small(vm, result):
+    results = result.items if isinstance(result, Tuple) else (result,)
+    if not all(isinstance(each, Tensor) and _is_small(vm, each) for each in results):
         return
     if outcome.random or outcome.mutated or outcome.warns or is_of_another_library(call):
         return
@@ -46,13 +47,13 @@ def note(
         if from_outside(error):
             raise
         return  # the program raises it, when it runs
-    facts = vm.facts(result)
-    if isinstance(made, torch.Tensor) and (made.dtype, made.shape, made.stride()) == (
-        facts.dtype,
-        facts.size,
-        facts.stride,
-    ):
-        vm.constant_tensors[result] = made
+    parts = made if isinstance(made, tuple | list) else (made,)
+    for each, data in zip(results, parts, strict=False):
+        assert isinstance(each, Tensor)
+        facts = vm.facts(each)
+        found = (data.dtype, data.shape, data.stride()) if isinstance(data, torch.Tensor) else None
+        if found == (facts.dtype, facts.size, facts.stride):
+            vm.constant_tensors[each] = data
 
 
 def _is_small(vm: VM, tensor: Tensor) -> bool:
@@ -78,6 +79,8 @@ def _real(vm: VM, value: Value) -> Any:
             return value.value
         case Tuple(items, cls) if cls in (tuple, torch.Size):
             return tuple(_real(vm, item) for item in items)
+        case Slice(start, stop, step):
+            return slice(*(_real(vm, part) for part in (start, stop, step)))
         case Known(type() as cls) if cls in (int, float, bool):
             return cls
         case Object(cls=cls) if cls is list and value.source is None:
