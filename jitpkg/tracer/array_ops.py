@@ -224,10 +224,10 @@ def item(vm: VM, array: Array, key: Value) -> Value:
     """`array[key]`: a view."""
     if constants.foldable(vm, (array, key), {}):
         return constants.fold(vm, operator.getitem, (array, key))
-    has_ellipsis = any(isinstance(each, Constant) and each.value is ... for each in _basic(vm, key))
-    made = indexing.get(vm, numpy_arrays.own(vm, array), key)
+    items, own = _basic(vm, key), numpy_arrays.own(vm, array)
+    made = indexing.get(vm, own, key)
     assert isinstance(made, Tensor)
-    if not vm.facts(made).size and not has_ellipsis:
+    if _is_of_element(vm, own, items):
         vm.stop(reasons.DATA_VALUE, "an element of an array")
     return numpy_arrays.view(vm, made, Call(operator.getitem, (array, key)))
 
@@ -240,7 +240,7 @@ def set_item(vm: VM, array: Array, key: Value, value: Value) -> None:
     given: Value
     if isinstance(value, Array) and numpy_arrays.torch_dtype(vm, value) is dtype:
         given = numpy_arrays.read(vm, value)
-        if len(items) == len(vm.facts(target).size) and not any(map(_is_part, items)):
+        if _is_of_element(vm, target, items):
             vm.stop(reasons.FOREIGN_CALL, "an element of an array, set to an array")
     elif isinstance(value, Constant) and fits(dtype, plain := _plain(value.value)):
         given = Constant(plain)
@@ -267,9 +267,12 @@ def _basic(vm: VM, key: Value) -> Args:
     return items
 
 
-def _is_part(item: Value) -> bool:
-    """Whether a slice or an ellipsis."""
-    return isinstance(item, Slice) or getattr(item, "value", None) is ...
+def _is_of_element(vm: VM, tensor: Tensor, items: Args) -> bool:
+    """Whether the parts of a key give an element: there is a number for each dim."""
+    is_of_numbers = not any(
+        isinstance(each, Slice) or getattr(each, "value", None) is ... for each in items
+    )
+    return is_of_numbers and len(items) == len(vm.facts(tensor).size)
 
 
 # Functions and methods

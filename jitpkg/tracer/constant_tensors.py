@@ -17,7 +17,7 @@ import torch
 from jitpkg.facts.outcome import Outcome
 from jitpkg.internals.ops import is_of_another_library
 from jitpkg.interrupts import from_outside
-from jitpkg.tracer import containers
+from jitpkg.tracer import constants, containers
 from jitpkg.tracer.values import Constant, Known, Object, Slice, Tensor, Tuple, Value
 from jitpkg.tracer.vm import VM, Args, Kwargs
 
@@ -110,28 +110,20 @@ def index(vm: VM, tensor: Tensor) -> Constant | None:
 
 def as_key(vm: VM, key: Value) -> Value:
     """A key of a tensor, with numbers for what is taken as one: a tensor without dimensions."""
-    if not vm.constant_tensors:
-        return key
-    key = vm.glance(key)
-    if isinstance(key, Tuple) and key.cls is tuple:
-        return Tuple(tuple(as_key(vm, item) for item in key.items))
-    data = vm.constant_tensors.get(key) if isinstance(key, Tensor) else None
+    return _with_numbers(vm, key, _in_key) if vm.constant_tensors else key
+
+
+def _in_key(vm: VM, tensor: Tensor) -> Constant | None:
+    data = vm.constant_tensors.get(tensor)
     if data is None or data.dim() or data.dtype is torch.uint8:  # of which a mask is made
-        return key
-    assert isinstance(key, Tensor)
-    return index(vm, key) or key
+        return None
+    return index(vm, tensor)
 
 
 def listed(vm: VM, tensor: Tensor) -> Value | None:
     """`tensor.tolist()`, if that is known."""
     data = vm.constant_tensors.get(tensor)
-    return None if data is None else _listed(vm, data.tolist())
-
-
-def _listed(vm: VM, data: Any) -> Value:
-    if isinstance(data, list):
-        return containers.new_list(vm, tuple(_listed(vm, item) for item in data))
-    return Constant(data)
+    return None if data is None else constants.wrapped(vm, data.tolist())
 
 
 def as_numbers(vm: VM, name: str, args: Args, kwargs: Kwargs) -> tuple[Args, Kwargs]:
@@ -140,17 +132,18 @@ def as_numbers(vm: VM, name: str, args: Args, kwargs: Kwargs) -> tuple[Args, Kwa
     if not vm.constant_tensors or name not in _SIZED:
         return args, kwargs
     first = 1 if name in _METHODS else 0
-    changed = (*args[:first], *(_as_number(vm, value) for value in args[first:]))
-    return changed, {key: _as_number(vm, value) for key, value in kwargs.items()}
+    changed = (*args[:first], *(_with_numbers(vm, value, number) for value in args[first:]))
+    return changed, {key: _with_numbers(vm, value, number) for key, value in kwargs.items()}
 
 
-def _as_number(vm: VM, value: Value) -> Value:
+def _with_numbers(vm: VM, value: Value, known: Callable[[VM, Tensor], Constant | None]) -> Value:
+    """A value, or a tuple of them, with the numbers that are known of tensors in their place."""
     value = vm.glance(value)
     match value:
         case Tensor():
-            return number(vm, value) or value
+            return known(vm, value) or value
         case Tuple(items, cls) if cls is tuple:
-            return Tuple(tuple(_as_number(vm, item) for item in items))
+            return Tuple(tuple(_with_numbers(vm, item, known) for item in items))
         case _:
             return value
 

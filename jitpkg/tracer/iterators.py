@@ -386,12 +386,9 @@ def _check_unchanged(
         vm.stop(reasons.UNSUPPORTED, "a container that changes while it is walked")
 
 
-def _old_style(vm: VM, iterator: Iterator, sequence: Value, position: int) -> Value | None:
-    """Iteration by `__getitem__(0)`, `__getitem__(1)` and so on, until IndexError."""
-    return _got(vm, iterator, sequence, position)
-
-
-def _got(vm: VM, iterator: Iterator, sequence: Value, index: int) -> Value | None:
+def _old_style(vm: VM, iterator: Iterator, sequence: Value, index: int) -> Value | None:
+    """A step of an iteration by `__getitem__(0)`, `__getitem__(1)` and so on, or backwards, until
+    IndexError."""
     get = vm.method_of_class(sequence, "__getitem__")
     assert get is not None
     _next_position(vm, iterator)
@@ -423,13 +420,12 @@ def _reversed(vm: VM, iterator: Iterator) -> Value | None:
 
 
 def _by_numbers(vm: VM, iterator: Iterator, sequence: Object) -> Value | None:
-    """A step back by `__getitem__`, until the first item or IndexError."""
-    position = _position(vm, iterator)
-    index = _reversed_index(iterator, position, 0)
+    """A step back, until the first item."""
+    index = _reversed_index(iterator, _position(vm, iterator), 0)
     if index < 0:
         _finish(vm, iterator)
         return None
-    return _got(vm, iterator, sequence, index)
+    return _old_style(vm, iterator, sequence, index)
 
 
 def _reversed_index(iterator: Iterator, position: int, count: int) -> int:

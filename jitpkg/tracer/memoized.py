@@ -46,7 +46,10 @@ def call(vm: VM, function: Known, args: Args, kwargs: Mapping[str, Value]) -> Va
     named = {name: _plain(vm, function, value) for name, value in kwargs.items()}
     if named or not _returns_nothing(vm.originals.of(inner.__code__)):
         return _result(vm, function, given, named)
-    if not _is_remembered(vm, function, given):
+    key = _key(function.obj, *_real(given, {}))
+    if remembers(function.obj, key):
+        _guard(vm, function, given, key, answer=True)
+    else:
         _check_messages(vm, function, inner, args)
     vm.effect(CallMethod(replayed.call, function, given))
     return NONE
@@ -61,47 +64,39 @@ def _result(vm: VM, function: Known, args: Args, kwargs: Mapping[str, Value]) ->
     most = function.obj.cache_info().maxsize  # type: ignore[attr-defined]
     if most is not None and most > _MOST:
         _refuse(vm, function)
-    if not _is_remembered(vm, function, args, kwargs):
-        _guard(vm, function, args, kwargs, answer=False)
+    call = _real(args, kwargs)
+    key = _key(function.obj, *call)
+    is_there = remembers(function.obj, key)
+    _guard(vm, function, (*args, *kwargs.values()), key, answer=is_there)
+    if not is_there:
         _refuse(vm, function)
-    call = _real(args), {name: _real((value,))[0] for name, value in kwargs.items()}
-    source = Remembered(function.source, Held(call))
-    return vm.wrap(call_of(function.obj, call), source)
+    return vm.wrap(call_of(function.obj, call), Remembered(function.source, Held(call)))
 
 
-def _is_remembered(
-    vm: VM, function: Known, args: Args, kwargs: Mapping[str, Value] | None = None
-) -> bool:
-    """Whether a call with these arguments was made before; guarded where it was."""
-    kwargs = kwargs or {}
-    if not remembers(function.obj, _key(function.obj, args, kwargs)):
-        return False
-    _guard(vm, function, args, kwargs, answer=True)
-    return True
-
-
-def _guard(
-    vm: VM, function: Known, args: Args, kwargs: Mapping[str, Value], *, answer: bool
-) -> None:
-    for arg in (*args, *kwargs.values()):
+def _guard(vm: VM, function: Known, given: Args, key: object, *, answer: bool) -> None:
+    """Guard whether a call with these arguments was made before."""
+    for arg in given:
         if isinstance(arg, Object) and arg.source is not None:
             vm.guard(Is(arg.source, arg.obj))
-    key = _key(function.obj, args, kwargs)
     asked = "what a function remembers"
     vm.guard(Answers(function.source, remembers, (key,), answer=answer, what=asked))
 
 
-def _key(wrapper: Any, args: Args, kwargs: Mapping[str, Value]) -> object:
+def _real(args: Args, kwargs: Mapping[str, Value]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments themselves, all of them plain."""
+
+    def real(arg: Value) -> Any:
+        return arg.value if isinstance(arg, Constant) else arg.obj  # type: ignore[union-attr]
+
+    return tuple(map(real, args)), {name: real(arg) for name, arg in kwargs.items()}
+
+
+def _key(wrapper: object, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> object:
     """What a call is kept by, as functools has it."""
-    known = _real(args)
     if kwargs:
-        named = [part for name, v in kwargs.items() for part in (name, *_real((v,)))]
-        return (*known, _parts(wrapper).mark, *named)
-    return known[0] if len(known) == 1 and type(known[0]) in (str, int) else known
-
-
-def _real(args: Args) -> tuple[Any, ...]:
-    return tuple(arg.value if isinstance(arg, Constant) else arg.obj for arg in args)  # type: ignore[union-attr]
+        named = (part for pair in kwargs.items() for part in pair)
+        return (*args, _parts(wrapper).mark, *named)
+    return args[0] if len(args) == 1 and type(args[0]) in (str, int) else args
 
 
 class _Parts(NamedTuple):

@@ -208,21 +208,34 @@ _LONGEST = 10_000
 
 def binary(vm: VM, name: str, a: Value, b: Value) -> Value | None:
     """`a + b` and its like, of which one is a reading; None where the other one is a tensor."""
-    reading, other = (a, b) if isinstance(a, Reading) else (b, a)
-    assert isinstance(reading, Reading)
-    if isinstance(vm.glance(other), Tensor):
+    found = _operands(vm, a, b)
+    if found is None:
         return None
-    left, right = _operand(vm, a), _operand(vm, b)
+    reading, left, right = found
     rule = _RULES.get(name)
-    if left is None or right is None or rule is None or not vm.keeps_nodes:
-        refuse(vm, reading)
-    bits = rule(vm, left, right)
+    bits = None if rule is None else rule(vm, left, right)
     if bits is None:
         refuse(vm, reading)
     function = numbers.FUNCTIONS[name]
     cls = type(function(EXAMPLES[left.cls], EXAMPLES[right.cls]))
     node = _computed(vm, function, (left.node, right.node), cls)
     return Reading(node, cls, bits, reading.what)
+
+
+def _operands(vm: VM, a: Value, b: Value) -> tuple[Reading, _Operand, _Operand] | None:
+    """The reading of the two, and both as numbers; None where the other one is a tensor.
+
+    Raises:
+        Stopped: it is no number.
+    """
+    reading, other = (a, b) if isinstance(a, Reading) else (b, a)
+    assert isinstance(reading, Reading)
+    if isinstance(vm.glance(other), Tensor):
+        return None
+    left, right = _operand(vm, a), _operand(vm, b)
+    if left is None or right is None or not vm.keeps_nodes:
+        refuse(vm, reading)
+    return reading, left, right
 
 
 def _operand(vm: VM, value: Value) -> _Operand | None:
@@ -336,13 +349,10 @@ _UNARY: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
 
 def compare(vm: VM, name: str, function: Any, a: Value, b: Value) -> Value | None:
     """`a < b` and its like, of which one is a reading; None where the other one is a tensor."""
-    reading, other = (a, b) if isinstance(a, Reading) else (b, a)
-    assert isinstance(reading, Reading)
-    if isinstance(vm.glance(other), Tensor):
+    found = _operands(vm, a, b)
+    if found is None:
         return None
-    left, right = _operand(vm, a), _operand(vm, b)
-    if left is None or right is None or not vm.keeps_nodes:
-        refuse(vm, reading)
+    reading, left, right = found
     if complex in (left.cls, right.cls) and name not in ("==", "!="):
         refuse(vm, reading)  # it raises
     node = _computed(vm, function, (left.node, right.node), bool)

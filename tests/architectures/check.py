@@ -40,9 +40,6 @@ class Part:
 class Ours:
     """What is tested: each op of a graph is called as it is, so that all is bit for bit."""
 
-    def __init__(self) -> None:
-        self._heard = Heard()
-
     def compiled(self, module: nn.Module) -> nn.Module:
         made: nn.Module = jitpkg.compile(module, backend="eager")
         return made

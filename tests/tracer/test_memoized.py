@@ -351,6 +351,25 @@ def test_another_result_is_noticed() -> None:
         build.cache_clear()
 
 
+def test_a_list_that_is_remembered_is_changed() -> None:
+    def make() -> Program:
+        made = []
+
+        @functools.lru_cache
+        def build(n):
+            made.append(n)
+            return [n]
+
+        def f(x):
+            numbers = build(2)
+            numbers.append(3)
+            return x + len(numbers) + len(made)
+
+        return f
+
+    check(make)
+
+
 def test_what_does_more_than_write_is_a_break() -> None:
     def make() -> Program:
         calls = []
