@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -45,7 +46,7 @@ FUNCTIONS = frozenset(
     leaky_relu lerp less less_equal lgamma linear linspace log log10 log1p log2 log_ log_sigmoid
     log_softmax logical_and logical_not logical_or logical_xor logit logsumexp long lt mT
     masked_fill masked_fill_ matmul max max_pool2d maximum mean meshgrid min minimum mish mm
-    movedim mse_loss mul mul_ multiply mv nan_to_num nanmean nansum narrow ne neg neg_ negative
+    mod movedim mse_loss mul mul_ multiply mv nan_to_num nanmean nansum narrow ne neg neg_ negative
     new_empty new_full new_ones new_zeros nll_loss norm normal_ normalize not_equal ones
     ones_like _native_multi_head_attention or_ outer pad permute pow pow_ prod rand rand_like
     randint randn randn_like ravel reciprocal reciprocal_ relu relu6 relu_ remainder repeat
@@ -59,6 +60,17 @@ FUNCTIONS = frozenset(
     """.split()
 )
 """Functions and methods of tensors, by name."""
+
+METHODS: Mapping[str, str] = MappingProxyType(
+    {
+        f"__{name.strip('_')}__": name
+        for name in (
+            "abs add and_ div eq floordiv ge getitem gt iadd imul invert isub itruediv le lt "
+            "matmul mod mul ne neg or_ pow rsub setitem sub truediv xor"
+        ).split()
+    }
+)
+"""The function for `__neg__` and its like: some methods, such as `neg`, go by such a name, too."""
 
 RECORDED = frozenset(
     """
@@ -133,6 +145,7 @@ def of_call(
         Unsure: no row says what the call does, or it may raise.
         WouldRaise: it raises.
     """
+    name = METHODS.get(name, name)
     whole = LENGTH_ROWS.get(name) if values else None
     if whole is not None and _is_usual_state():
         try:

@@ -288,6 +288,9 @@ CASES = [
         for kwargs in ({}, {"dtype": torch.float64}, {"device": torch.device("cpu")})
     ),
     case("full", (2, 3), 1, call=torch.full),
+    case("tensor", [[1, 2], [3, 4]], call=torch.tensor),
+    case("as_tensor", (1.5, 2), call=torch.as_tensor),
+    case("mod", M, 2, call=operator.mod),
     case("full", (2, 3), 1.5, call=torch.full),
     case("arange", 5, call=torch.arange),
     case("arange", 1, 5, 0.5, call=torch.arange),

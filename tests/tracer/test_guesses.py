@@ -5,6 +5,7 @@ PYTEST_DONT_REWRITE: the assertions of programs are as Python has them.
 
 from __future__ import annotations
 
+import gc
 import math
 import traceback
 from collections.abc import Callable, Sequence
@@ -470,6 +471,7 @@ def test_a_checkpoint_ends_the_guesses() -> None:
 
     leaf = torch.ones(3, requires_grad=True)
     Comparison().assert_same_calls(program, call(leaf), call(leaf), call(LARGE.clone()))
+    gc.collect()  # PyTorch 2.11 leaves a failed checkpoint's hooks until its error is freed
 
 
 def test_backward_of_a_function_is_not_guessed() -> None:

@@ -72,6 +72,11 @@ ONE_GRAPH: dict[str, Program] = {
     "chunks": lambda x: func.vmap(pair, chunk_size=2)(x),
     "captured": lambda x: func.vmap(lambda r: r * x)(x),
     "as it is": lambda x: func.vmap(lambda r: r)(x),
+    "data of its own": lambda x: func.vmap(
+        func.grad(lambda t: (t * torch.tensor([1.0, 2, 3, 4])).sum())
+    )(x),
+    "an index of its own": lambda x: func.vmap(lambda t: t[torch.tensor([2, 0, 1])])(x),
+    "a number of its own": lambda x: func.jacrev(lambda t: t * torch.tensor(2.5))(x[0]),
     "a view": lambda x: func.vmap(lambda r: r[1:])(x),
     "products": lambda x: func.vmap(lambda r: LAYER(r))(x),
     "of a module": lambda x: func.vmap(NET)(x),

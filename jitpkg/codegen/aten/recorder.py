@@ -42,7 +42,7 @@ from jitpkg.facts.rows.views import varies
 from jitpkg.facts.shared import may_be_refused
 from jitpkg.facts.single import Singles, Unanswered, facts_of_stand_in, is_random, stand_in
 from jitpkg.facts.symbolic import Decisions, length
-from jitpkg.facts.tensor import TensorFacts, contiguous_stride, size_of
+from jitpkg.facts.tensor import TensorFacts, contiguous_stride, facts_of, size_of
 from jitpkg.internals import dispatch
 from jitpkg.internals.ops import OpOverload, op_name, schema
 
@@ -302,6 +302,8 @@ class Recorder:
             return self._view(func, args, kwargs)
         if name in _ASKING:
             return func(*args, **kwargs)
+        if name == "aten::lift_fresh" and id(args[0]) not in self._traced:
+            return self._data(args[0])
         if name == "aten::_efficientzerotensor":  # has no memory, which kernels read
             func = aten.zeros.default
         if may_be_refused(func, args, kwargs):
@@ -317,6 +319,18 @@ class Recorder:
             return self._in_place(func, args, kwargs)
         result = self._of_op(func, args, kwargs)
         return self._new(self._op(func, args, kwargs), result)
+
+    def _data(self, made: torch.Tensor) -> torch.Tensor:
+        """What `torch.tensor` makes of numbers: they are in the program, which is recorded anew."""
+        numbers, named, stand_in = (
+            made.tolist(),
+            {"dtype": made.dtype},
+            self.stand_in(facts_of(made)),
+        )
+        result: torch.Tensor = self.as_a_whole(
+            torch.tensor, (numbers,), named, stand_in, random=False
+        )
+        return result
 
     def _of_op(self, func: Op, args: Any, kwargs: Any) -> Any:
         name = op_name(func)

@@ -12,7 +12,9 @@ import torch
 from jitpkg.facts.asked import asked_once
 from jitpkg.facts.layout import preserved
 from jitpkg.facts.rows.common import empty, is_usual, lies_in_order, sure, tensors
+from jitpkg.facts.rows.creation import plain
 from jitpkg.facts.rows.layers import windows
+from jitpkg.internals import trees
 
 
 @dataclass(frozen=True)
@@ -194,12 +196,24 @@ def one_hot(tensor: Any, num_classes: Any = -1) -> tuple[Made, Any]:
     return one(empty((*tensor.shape, num_classes), torch.int64))
 
 
+def _of_data(data: Any, **given: Any) -> tuple[Made, Any]:
+    """`torch.tensor` of numbers, and of lists of them: torch itself says what it makes of these."""
+    sure(given.keys() <= {"dtype", "device", "requires_grad", "pin_memory"})
+    sure(not given.get("requires_grad"))
+    plain(given)
+    sure(all(type(leaf) in (bool, int, float, complex) for leaf in trees.leaves_of(data)))
+    made = torch.tensor(data, dtype=given.get("dtype"))
+    return one(empty(made.shape, made.dtype))
+
+
 FUNCTION_ROWS: Mapping[str, Callable[..., tuple[Made, Any]]] = MappingProxyType(
     {
         "group_norm": _group_norm,
         "max_pool1d": _max_pool1d,
         "one_hot": one_hot,
         "scaled_dot_product_attention": attention,
+        "tensor": _of_data,
+        "as_tensor": _of_data,
         "lstm": _recurrent(4, 2),
         "gru": _recurrent(3, 1),
         "rnn_tanh": _recurrent(1, 1),
