@@ -34,6 +34,7 @@ _HOMES = {
     "explain": "jitpkg.explanation",
     "Explanation": "jitpkg.explanation",
     "set_logs": "jitpkg.logs",
+    "set_stance": "jitpkg.config",
 }
 _MODULES = ("cache", "config", "errors", "events")
 

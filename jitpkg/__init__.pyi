@@ -12,6 +12,7 @@ from jitpkg.api import release_memory as release_memory
 from jitpkg.api import reset as reset
 from jitpkg.codegen.options import list_mode_options as list_mode_options
 from jitpkg.codegen.options import list_options as list_options
+from jitpkg.config import set_stance as set_stance
 from jitpkg.explanation import Explanation as Explanation
 from jitpkg.explanation import explain as explain
 from jitpkg.logs import set_logs as set_logs
@@ -54,4 +55,5 @@ __all__ = [
     "release_memory",
     "reset",
     "set_logs",
+    "set_stance",
 ]

@@ -464,7 +464,7 @@ def reset() -> None:
 
 
 def _heed(before: config.Options, now: config.Options) -> None:
-    if before.disable is not now.disable:
+    if before.runs_originals is not now.runs_originals:
         for dispatcher in _dispatchers():
             dispatcher.heed(now)
 

@@ -1,18 +1,20 @@
 """The settings: one frozen value, read from the environment once.
 
 `config.recompile_limit` reads a setting; `with config.patch(recompile_limit=2):` changes it for a
-while, in every thread.
+while, and `config.set(recompile_limit=2)` for good, in every thread.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import cache
-from types import ModuleType
+from types import MappingProxyType, ModuleType
+from typing import ParamSpec, TypeVar
 
 from jitpkg.errors import InvalidArgument
 from jitpkg.messages import near, warn
@@ -55,6 +57,19 @@ def _disturbance(text: str) -> Disturbance:
     return found
 
 
+STANCES: Mapping[str, str] = MappingProxyType(
+    {
+        "default": "it is compiled",
+        "force_eager": "the function runs as it was written, and so do all compiled ones",
+        "eager_on_recompile": "the function runs as it was written; what is compiled is used",
+        "fail_on_recompile": "it raises RecompileForbidden",
+        "eager_then_compile": "the first call of a function runs as it was written; from the second"
+        " on it is compiled, for sizes that vary where the two differ",
+    }
+)
+"""With what a call does that would have to be compiled."""
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """Every setting, with its default."""
@@ -64,6 +79,9 @@ class Options:
 
     disable: bool = False
     """Compile nothing: calls run the functions as they were written, compiled ones, too."""
+
+    stance: str = "default"
+    """What a call does that would have to be compiled, as `jitpkg.set_stance` says it."""
 
     strict: bool = False
     """Raise what fails inside jitpkg, where otherwise the original code runs, with a warning."""
@@ -120,11 +138,21 @@ class Options:
 
     def __post_init__(self) -> None:
         _disturbance(self.disturb)  # raises where that means nothing
+        if self.stance not in STANCES:
+            raise InvalidArgument(
+                f"There is no stance {self.stance!r}. The stances are: {', '.join(STANCES)}."
+                f"{near(self.stance, STANCES)}"
+            )
 
     @property
     def disturbance(self) -> Disturbance:
         """What `disturb` says."""
         return _disturbance(self.disturb)
+
+    @property
+    def runs_originals(self) -> bool:
+        """Whether compiled functions run as they were written."""
+        return self.disable or self.stance == "force_eager"
 
     @property
     def raises(self) -> bool:
@@ -264,9 +292,71 @@ def patch(**changes: object) -> Iterator[Options]:
         _CURRENT.change(before)
 
 
+def set(**changes: object) -> None:  # noqa: A001 (`config.set` reads well)
+    """Change settings for good, in every thread.
+
+    Raises:
+        InvalidArgument: a name is no setting, or a value is of the wrong type.
+    """
+    _CURRENT.change(checked(_CURRENT.options, changes))
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class set_stance:  # noqa: N801 (a function, a context manager and a decorator, as torch's)
+    """Say what calls do that would have to be compiled, in every thread.
+
+    `set_stance("fail_on_recompile")` holds until the next one. As a context manager it holds in the
+    `with` block, as a decorator while the function runs.
+
+    Args:
+        stance: as `torch.compiler.set_stance` has it.
+
+            - `"default"`: they are compiled.
+            - `"force_eager"`: all compiled functions run as they were written.
+            - `"eager_on_recompile"`: the function runs as it was written. What is compiled already
+              is used where it fits.
+            - `"fail_on_recompile"`: they raise `jitpkg.errors.RecompileForbidden`.
+            - `"eager_then_compile"`: the first call of a function runs as it was written. The
+              second is compiled, with sizes that vary where it differs from the first.
+
+    Raises:
+        InvalidArgument: there is no such stance.
+    """
+
+    def __init__(self, stance: str = "default") -> None:
+        self._stance = stance
+        self._before = current().stance
+        set(stance=stance)
+
+    def __enter__(self) -> None:
+        """It holds since this was made."""
+
+    def __exit__(self, *error: object) -> None:
+        set(stance=self._before)
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        """The function, which takes this stance while it runs."""
+        set(stance=self._before)
+        stance = self._stance
+
+        @functools.wraps(function)
+        def run(*args: P.args, **kwargs: P.kwargs) -> R:
+            with set_stance(stance):
+                return function(*args, **kwargs)
+
+        return run
+
+    def __repr__(self) -> str:
+        return f"set_stance({self._stance!r})"
+
+
 # What `_Config` reads; never assigned, so that each access asks for the settings in force.
 backend: str
 disable: bool
+stance: str
 strict: bool
 suppress_errors: bool
 verbose: bool
@@ -295,7 +385,8 @@ class _Config(ModuleType):
     def __setattr__(self, name: str, value: object) -> None:
         if name in Options.__slots__:
             raise AttributeError(
-                f"Settings are frozen: use `with jitpkg.config.patch({name}={value!r}):`, "
+                f"Settings are frozen: use `jitpkg.config.set({name}={value!r})` or "
+                f"`with jitpkg.config.patch({name}={value!r}):`, "
                 f"or set {_PREFIX}{name.upper()} before Python starts."
             )
         super().__setattr__(name, value)

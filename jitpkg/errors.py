@@ -28,6 +28,10 @@ class RecompileLimit(JitpkgError, RuntimeError):
     """`fullgraph=True` was asked for, and a call would need one entry more than there may be."""
 
 
+class RecompileForbidden(JitpkgError, RuntimeError):
+    """The stance is `fail_on_recompile`, and a call fits nothing that is compiled."""
+
+
 class BackendError(JitpkgError, RuntimeError):
     """A backend failed: it could not compile a graph, or ran one halfway."""
 

@@ -24,7 +24,7 @@ from jitpkg.codegen.fusion.text import text_of_schedule
 from jitpkg.codegen.ir.builder import Builder
 from jitpkg.codegen.ir.nodes import Buffer, Store
 from jitpkg.codegen.lowering.table import Lowering
-from jitpkg.config import Options
+from jitpkg.config import STANCES, Options
 from jitpkg.logs import TOPICS
 from pages.text import attribute_docstrings, logged, scrubbed
 
@@ -208,8 +208,9 @@ move memory.
 
 ## Settings
 
-Settings hold for the whole process. They are read from the environment when `jitpkg` is first
-used, and are frozen then; a `with` block or a decorator changes them for a while:
+Settings hold for the whole process, in every thread. They are read from the environment when
+`jitpkg` is first used. `config.set` changes them for good, a `with` block or a decorator for a
+while:
 
 ```python
 import jitpkg
@@ -217,6 +218,7 @@ import jitpkg
 print(jitpkg.config.recompile_limit)
 with jitpkg.config.patch(recompile_limit=2):
     print(jitpkg.config.recompile_limit)
+jitpkg.config.set(recompile_limit=8)  # for good
 ```
 
 ```
@@ -229,6 +231,42 @@ with jitpkg.config.patch(recompile_limit=2):
 {settings}
 
 Switches take `1`, `true`, `yes`, `on` or `0`, `false`, `no`, `off`.
+
+## Stances
+
+`jitpkg.set_stance` says what a call does that would have to be compiled. It is a function, a
+context manager and a decorator, and takes the stances of `torch.compiler.set_stance`:
+
+```python
+import torch
+import jitpkg
+
+
+@jitpkg.jit
+def double(x):
+    return x * 2
+
+
+double(torch.ones(3))  # compiled
+jitpkg.set_stance("fail_on_recompile")
+double(torch.ones(3))  # what is compiled is used
+try:
+    double(torch.ones(5))
+except jitpkg.errors.RecompileForbidden as error:
+    print(error)
+jitpkg.set_stance("default")
+```
+
+```
+{forbidden}
+```
+
+| stance | a call that would have to be compiled |
+|---|---|
+{stances}
+
+The setting `disable` goes further than `force_eager`: what `jitpkg.compile` is given while it is on
+stays as it is for good.
 
 ## What is kept on disk
 
@@ -386,6 +424,13 @@ for use. To compare exceptions, printed output and gradients as well, see
 """
 
 
+FORBIDDEN = (
+    "double would be compiled, which the stance 'fail_on_recompile' forbids: the call fits nothing"
+    " that is compiled, because x has size 5 in dim 0 instead of 3. Make all kinds of calls before"
+    " the stance is set, or choose 'eager_on_recompile'."
+)
+
+
 def page() -> str:
     return PAGE.format(
         arguments="\n".join(_argument_rows()),
@@ -393,6 +438,8 @@ def page() -> str:
         options="\n".join(_option_rows()),
         modes="\n".join(_mode_rows()),
         settings="\n".join(_setting_rows()),
+        forbidden=FORBIDDEN,
+        stances="\n".join(f"| `{name}` | {what} |" for name, what in STANCES.items()),
         source=inspect.getsource(clipped),
         logs="\n\n".join(_log_sections()),
     )

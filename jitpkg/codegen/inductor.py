@@ -14,6 +14,7 @@ from torch import fx
 from jitpkg.codegen.functional import Compiled, through_aot
 from jitpkg.codegen.reads import around_reads, reads_numbers
 from jitpkg.codegen.stages import in_stages
+from jitpkg.codegen.switches import around_switches, switches
 from jitpkg.errors import BackendError, InvalidArgument
 from jitpkg.facts import fake
 from jitpkg.internals import aot
@@ -43,6 +44,8 @@ class Inductor:
         return Inductor(chosen)
 
     def __call__(self, gm: fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
+        if switches(gm.graph):
+            return around_switches("inductor", gm, example_inputs, self)
         if reads_numbers(gm.graph):
             return around_reads("inductor", gm, example_inputs, self)
         compile_ = partial(through_aot, "inductor", compile_=self._compile)

@@ -45,6 +45,7 @@ from jitpkg.codegen.stages import (
     is_differentiated,
     writes_histories,
 )
+from jitpkg.codegen.switches import around_switches, switches
 from jitpkg.internals import Missing, modes
 from jitpkg.interrupts import from_outside
 from jitpkg.marks import VARIES, varies
@@ -57,8 +58,10 @@ def compile_graph_module(
     gm: fx.GraphModule, example_inputs: list[Any], options: Options
 ) -> Function:
     """Compile a graph of torch functions to kernels."""
+    step = partial(compile_graph_module, options=options)
+    if switches(gm.graph):
+        return around_switches("jitpkg", gm, example_inputs, step)
     if reads_numbers(gm.graph):
-        step = partial(compile_graph_module, options=options)
         return around_reads("jitpkg", gm, example_inputs, step)
     try:
         compile_ = partial(_compiled, options=options)

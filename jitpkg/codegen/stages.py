@@ -25,7 +25,7 @@ from jitpkg.codegen.autocast import casts, is_kept
 from jitpkg.codegen.declined import as_it_is
 from jitpkg.codegen.numbers import ARITHMETIC
 from jitpkg.codegen.straight_line import straight_line
-from jitpkg.facts.thread_state import changes_autocast
+from jitpkg.facts.thread_state import changes_autocast, mode_switches
 from jitpkg.internals.tensors import is_leaf
 from jitpkg.marks import ASKED, DIMS, GRADIENTS, RECORDED, TRAINS, VARIES, WRITES, Dims, varies
 
@@ -199,18 +199,24 @@ def _is_item(node: fx.Node) -> bool:
 
 def can_be_cut(graph: fx.Graph, stages: list[list[fx.Node]]) -> bool:
     """Whether a graph may be several: none sets autocast or writes to what another one has made."""
-    of = {node.name: k for k, stage in enumerate(stages) for node in stage}
-    given = {node.name for node in graph.find_nodes(op="placeholder")}
     if not _begin_with_grad(stages):
         return False
-    for k, stage in enumerate(stages):
-        for node in stage:
-            if changes_autocast(node.target):
-                return False
-            written = (name for name in node.meta.get(WRITES, ()) if name not in given)
-            if any(of.get(name) != k for name in written):
-                return False
-    return True
+    targets = [node.target for stage in stages for node in stage]
+    if any(changes_autocast(each) or each in mode_switches() for each in targets):
+        return False
+    return write_to_their_own(graph, stages)
+
+
+def write_to_their_own(graph: fx.Graph, stages: Sequence[Sequence[fx.Node]]) -> bool:
+    """Whether no stage writes to what another one has made."""
+    of = {node.name: k for k, stage in enumerate(stages) for node in stage}
+    given = {node.name for node in graph.find_nodes(op="placeholder")}
+    return all(
+        name in given or of.get(name) == k
+        for k, stage in enumerate(stages)
+        for node in stage
+        for name in node.meta.get(WRITES, ())
+    )
 
 
 def _shares_leaves(graph: fx.Graph, stages: list[list[fx.Node]], inputs: Sequence[Any]) -> bool:
@@ -222,7 +228,7 @@ def _shares_leaves(graph: fx.Graph, stages: list[list[fx.Node]], inputs: Sequenc
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class _Stage:
+class Stage:
     """A part of a graph."""
 
     module: fx.GraphModule
@@ -244,12 +250,12 @@ class Stages:
         returned: Any = gm.graph.output_node().args[0]
         self._returned = [self._places[node] for node in returned]
 
-    def _made(self, name: str, stages: list[list[fx.Node]]) -> Iterator[_Stage]:
+    def _made(self, name: str, stages: list[list[fx.Node]]) -> Iterator[Stage]:
         for nodes in stages:
             cut = Cut.of(name, nodes, nodes)
             if self._varies:
                 cut.module.meta[VARIES] = tuple(map(self._dims_of, cut.given))
-            yield _Stage(cut.module, tuple(self._places[node] for node in cut.given))
+            yield Stage(cut.module, tuple(self._places[node] for node in cut.given))
             for node in cut.returned:
                 self._places[node] = len(self._places)
 
@@ -267,11 +273,8 @@ class Stages:
     def compiled(self, inputs: Sequence[Any]) -> Function:
         """A function of the graph's inputs: of it the first stage is compiled already, the others
         are when they are called."""
-        first, *others = self._stages
-        function = self._compile(first.module, [inputs[k] for k in first.takes])
-        calls = [(function, first.takes)]
-        later = OneMore if self._varies else BySize
-        calls += [(later(each.module, self._compile).run, each.takes) for each in others]
+        stages = enumerate(self._stages)
+        calls = [(self.function_of(k, stage, inputs), stage.takes) for k, stage in stages]
         places = self._returned
 
         def run(*inputs: Any) -> Any:
@@ -281,6 +284,17 @@ class Stages:
             return tuple([values[k] for k in places])
 
         return run
+
+    def function_of(self, k: int, stage: Stage, inputs: Sequence[Any]) -> Function:
+        """The function of a stage, of which it is the k-th."""
+        if not k:
+            return self._compile(stage.module, [inputs[place] for place in stage.takes])
+        return self.later(stage)
+
+    def later(self, stage: Stage) -> Function:
+        """A function that compiles a stage when it is called."""
+        by = OneMore if self._varies else BySize
+        return by(stage.module, self._compile).run
 
 
 @dataclass(frozen=True, eq=False, slots=True)

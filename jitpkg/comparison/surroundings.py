@@ -55,12 +55,31 @@ def _parts() -> Iterator[_Part]:
         for k in range(torch.cuda.device_count()):
             yield stream(f"cuda:{k}", *_of_device(k))
     for what, read, write in (
+        ("inference mode", torch.is_inference_mode_enabled, _nobody_can),
         ("grad mode", torch.is_grad_enabled, torch.set_grad_enabled),
+        ("autocast", _autocast, _set_autocast),
         ("default dtype", torch.get_default_dtype, torch.set_default_dtype),
         ("deterministic algorithms", *_DETERMINISTIC),
         ("number of threads", torch.get_num_threads, torch.set_num_threads),
     ):
         yield _Part("afterwards", what, read, write)
+
+
+def _nobody_can(mode: bool) -> None:
+    """Who has entered inference mode has what leaves it."""
+
+
+def _autocast() -> list[tuple[str, bool, torch.dtype]]:
+    return [
+        (kind, torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind))
+        for kind in ("cpu", "cuda")
+    ]
+
+
+def _set_autocast(settings: Iterable[tuple[str, bool, torch.dtype]]) -> None:
+    for kind, enabled, dtype in settings:
+        torch.set_autocast_enabled(kind, enabled)
+        torch.set_autocast_dtype(kind, dtype)
 
 
 _DETERMINISTIC = (torch.are_deterministic_algorithms_enabled, torch.use_deterministic_algorithms)

@@ -1,45 +1,80 @@
-"""Torch's thread-local state: grad mode and autocast, which a graph can change, and modes."""
+"""Torch's state that a graph can change: grad mode, inference mode, autocast, which kernels are for
+attention; and its modes."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import torch
 
-from jitpkg.internals import Row, modes
+from jitpkg.internals import Row, modes, settings
 
 DEVICE_TYPES = ("cpu", "cuda")
+
+
+_OF_AUTOCAST: frozenset[Callable[..., Any]] = frozenset(
+    {
+        torch.set_autocast_enabled,
+        torch.set_autocast_dtype,
+        torch.set_autocast_cache_enabled,
+        torch.autocast_increment_nesting,
+        torch.autocast_decrement_nesting,
+        torch.clear_autocast_cache,
+    }
+)
 
 
 @cache
 def setters() -> frozenset[Callable[..., Any]]:
     """Functions that change this state: a graph may call them, and change it for good."""
-    return frozenset(
-        {
-            torch.set_autocast_enabled,
-            torch.set_autocast_dtype,
-            torch.set_autocast_cache_enabled,
-            torch.autocast_increment_nesting,
-            torch.autocast_decrement_nesting,
-            torch.clear_autocast_cache,
-            *filter(None, [modes.SET_GRAD_ENABLED.found()]),
-        }
-    )
+    grad_mode = modes.SET_GRAD_ENABLED.found()
+    return frozenset({*_OF_AUTOCAST, *mode_switches(), *filter(None, [grad_mode])})
 
 
 def changes_autocast(function: object) -> bool:
     """Whether a function of a graph changes what ops are given under autocast."""
-    return function in setters() and function is not modes.SET_GRAD_ENABLED.found()
+    return function in _OF_AUTOCAST
+
+
+@cache
+def mode_switches() -> frozenset[Callable[..., Any]]:
+    """Functions of a graph that enter or leave inference mode, or choose kernels for attention."""
+    of_attention = (switch.setter.found() for switch in settings.ATTENTION_SWITCHES)
+    return frozenset({enter_inference_mode, leave_inference_mode, *filter(None, of_attention)})
+
+
+class _InferenceModes(threading.local):
+    """What graphs of this thread have entered, and nobody has left."""
+
+    def __init__(self) -> None:
+        self.entered: list[tuple[bool, torch.inference_mode]] = []
+
+
+_INFERENCE_MODES = _InferenceModes()
+
+
+def enter_inference_mode(mode: bool) -> None:
+    """What `with torch.inference_mode(mode)` does first."""
+    context = torch.inference_mode(mode)
+    context.__enter__()
+    _INFERENCE_MODES.entered.append((mode, context))
+
+
+def leave_inference_mode() -> None:
+    """What it does in the end."""
+    _, context = _INFERENCE_MODES.entered.pop()
+    context.__exit__(None, None, None)
 
 
 def snapshot(*, nested: bool = True) -> Callable[[], None]:
     """A function that puts the state back as it is now.
 
     Args:
-        nested: how many autocast contexts are entered, too; what decides when casts are forgotten
-            is no setting, and may be another one wherever the rest is the same.
+        nested: what contexts have set, too: that may differ wherever the rest is the same.
     """
     grad = torch.is_grad_enabled()
     cache = torch.is_autocast_cache_enabled()
@@ -47,19 +82,50 @@ def snapshot(*, nested: bool = True) -> Callable[[], None]:
         (kind, torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind))
         for kind in DEVICE_TYPES
     ]
-    nesting = autocast_nesting() if nested else None
+    entered = contexts() if nested else None
     set_grad_enabled = modes.SET_GRAD_ENABLED.get()
 
     def restore() -> None:
+        if entered is not None:
+            put_back(entered)  # before the rest: to leave inference mode sets grad mode, too
         set_grad_enabled(grad)
         for kind, enabled, dtype in autocast:
             torch.set_autocast_enabled(kind, enabled)
             torch.set_autocast_dtype(kind, dtype)
         torch.set_autocast_cache_enabled(cache)
-        if nesting is not None:
-            nest_autocast(nesting)
 
     return restore
+
+
+@dataclass(frozen=True, slots=True)
+class Contexts:
+    """What contexts that a graph can enter have set, where no guard of all graphs tells."""
+
+    autocast: int
+    """How many of autocast are entered: that decides when casts are forgotten."""
+    inference: tuple[bool, ...]
+    """The modes, of those of inference mode that graphs have entered."""
+    attention: tuple[bool | None, ...]
+    """Which kernels it may choose."""
+
+
+def contexts() -> Contexts:
+    """What they have set now."""
+    inference = tuple(mode for mode, _ in _INFERENCE_MODES.entered)
+    attention = tuple(switch.now() for switch in settings.ATTENTION_SWITCHES)
+    return Contexts(autocast_nesting(), inference, attention)
+
+
+def put_back(before: Contexts) -> None:
+    """Let it be as it was."""
+    entered = _INFERENCE_MODES.entered
+    while len(entered) > len(before.inference):
+        leave_inference_mode()
+    for mode in before.inference[len(entered) :]:
+        enter_inference_mode(mode)
+    for switch, was in zip(settings.ATTENTION_SWITCHES, before.attention, strict=True):
+        switch.put_back(was)
+    nest_autocast(before.autocast)
 
 
 def leave_modes() -> None:

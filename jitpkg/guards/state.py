@@ -10,7 +10,7 @@ import torch
 from jitpkg import threads
 from jitpkg.guards import leaves
 from jitpkg.guards.kinds import Asks, StateIs
-from jitpkg.internals import modes
+from jitpkg.internals import modes, settings
 
 _is_jit_tracing: Callable[[], bool] = vars(torch.jit)["is_tracing"]
 
@@ -79,6 +79,12 @@ def anomaly_mode() -> StateIs:
     """That autograd's anomaly mode is on or off, as now."""
     looks = torch.is_anomaly_enabled
     return _asked("autograd's anomaly mode", "looks_for_anomalies", looks, looks())
+
+
+def setting(name: str) -> StateIs:
+    """That a setting of `internals.settings.SWITCH` is on or off, as now."""
+    getter = settings.SWITCH[name].get()
+    return _asked(f"torch's setting {name}", "setting", getter, bool(getter()))
 
 
 def autocast_dtype(kind: str) -> StateIs:

@@ -180,6 +180,11 @@ NO_AUTOCAST = Row[Callable[[], AbstractContextManager[object]]](
     lost="torch.autocast(enabled=False) does it for each kind of device, which is slower",
     instead=_autocast_off_on_each_device,
 )
+INFERENCE_MODE = Row[type](
+    "torch._C._InferenceMode",
+    use="tracing torch.inference_mode",
+    lost=_BREAKS,
+)
 AUTOCAST_AVAILABLE = Row[Callable[[str], bool]](
     "torch._C._is_autocast_available",
     use="tracing torch.autocast, which asks for it",

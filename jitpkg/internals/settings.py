@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from jitpkg.internals.row import Row
@@ -11,16 +13,50 @@ from jitpkg.internals.row import Row
 _KEY = "knowing all that a graph kept on disk depends on"
 _NOT_KEPT = "graphs are not kept on disk, and are compiled anew in each process"
 
-SWITCHES: tuple[Row[Callable[[], object]], ...] = tuple(
-    Row(f"torch._C._get_{name}", use=_KEY, lost=_NOT_KEPT)
-    for name in """
-    mkldnn_enabled mkldnn_deterministic nnpack_enabled flash_sdp_enabled mem_efficient_sdp_enabled
-    math_sdp_enabled overrideable_sdp_enabled cudnn_sdp_enabled
-    math_sdp_allow_fp16_bf16_reduction fa3_sdp_enabled
-    cudnn_enabled cudnn_deterministic cudnn_benchmark
-    """.split()
+SWITCH: Mapping[str, Row[Callable[[], object]]] = MappingProxyType(
+    {
+        name: Row(f"torch._C._get_{name}", use=_KEY, lost=_NOT_KEPT)
+        for name in """
+        mkldnn_enabled mkldnn_deterministic nnpack_enabled flash_sdp_enabled
+        mem_efficient_sdp_enabled math_sdp_enabled overrideable_sdp_enabled cudnn_sdp_enabled
+        math_sdp_allow_fp16_bf16_reduction fa3_sdp_enabled
+        cudnn_enabled cudnn_deterministic cudnn_benchmark
+        """.split()
+    }
 )
 """What decides which op a function comes to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """A setting that a program may change for a while."""
+
+    getter: Row[Callable[[], object]]
+    setter: Row[Callable[[bool], object]]
+
+    def now(self) -> bool | None:
+        """None where nobody can tell."""
+        getter = self.getter.found()
+        return None if getter is None else bool(getter())
+
+    def put_back(self, was: bool | None) -> None:
+        setter = self.setter.found()
+        if setter is not None and was is not None and self.now() is not was:
+            setter(was)
+
+
+ATTENTION_SWITCHES = tuple(
+    Switch(
+        SWITCH[f"{name}_sdp_enabled"],
+        Row(
+            f"torch._C._set_sdp_use_{name}",
+            use="tracing torch.nn.attention.sdpa_kernel",
+            lost="a program that uses it breaks the graph there",
+        ),
+    )
+    for name in ("flash", "mem_efficient", "math", "overrideable", "cudnn")
+)
+"""Which kernels attention may choose."""
 
 ATTENTION = Row[Callable[[], Sequence[object]]](
     "torch._C._get_sdp_priority_order", use=_KEY, lost=_NOT_KEPT
@@ -37,7 +73,7 @@ def all_switches() -> list[object]:
     Raises:
         Missing: nobody can tell.
     """
-    stand: list[object] = [bool(switch.get()()) for switch in SWITCHES]
+    stand: list[object] = [bool(switch.get()()) for switch in SWITCH.values()]
     return [*stand, list(map(str, ATTENTION.get()()))]
 
 

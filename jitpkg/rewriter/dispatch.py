@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 import types
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
+from functools import partial
 from types import CodeType, FunctionType
 from typing import Any, Protocol
 
@@ -35,8 +35,9 @@ from jitpkg.rewriter.entry import Entry, Interface
 from jitpkg.rewriter.ledger import Account
 from jitpkg.rewriter.originals import ORIGINALS
 from jitpkg.rewriter.points import Points
-from jitpkg.rewriter.produce import Produced, produce
+from jitpkg.rewriter.produce import Produced, is_deep, produce
 from jitpkg.rewriter.region import LOOK, LOOK_AGAIN, Region, Result
+from jitpkg.rewriter.stances import may_compile
 from jitpkg.rewriter.telling import failed, forked, limit_reached, not_whole
 from jitpkg.tracer.libraries import looks_past_its_caller
 from jitpkg.tracer.vm import Branch
@@ -68,18 +69,6 @@ _DROPS = 2
 
 _CLOSURES = 8
 """Entries that differ in what a cell or a default holds only may be so many times more."""
-
-
-def _is_deep() -> bool:
-    """Whether so much of the stack is in use that tracing may have had no room."""
-    depth, frame = 0, sys._getframe()
-    while (caller := frame.f_back) is not None:
-        depth, frame = depth + 1, caller
-    return depth + _ROOM > sys.getrecursionlimit()
-
-
-_ROOM = 600
-"""Frames that tracing may need."""
 
 
 class Dispatcher:
@@ -284,7 +273,7 @@ class Dispatcher:
             return region.native(arguments)  # a frame that is older than the newest hooks
         options = config.current()
         account = self._account if config.weighs(options) else None
-        if options.disable or self._building:
+        if options.runs_originals or self._building:
             return region.native(arguments)
         if region.full:
             region.misses += 1
@@ -308,6 +297,10 @@ class Dispatcher:
         bits = options.disturbance.postpone
         if bits and region.entries and self._is_forced_to_wait(bits):
             return region.native(arguments)
+        if options.stance != "default":
+            failures = partial(self._failures, region, arguments)
+            if not may_compile(self.name, region, arguments, self.compiler, options, failures):
+                return region.native(arguments)
         made = uninterrupted(
             lambda: self._attempt(region, arguments, options, account), self._end_of_building
         )
@@ -351,7 +344,7 @@ class Dispatcher:
         except Exception as error:
             if from_outside(error):
                 raise
-            if not (isinstance(error, RecursionError) and _is_deep()):  # the program will see to it
+            if not (isinstance(error, RecursionError) and is_deep()):  # the program will see to it
                 region.full = not options.raises  # the warning may be an error
                 failed(self.name, error, options)
             return None

@@ -20,7 +20,7 @@ import torch
 from torch import fx
 
 from jitpkg import events, listing
-from jitpkg.facts.thread_state import autocast_nesting
+from jitpkg.facts import thread_state
 from jitpkg.guards.abstract import SubclassesAre, merged
 from jitpkg.guards.kinds import (
     Exists,
@@ -271,7 +271,7 @@ def write_entry(
     text.line(f"return {outputs.exit}, {leave}, {result}")
     if call is not None and call.undo is not None:
         # Until Python stands inside of what the graph has entered.
-        text.guard(behind, f"{call.undo}({call.nesting})")
+        text.guard(behind, f"{call.undo}({call.entered})")
     run, source = _compiled(name, text, interface, counting)
     about = (trace.op_count, outputs.exit, middles)
     if call is None:
@@ -284,10 +284,10 @@ def _leave(text: Text, interface: Interface, call: _Call | None) -> str:
     """What the entry returns to be called where the running code does not know the exit."""
     if call is None or call.undo is None:
         return text.hold(interface.leave, "leave")
-    if not call.nesting:
+    if not call.entered:
         return text.hold(Leave(interface.leave, call.failures.put_back), "leave")
     held, leave = text.hold(interface.leave, "leave"), text.hold(Leave, "leave_type")
-    undo = f"{text.hold(partial, 'partial')}({call.undo}, {call.nesting})"
+    undo = f"{text.hold(partial, 'partial')}({call.undo}, {call.entered})"
     return f"{leave}({held}, {undo})"
 
 
@@ -472,7 +472,7 @@ class _Call:
     failures: Failures
     undo: str | None
     """What leaves the contexts that it has entered, if Python goes on inside of some."""
-    nesting: str
+    entered: str
     """The variable that it takes: how many autocast contexts were entered, if that matters."""
     drawn: str
     """The variable that says where the random streams were, if they may be set back."""
@@ -502,16 +502,16 @@ def _write_graph(
     ]
     held = text.hold(graph if meter is None else meter.graph, "graph")
     failures = Failures(name, trace, module, graph, interface.parameters, meter)
-    handed, nesting = f"{_tuple(list(interface.parameters.values()))}, {_tuple(inputs)}", ""
+    handed, entered = f"{_tuple(list(interface.parameters.values()))}, {_tuple(inputs)}", ""
     drawn = ""
     if failures.streams is not None:
         drawn = text.variable("drawn")
         text.line(f"{drawn} = {text.hold(failures.streams.save, 'random_streams')}()")
         handed = f"{handed}, {drawn}"
     if failures.nests:
-        nesting = text.variable("nesting")
-        text.line(f"{nesting} = {text.hold(autocast_nesting, 'autocast_nesting')}()")
-        handed = f"{handed}, nesting={nesting}"
+        entered = text.variable("entered")
+        text.line(f"{entered} = {text.hold(thread_state.contexts, 'contexts')}()")
+        handed = f"{handed}, entered={entered}"
     again = text.variable("again")
     text.line("try:")
     result = f"{_tuple(names)} = " if names else ""
@@ -526,7 +526,7 @@ def _write_graph(
     if names:
         text.line(f"    {result}{again}")
     put_back = text.hold(failures.put_back, "put_back") if failures.leaves_state else None
-    return _Call(failures, put_back, nesting, drawn)
+    return _Call(failures, put_back, entered, drawn)
 
 
 def _write_guesses(
@@ -545,8 +545,8 @@ def _write_guesses(
     failures = None if call is None else call.failures
     missed = Missed(interface.name, name, trace.guesses, failures, interface.missed)
     state = "" if call is None or not call.drawn else f", {call.drawn}"
-    if call is not None and call.nesting:
-        state += f", nesting={call.nesting}"
+    if call is not None and call.entered:
+        state += f", entered={call.entered}"
     text.line(f"if {' or '.join(wrong)}:")
     text.line(f"    {text.hold(missed, 'missed')}({_tuple(found)}{state})")
     text.line(f"    return {interface.here}, None, {_unchanged(interface)}")

@@ -28,7 +28,13 @@ from jitpkg import listing
 from jitpkg.attempts import Attempts, words
 from jitpkg.errors import BackendError, Location
 from jitpkg.facts.random_streams import RandomStreams
-from jitpkg.facts.thread_state import nest_autocast, setters, snapshot
+from jitpkg.facts.thread_state import (
+    Contexts,
+    mode_switches,
+    put_back,
+    setters,
+    snapshot,
+)
 from jitpkg.guards.numbers import number_text
 from jitpkg.guards.sources import Source
 from jitpkg.guards.text import Text
@@ -79,8 +85,8 @@ class Failures:
         targets = {node.target for node in ops}
         self.passes = any(f is not None and f.escape.past for _, f in self._ops)
         """Whether `decide` may return a `Past`."""
-        self.nests = not targets.isdisjoint(_NESTING)
-        """Whether the graph enters or leaves autocast contexts."""
+        self.nests = not targets.isdisjoint({*_NESTING, *mode_switches()})
+        """Whether the graph enters or leaves contexts of which `Contexts` tell."""
         self.leaves_state = isinstance(trace.exit, Left) and not targets.isdisjoint(setters())
         """Whether Python may go on inside of a context that the graph has entered."""
         self.streams = RandomStreams(trace.rewinds) if trace.rewinds else None
@@ -106,7 +112,7 @@ class Failures:
         arguments: Sequence[object],
         inputs: Sequence[Any],
         drawn: Sequence[torch.Tensor] = (),
-        nesting: int | None = None,
+        entered: Contexts | None = None,
     ) -> Any:
         """The graph's results after all; None to run the original code; what the entry returns to
         raise `error` past the handlers around it; or raises `error`, as the program would.
@@ -115,14 +121,14 @@ class Failures:
             arguments: the hook's.
             inputs: the graph's.
             drawn: where the random streams were before the graph, if they may be set back.
-            nesting: how many autocast contexts were entered, if the graph enters or leaves any.
+            entered: what contexts had set, if the graph enters or leaves any.
 
         A `BackendError` says that a part of the graph's writes may have happened, in any order.
         """
         frame = self._frame(error)
         computed: dict[str, Any] = {} if frame is None else frame.f_locals
         failure = None if frame is None else self._failure(frame.f_code, computed)
-        self.put_back(nesting)
+        self.put_back(entered)
         if isinstance(error, BackendError):
             raise error
         if isinstance(error, Exception) and not from_outside(error) and self._may_restart(failure):
@@ -130,7 +136,7 @@ class Failures:
                 self.streams.restore(drawn)
             if frame is not None:
                 return None
-            return self._op_by_op(words(error), arguments, inputs, drawn, nesting)
+            return self._op_by_op(words(error), arguments, inputs, drawn, entered)
         if failure is None or not failure.where.stack:
             raise error
         if self._replay is not None:
@@ -184,17 +190,17 @@ class Failures:
             )
             entry.__defaults__ = held
 
-    def undo(self, drawn: Sequence[torch.Tensor], nesting: int | None) -> None:
+    def undo(self, drawn: Sequence[torch.Tensor], entered: Contexts | None) -> None:
         """Let it be as if the graph had not run: what it writes to, nobody has."""
-        self.put_back(nesting)
+        self.put_back(entered)
         if self.streams is not None:
             self.streams.restore(drawn)
 
-    def put_back(self, nesting: int | None = None) -> None:
+    def put_back(self, entered: Contexts | None = None) -> None:
         """Leave the contexts that the graph may have entered."""
+        if entered is not None:
+            put_back(entered)
         self._restore()
-        if nesting is not None:
-            nest_autocast(nesting)
 
     def _failure(self, code: CodeType, computed: Mapping[str, Any]) -> Failure | None:
         """What is known of the op that failed: the first that has not been computed."""

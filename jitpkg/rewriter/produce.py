@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from types import CodeType
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import fx
@@ -58,6 +59,18 @@ class Produced:
     """Whether this call would notice the frame of a resume function."""
 
 
+def is_deep() -> bool:
+    """Whether so much of the stack is in use that tracing may have had no room."""
+    depth, frame = 0, sys._getframe()
+    while (caller := frame.f_back) is not None:
+        depth, frame = depth + 1, caller
+    return depth + _ROOM > sys.getrecursionlimit()
+
+
+_ROOM = 600
+"""Frames that tracing may need."""
+
+
 @dataclass
 class _Tracing:
     """What all traces of the process share, and the lock that one holds."""
@@ -86,6 +99,32 @@ def produce(
         GraphBreak: the whole function was to be one graph.
         BackendError: the backend failed.
     """
+    return _alone(
+        lambda: _produce(name, handover, arguments, interface, compiler, options, history)
+    )
+
+
+def look(
+    name: str,
+    handover: Handover,
+    arguments: tuple[object, ...],
+    compiler: Compiler,
+    options: Options,
+    history: History,
+) -> None:
+    """Trace, so that the history knows the call's sizes and numbers; nothing is compiled.
+
+    Raises:
+        GraphBreak: the whole function was to be one graph.
+    """
+    _alone(lambda: _traced(name, handover, arguments, compiler, options, history))
+
+
+T = TypeVar("T")
+
+
+def _alone(work: Callable[[], T]) -> T | None:
+    """What `work` returns; None where another thread is tracing, or this one in the midst of it."""
     thread = threading.get_ident()
     if _TRACING.thread == thread:
         return None
@@ -95,7 +134,7 @@ def produce(
         _TRACING.thread = thread
         try:
             with collector.resting():  # from end to end: it would run at once where it is let go
-                return _produce(name, handover, arguments, interface, compiler, options, history)
+                return work()
         finally:
             _TRACING.thread = None
     finally:
@@ -156,6 +195,7 @@ def _traced(
         history=history,
     )
     function = name.rpartition("#")[0]
+    history.is_new = False
     events.STREAM.emit(events.Traced(function, name, time.perf_counter() - began))
     if isinstance(traced.exit, Returned) and not options.replay_side_effects:
         traced = replace(traced, effects=())

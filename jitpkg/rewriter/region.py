@@ -246,7 +246,7 @@ class Region:
         if self.is_closed:
             return
         meters = self.meters
-        if options.disable or not self.entries:
+        if options.runs_originals or not self.entries:
             self.run = self.miss
         elif meters:
             self.run = Timing(self, meters[0].clock).run

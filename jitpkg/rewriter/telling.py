@@ -8,7 +8,14 @@ from functools import cache
 from typing import NoReturn
 
 from jitpkg import config, events
-from jitpkg.errors import BackendError, Break, GraphBreak, InternalError, RecompileLimit
+from jitpkg.errors import (
+    BackendError,
+    Break,
+    GraphBreak,
+    InternalError,
+    RecompileForbidden,
+    RecompileLimit,
+)
 from jitpkg.guards.explain import FirstFailure
 from jitpkg.messages import break_message, warn
 from jitpkg.rewriter.compiler import Compiler
@@ -43,6 +50,21 @@ def limit_reached(
         raise RecompileLimit(f"{told}, and with fullgraph=True there is no other way. {why}")
     if not compiler.quiet:
         warn(f"{told}: calls that fit none of the entries run the original code. {why}")
+
+
+def compiling_forbidden(name: str, failures: Sequence[FirstFailure]) -> NoReturn:
+    """A call fits none of the entries, for these reasons, and nothing is to be compiled.
+
+    Raises:
+        RecompileForbidden: always.
+    """
+    why = "nothing of it is compiled yet"
+    if failures:
+        why = f"the call fits nothing that is compiled, because {failures[-1].sentence}"
+    raise RecompileForbidden(
+        f"{name} would be compiled, which the stance 'fail_on_recompile' forbids: {why}. Make all"
+        " kinds of calls before the stance is set, or choose 'eager_on_recompile'."
+    )
 
 
 @cache

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from torch import Tensor
 
 from jitpkg import events
+from jitpkg.facts.thread_state import Contexts
 from jitpkg.rewriter.failure import Failures
 from jitpkg.tracer.operators import COMPARE
 from jitpkg.tracer.vm import Branch, Guess, Undecided
@@ -55,17 +56,17 @@ class Missed:
         self,
         found: Sequence[Tensor],
         drawn: Sequence[Tensor] = (),
-        nesting: int | None = None,
+        entered: Contexts | None = None,
     ) -> None:
         """Undo what the graph has done for the thread.
 
         Args:
             found: what the branches look at, in order.
             drawn: where the random streams were before the graph.
-            nesting: how many autocast contexts were entered, if the graph enters or leaves any.
+            entered: what contexts had set, if the graph enters or leaves any.
         """
         if self._failures is not None:
-            self._failures.undo(drawn, nesting)
+            self._failures.undo(drawn, entered)
         ways = [bool(each) for each in found]
         k = next(k for k, (way, *_) in enumerate(self._guesses) if ways[k] is not way)
         self._counts[k] += 1

@@ -365,6 +365,8 @@ def _of_super(vm: VM, value: Super, name: str) -> Value:
 def _of_class(vm: VM, value: Known, cls: type, name: str) -> Value:
     """`cls.name`: the metaclass's data descriptors, then the class, then the metaclass."""
     meta = classes.metaclass(vm, cls)
+    if meta is _OF_PYBIND and isinstance(found := classes.namespace(cls).get(name), cls):
+        return vm.wrap(found, classes.source_of_attribute(cls, name))  # a member of an enum in C
     if classes.lookup(vm, meta, "__getattribute__") is not type.__getattribute__:
         vm.stop(reasons.ATTRIBUTE, f"{cls.__qualname__}.{name}")
     by_meta = classes.lookup(vm, meta, name)
@@ -381,6 +383,9 @@ def _of_class(vm: VM, value: Known, cls: type, name: str) -> Value:
         assert fallback is not None
         return vm.call(fallback, (value, Constant(name)))
     _no_attribute(vm, f"type object '{cls.__name__}'", name)
+
+
+_OF_PYBIND = type(torch.nn.attention.SDPBackend)
 
 
 def _class_data(vm: VM, value: Known, cls: type, name: str, descriptor: object) -> Value:

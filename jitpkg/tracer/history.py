@@ -45,6 +45,8 @@ class History:
 
     dynamic: bool | None = None
     automatic: bool = True
+    is_new: bool = True
+    """Whether no call has been looked at yet, or traced."""
     named: Mapping[str, frozenset[int] | None] = field(default_factory=dict)
     """Dims of arguments that vary from the first call on, by name; None for a number."""
     missed: set[tuple[CodeType, int]] = field(default_factory=set)

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 import torch
+import torch.nn.attention
 
 from jitpkg.guards.kinds import ConstantIs, Is, LengthIs, Same, TypeIs, static_lookup
 from jitpkg.guards.sources import Attr, BaseItem, Globals, Held, Item, Proxied, Source, proxied
@@ -60,6 +61,7 @@ BY_IDENTITY: tuple[type, ...] = (
     torch.dtype,
     torch.layout,
     torch.memory_format,
+    torch.nn.attention.SDPBackend,
 )
 """Classes of which each value is one object."""
 

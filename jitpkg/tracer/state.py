@@ -1,4 +1,4 @@
-"""Torch's thread-local state: grad mode, autocast. The graph changes it, and so does the trace."""
+"""Torch's state: grad mode, autocast, settings. The graph changes it, and so does the trace."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from typing import Any
 
 import torch
 
-from jitpkg.facts.thread_state import setters, snapshot
-from jitpkg.guards.state import autocast_dtype
-from jitpkg.tracer import constants, reasons
+from jitpkg.facts.thread_state import mode_switches, setters, snapshot
+from jitpkg.guards import state as guards_of_state
+from jitpkg.internals import settings
+from jitpkg.tracer import constants, reasons, switches
 from jitpkg.tracer.torch_calls import state_getters
 from jitpkg.tracer.values import NONE, Constant, Object, Value
 from jitpkg.tracer.vm import VM, Args, Kwargs
@@ -34,6 +35,8 @@ def _set(setter: Callable[..., Any]) -> Row:
             result = setter(*values, **named)
         except (TypeError, ValueError, RuntimeError) as error:
             vm.raise_new(type(error), *error.args)
+        if setter in mode_switches():
+            vm.outcomes.clear()
         vm.graph.call_function(setter, tuple(values), named)
         vm.sets_modes |= not _is_of_block(vm)
         return Constant(result) if isinstance(result, int) else NONE
@@ -62,6 +65,16 @@ def _get(getter: Callable[..., Any]) -> Row:
     return row
 
 
+def _get_switch(name: str) -> Row:
+    """What a setting is that `sdpa_kernel` changes."""
+
+    def row(vm: VM, args: Args, kwargs: Kwargs) -> Value:
+        switches.guard(vm, name)
+        return Constant(bool(settings.SWITCH[name].get()()))
+
+    return row
+
+
 def _guard_dtype(vm: VM, args: Sequence[object]) -> None:
     """Guard what autocast for this kind of device casts to, where that is from before the trace."""
     if not args or type(args[0]) is not str:
@@ -70,7 +83,7 @@ def _guard_dtype(vm: VM, args: Sequence[object]) -> None:
         if node.target is torch.set_autocast_dtype and node.args[:1] == (args[0],):
             return
     with suppress(RuntimeError):  # so does this: there is no such kind
-        vm.guard(autocast_dtype(args[0]))
+        vm.guard(guards_of_state.autocast_dtype(args[0]))
 
 
 @cache
@@ -80,6 +93,11 @@ def rows() -> Mapping[object, Row]:
         {
             **{setter: _set(setter) for setter in setters()},
             **{getter: _get(getter) for getter in state_getters()},
+            **{
+                getter: _get_switch(name)
+                for name in switches.SETTERS
+                if (getter := settings.SWITCH[name].found()) is not None
+            },
         }
     )
 

@@ -54,6 +54,7 @@ from jitpkg.tracer import (
     operands,
     reasons,
     resizing,
+    switches,
     warnings,
 )
 from jitpkg.tracer.counters import may_be_small
@@ -132,6 +133,7 @@ def op(
         outcome = _known_outcome(vm, target, call, fact_args, fact_kwargs, proxied)
     if not opaque:
         operands.check_fits(vm, name, args, kwargs, outcome)
+        switches.guard_all(vm, name)
     _check_written(vm, name, tensors, outcome)
     guesses.check_op(vm, name, tensors, outcome)
     _check_grad_of_views(vm, tensors, outcome)

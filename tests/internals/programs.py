@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn import functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 
 import jitpkg
@@ -461,6 +462,25 @@ def replayed_by_cuda(compile_: Compile) -> Any:
         return [f(x()) for _ in range(4)]
 
 
+def inference_mode(compile_: Compile) -> Any:
+    def program(x: Any) -> Any:
+        with torch.inference_mode():
+            y = x * 2
+        return y, y.is_inference()
+
+    f = compile_(program)
+    return [f(x()) for _ in range(2)]
+
+
+def chosen_attention(compile_: Compile) -> Any:
+    def program(q: Any) -> Any:
+        with sdpa_kernel([SDPBackend.MATH, SDPBackend.FLASH_ATTENTION]):
+            return torch.nn.functional.scaled_dot_product_attention(q, q, q)
+
+    f = compile_(program)
+    return [f(x()[None, None]) for _ in range(2)]
+
+
 def current_stream(compile_: Compile) -> Any:
     """What a launch would ask a GPU for."""
     return callable(devices.RAW_STREAM.get()), callable(devices.CURRENT_DEVICE.get())
@@ -473,7 +493,7 @@ _PLAIN = (
     *(trees.FLATTEN, trees.UNFLATTEN, dispatch.MODE, build.EXTENSION),
     *(ops.SCHEMA, ops.LAYERS, ops.FUNCTIONS, ops.ASSERT_SCALAR),
     *(c_guards.TENSORS, c_guards.GLOBAL_STATE, c_guards.DICT_VERSION),
-    *(*settings.SWITCHES, settings.ATTENTION),
+    *(*settings.SWITCH.values(), settings.ATTENTION),
 )
 _TRAINED = (
     *(aot.MODULE, aot.SMALLEST_PARTITION, aot.CONFIG, aot.CONTEXT, aot.TRACING, aot.METADATA),
@@ -505,6 +525,8 @@ NEEDS: Mapping[Row[Any], tuple[Program, ...]] = {
     ops.ATTENTION_BY_MATH: (trained_by_own,),
     modes.FORWARD_LEVEL: (without_tensors, plain),
     modes.SET_GRAD_ENABLED: (grad_modes, plain),
+    modes.INFERENCE_MODE: (inference_mode,),
+    **{switch.setter: (chosen_attention,) for switch in settings.ATTENTION_SWITCHES},
     modes.AUTOCAST_AVAILABLE: (autocast,),
     modes.PRIVATE_BACKEND: (autocast,),
     modes.NO_AUTOCAST: (differentiated_autocast,),

@@ -32,6 +32,7 @@ from jitpkg.codegen.aten.traced import (
 from jitpkg.codegen.ir.extents import Symbolic, with_expressions
 from jitpkg.codegen.reach import root_of
 from jitpkg.facts.layout import overlaps
+from jitpkg.facts.rows.functions import flash_is_on
 from jitpkg.facts.single import RECORDED, Singles, Unanswered, elsewhere, of_whole_function
 from jitpkg.facts.symbolic import Decisions
 from jitpkg.facts.tensor import TensorFacts
@@ -335,7 +336,8 @@ def _attention(
     if attn_mask is not None and attn_mask.dtype is torch.bool:
         nothing = torch.zeros_like(attn_mask, dtype=query.dtype)
         attn_mask = nothing.masked_fill(attn_mask.logical_not(), -torch.inf)
-    if dropout_p or (attn_mask is not None and attn_mask.requires_grad):
+    learns_mask = attn_mask is not None and attn_mask.requires_grad
+    if dropout_p or learns_mask or not flash_is_on():
         by_math = ops.ATTENTION_BY_MATH.get()
         of_several: torch.Tensor = by_math(
             query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale

@@ -46,7 +46,8 @@ def flowing(made: Made) -> tuple[torch.Tensor, ...]:
     return made.tensors
 
 
-_flash_is_on: Callable[[], bool] = vars(torch.backends.cuda)["flash_sdp_enabled"]
+flash_is_on: Callable[[], bool] = vars(torch.backends.cuda)["flash_sdp_enabled"]
+_math_is_on: Callable[[], bool] = vars(torch.backends.cuda)["math_sdp_enabled"]
 _FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
 
@@ -60,8 +61,8 @@ def attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> tuple[Made, Any]:
-    """`scaled_dot_product_attention`, where it is one kernel (see `use_flash_attention_cpp`)."""
-    sure(0.0 <= dropout_p < 1.0 and not enable_gqa and _flash_is_on())
+    """`scaled_dot_product_attention`: one kernel (see `use_flash_attention_cpp`), or products."""
+    sure(0.0 <= dropout_p < 1.0 and not enable_gqa)
     sure(query.dtype in _FLOATS and query.dtype is key.dtype is value.dtype)
     sure(query.dim() == key.dim() == value.dim() == 4)
     batch, heads, length, width = query.shape
@@ -78,8 +79,8 @@ def attention(
     if attn_mask is not None and attn_mask.requires_grad:
         sure(torch.is_grad_enabled())
         given.append(attn_mask)
-    if dropout_p or len(given) > 3:  # then it is matmul, softmax, matmul
-        sure(query.dtype in _FLOATS[:2])
+    if dropout_p or len(given) > 3 or not flash_is_on():  # then it is matmul, softmax, matmul
+        sure(query.dtype in _FLOATS[:2] and _math_is_on())
         made = empty(query.shape, query.dtype)
         return Made((made,), tuple(given), dropout_p > 0), lambda tensors: tensors[0]
     inner = heads * width

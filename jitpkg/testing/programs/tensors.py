@@ -328,6 +328,10 @@ def <new:fn>(v):
 def <new:fn>(v, by=<number>):
     <body vec v=vec by=number>
 
+@torch.inference_mode()
+def <new:fn>(v):
+    <body vec v=vec>
+
 *2 with torch.no_grad():
     <block>
 

@@ -18,10 +18,11 @@ from typing import Any
 import torch
 
 from jitpkg.guards.kinds import ABSENT
-from jitpkg.internals import ops
+from jitpkg.internals import modes, ops
 from jitpkg.tracer import classes, construction, containers, copied_tensors, reasons
 from jitpkg.tracer.polyfills import (
     builtin_functions,
+    contexts,
     copying,
     itertools_functions,
     operator_functions,
@@ -87,6 +88,7 @@ POLYFILLS: Mapping[object, Callable[..., Any]] = MappingProxyType(
         torch.ops.aten.sym_numel.default: torch_functions.sym_numel,
         ops.GROUP_TENSORS: optimizers.group_by_device_and_dtype,
         ops.ASSERT_SCALAR: torch_functions.assert_scalar,
+        modes.INFERENCE_MODE: contexts.InferenceMode,
         **_accelerated("heapq", "_heapq"),
         **_accelerated("bisect", "_bisect"),
         **{

@@ -13,6 +13,7 @@ import torch
 from torch import fx
 
 from jitpkg.codegen.aten.purity import name_of
+from jitpkg.facts.rows.functions import flash_is_on
 from jitpkg.facts.single import Unanswered, facts_of_stand_in, of_whole_function, stand_in
 from jitpkg.facts.tensor import TensorFacts
 
@@ -105,6 +106,8 @@ _PRECISE = (torch.float32, torch.float64)
 def _as_attention(
     node: fx.Node, query: fx.Node, turned_key: fx.Node, value: fx.Node, scale: float
 ) -> fx.Node | None:
+    if not flash_is_on():
+        return None
     graph, wanted = node.graph, node.meta["facts"]
     turned = aten.transpose.int(stand_in(turned_key.meta["facts"]), 2, 3)
     given = [stand_in(query.meta["facts"]), turned, stand_in(value.meta["facts"])]
