@@ -124,16 +124,27 @@ class Normaliser:
     def _split(
         self, stores: tuple[Store, ...], axes: tuple[Axis, ...]
     ) -> tuple[tuple[Store, ...], tuple[Axis, ...]]:
-        """Two axes for one of which quotient and remainder are asked: then nobody divides."""
+        """Two axes for one of which quotient and remainder are asked: then nobody divides.
+
+        An axis stays one where a store that combines would depend on one of the two only: what is
+        combined counts for each position of both.
+        """
         k = self._builder
+        whole: set[tuple[Axis, int]] = set()
         while True:
-            found = next(_divided(stores, axes), None)
+            found = next((f for f in _divided(stores, axes) if f not in whole), None)
             if found is None:
                 return stores, axes
             axis, by = found
             high, low = k.axis(axis.extent // by), k.axis(by)
             both = k.of_linear(Linear(((high, by), (low, 1))))
-            stores = self._rewritten(stores, {axis: both})
+            rewritten = self._rewritten(stores, {axis: both})
+            if any(
+                _loses(axis, *pair, {high, low}) for pair in zip(stores, rewritten, strict=True)
+            ):
+                whole.add(found)
+                continue
+            stores = rewritten
             at = axes.index(axis)
             axes = (*axes[:at], high, low, *axes[at + 1 :])
 
@@ -209,6 +220,12 @@ class Normaliser:
 
 def _axes_of(store: Store) -> frozenset[Axis]:
     return store.value.axes.union(*(at.axes for at in store.index))
+
+
+def _loses(axis: Axis, store: Store, rewritten: Store, new: set[Axis]) -> bool:
+    """Whether a store that combines depends on an axis, and not on all that are put for it."""
+    combines = store.combine is not None
+    return combines and axis in _axes_of(store) and not new <= _axes_of(rewritten)
 
 
 def _nodes(stores: Iterable[Store]) -> list[Node]:

@@ -197,12 +197,21 @@ def one_hot(tensor: Any, num_classes: Any = -1) -> tuple[Made, Any]:
     return one(empty((*tensor.shape, num_classes), torch.int64))
 
 
-def _of_data(data: Any, **given: Any) -> tuple[Made, Any]:
-    """`torch.tensor` of numbers, and of lists of them: torch itself says what it makes of these."""
+def of_data(data: Any, **given: Any) -> tuple[Made, Any]:
+    """`torch.tensor` of numbers and lists of them: torch itself says what it makes of these. Sizes
+    that vary are ints."""
     sure(given.keys() <= {"dtype", "device", "requires_grad", "pin_memory"})
     sure(not given.get("requires_grad"))
     plain(given)
-    sure(all(type(leaf) in (bool, int, float, complex) for leaf in trees.leaves_of(data)))
+    leaves = trees.leaves_of(data)
+    if any(type(leaf) is torch.SymInt for leaf in leaves):
+        sure(given.get("dtype") in (None, torch.int64, *_FLOATS))
+        sure(data is leaves[0] or type(data) in (tuple, list))
+        numbers = leaves if data is leaves[0] else data
+        sure(all(type(n) in (int, torch.SymInt) for n in numbers))
+        size = () if data is leaves[0] else (len(data),)
+        return one(empty(size, given.get("dtype") or torch.int64))
+    sure(all(type(leaf) in (bool, int, float, complex) for leaf in leaves))
     made = torch.tensor(data, dtype=given.get("dtype"))
     return one(empty(made.shape, made.dtype))
 
@@ -213,8 +222,8 @@ FUNCTION_ROWS: Mapping[str, Callable[..., tuple[Made, Any]]] = MappingProxyType(
         "max_pool1d": _max_pool1d,
         "one_hot": one_hot,
         "scaled_dot_product_attention": attention,
-        "tensor": _of_data,
-        "as_tensor": _of_data,
+        "tensor": of_data,
+        "as_tensor": of_data,
         "lstm": _recurrent(4, 2),
         "gru": _recurrent(3, 1),
         "rnn_tanh": _recurrent(1, 1),

@@ -16,7 +16,7 @@ import torch
 from jitpkg.facts.rows.common import empty, lies_in_order, sure
 from jitpkg.facts.rows.composites import COMPOSITE_ROWS
 from jitpkg.facts.rows.creation import factory
-from jitpkg.facts.rows.functions import Made, one, one_hot
+from jitpkg.facts.rows.functions import Made, of_data, one, one_hot
 
 Row = Callable[..., tuple[Made, Any]]
 
@@ -49,20 +49,6 @@ def _made_of_nothing(
     sure(given.keys() <= {"dtype", "device", "layout", "pin_memory"})
     sure(given.get("dtype") in (None, *dtypes))
     return one(factory(None, ([length],), given))
-
-
-def _tensor(data: Any, **given: Any) -> tuple[Made, Any]:
-    """`torch.tensor` of integers, or of a list of them."""
-    sure(given.keys() <= {"dtype", "device", "requires_grad", "pin_memory"})
-    sure(given.get("dtype") in (None, torch.int64, *_FLOATS))
-    sure(not given.get("requires_grad"))
-    numbers = data if type(data) in (tuple, list) else [data]
-    sure(all(type(n) in _INTS for n in numbers))
-    size = [] if numbers is not data else [len(numbers)]
-    dtype = torch.int64 if numbers else torch.get_default_dtype()
-    named = {"dtype": dtype} | {k: v for k, v in given.items() if v is not None}
-    named.pop("requires_grad", None)
-    return one(factory(None, (size,), named))
 
 
 _RANKS = {
@@ -111,7 +97,7 @@ LENGTH_ROWS: Mapping[str, Row] = MappingProxyType(
         **COMPOSITE_ROWS,
         "linspace": _spaced,
         "logspace": _spaced,
-        "tensor": _tensor,
+        "tensor": of_data,
         "one_hot": one_hot,
         "interpolate": _interpolate,
         "kaiser_window": _kaiser,
