@@ -90,6 +90,16 @@ class Random:
             case _:
                 return b.load(self.buffer(sizes, dtype), axes)
 
+    def computed_place(self, axis: Axis, height: int) -> Node:
+        """A place below a height that the position alone decides, as `arange(12) % 4` does."""
+        b, by = self.b, self.draw(st.sampled_from([2, 3, 4, 8]))
+        at: Node = axis
+        if self.one(True, False, False, False):
+            at = b.apply("sub", b.index(axis.extent - 1), axis)
+        if self.one(True, False, False, False):
+            at = b.apply("floordiv", at, b.index(by))
+        return b.apply("mod", at, b.index(min(by, height)))
+
     def same(self, a: Node, c: Node) -> tuple[Node, Node, torch.dtype]:
         """Two values of a dtype that there is arithmetic on."""
         narrow = (torch.bfloat16, torch.float16, torch.bool)
@@ -184,20 +194,28 @@ def test_scatter(printer: Printer, data: st.DataObject) -> None:
     draw = Random(data)
     b = draw.b
     rows, columns, height = (data.draw(SIZE) for _ in range(3))
+    is_computed = data.draw(st.booleans())
+    if is_computed:
+        rows = data.draw(st.sampled_from([8, 12, 48]))
     i, j = b.axes([rows, columns])
     height = max(rows, height)
     places = draw.buffer((rows, columns), torch.int64, most=height)
     at = b.check(b.load(places, (i, j)), height)
+    if is_computed:
+        at = draw.computed_place(i, height)
     dtype = data.draw(st.sampled_from([torch.float32, torch.int64, torch.bfloat16, torch.uint8]))
     combine = data.draw(st.sampled_from(["sum", "max", None]))
     if printer is not CPU and combine is not None:  # see triton.memory.ATOMIC
         assume(dtype is torch.int64 or (dtype is torch.float32 and combine == "sum"))
     if combine is None:  # any of the writes to one place may win, so there is one for each
-        assume(0 not in places.strides)
+        assume(0 not in places.strides and not is_computed)
         seed = torch.Generator().manual_seed(draw.seed)
         own = [torch.randperm(height, generator=seed)[:rows] for _ in range(columns)]
         draw.memory[places].copy_(torch.stack(own, 1))
-    value = b.load(draw.buffer((rows, columns), dtype), (i, j))
+    if is_computed and data.draw(st.booleans()):  # nothing else depends on the row
+        value = b.load(draw.buffer((height, columns), dtype), (at, j))
+    else:
+        value = b.load(draw.buffer((rows, columns), dtype), (i, j))
     out = Buffer("out", dtype, (height, columns), contiguous_stride((height, columns)))
     store = Store(out, (at, j), value, combine)
     start = torch.arange(height * columns).view(height, columns).remainder(3).to(dtype)
