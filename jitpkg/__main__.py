@@ -1,12 +1,18 @@
-"""`python -m jitpkg …`"""
+"""`python -m jitpkg …`, and the command `jitpkg`."""
 
 import sys
 
 from jitpkg.errors import InvalidArgument
 
-if __name__ == "__main__":
+
+def main() -> None:
+    """Run a command of the command line."""
     try:
-        from jitpkg.cli import main
+        from jitpkg import cli
     except InvalidArgument as error:  # the environment's settings are read
         sys.exit(str(error))
+    cli.main()
+
+
+if __name__ == "__main__":
     main()

@@ -257,7 +257,7 @@ class Ending:
     """What is said when the program ends; a process that was forked says nothing."""
 
     def __init__(self) -> None:
-        self.report: report.Report | None = None
+        self.report: report.Tells | None = None
         self.is_run = False
         """Whether this is `python -m jitpkg run`."""
         self._process = os.getpid()

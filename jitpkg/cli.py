@@ -1,5 +1,6 @@
-"""The command line: `python -m jitpkg run script.py …` runs a program with its functions compiled;
-`python -m jitpkg cache` shows what is kept on disk, and `python -m jitpkg doctor` what is missing.
+"""The command line, `jitpkg` or `python -m jitpkg`: `run script.py …` runs a program with its
+functions compiled, `explain script.py::function …` tells what that made of one of them; `cache`
+shows what is kept on disk, and `doctor` what is missing.
 
 A program finds everything as if Python itself ran it: `sys.argv`, `sys.path`, `__main__`, exit
 status, and tracebacks that begin in the program.
@@ -24,6 +25,7 @@ from importlib.machinery import SourceFileLoader, SourcelessFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
 
+import jitpkg
 from jitpkg import auto, cache, doctor, events
 from jitpkg.messages import counted, size
 from jitpkg.report import Report
@@ -37,10 +39,11 @@ _OPTIONS = ("--include", "--exclude", "--backend")
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; does not return where a program ends by an exception."""
     given = sys.argv[1:] if arguments is None else list(arguments)
-    own, program = _split(given) if given[:1] == ["run"] else (given, [])
+    own, program = _split(given) if given[:1] in (["run"], ["explain"]) else (given, [])
     parser = argparse.ArgumentParser(
-        prog="python -m jitpkg", description="A just-in-time compiler for PyTorch programs."
+        prog=_name(), description="A just-in-time compiler for PyTorch programs."
     )
+    parser.add_argument("--version", action="version", version=f"jitpkg {jitpkg.__version__}")
     commands = parser.add_subparsers(required=True, metavar="command", dest="command")
     run = commands.add_parser(
         "run",
@@ -48,9 +51,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
         usage="%(prog)s [options] (script.py | -m module) [arguments of the program]",
         description="Run a script or a module as Python does, with its functions compiled.",
     )
-    run.add_argument("--include", metavar="PATTERNS", help="only these modules; JITPKG_INCLUDE")
-    run.add_argument("--exclude", metavar="PATTERNS", help="not these modules; JITPKG_EXCLUDE")
-    run.add_argument("--backend", metavar="NAME", help="of all functions")
+    explain = commands.add_parser(
+        "explain",
+        help="run a program, and tell what was compiled of one of its functions",
+        usage="%(prog)s [options] (script.py | -m module)::function [arguments of the program]",
+        description="Run a script or a module with its functions compiled, and tell at the end what"
+        " was made of one of them: graphs, breaks, guards, times.",
+    )
+    for command in (run, explain):
+        command.add_argument(
+            "--include", metavar="PATTERNS", help="only these modules; JITPKG_INCLUDE"
+        )
+        command.add_argument(
+            "--exclude", metavar="PATTERNS", help="not these modules; JITPKG_EXCLUDE"
+        )
+        command.add_argument("--backend", metavar="NAME", help="of all functions")
     run.add_argument(
         "--report", action="store_true", help="say at the end what was compiled and gained"
     )
@@ -78,17 +93,33 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if is_module:
         del program[0]
     if not program:
-        run.error("give a script, or -m and a module")
+        (run if options.command == "run" else explain).error("give a script, or -m and a module")
+    function = ""
+    if options.command == "explain":
+        program[0], _, function = program[0].rpartition("::")
+        if not program[0] or not function:
+            explain.error("give a script and a function, as in script.py::function")
     selection = auto.install(
         include=options.include, exclude=options.exclude, backend=options.backend
     )
     ending = auto.ending()
     ending.is_run = True
-    if options.report:
-        ending.report = Report()
-        events.STREAM.add(ending.report)
+    if function:
+        from jitpkg.explanation import Explained  # it loads torch
+
+        ending.report = explained = Explained(function)
+        events.STREAM.add(explained)
+    elif options.report:
+        ending.report = told = Report()
+        events.STREAM.add(told)
         events.STREAM.counts = True
     _Program(selection, program).run(is_module=is_module)
+
+
+def _name() -> str:
+    """How the command was called."""
+    called = Path(sys.argv[0]).name if sys.argv else ""
+    return "jitpkg" if called == "jitpkg" else "python -m jitpkg"
 
 
 def _split(arguments: list[str]) -> tuple[list[str], list[str]]:

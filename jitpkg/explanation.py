@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ParamSpec
 
@@ -220,6 +220,62 @@ class Explanation:
 
     def _spend(self, phase: str, seconds: float) -> None:
         self.compile_times[phase] = self.compile_times.get(phase, 0.0) + seconds
+
+
+class Explained:
+    """What was compiled of one function, as `jitpkg.explain` tells it of one call."""
+
+    def __init__(self, function: str) -> None:
+        """
+        Args:
+            function: its qualified name, or the end of it.
+        """
+        self._function = function
+        self._heard: list[events.Event] = []
+        self._seen: set[str] = set()
+        self._compiles = False
+        """Whether what is heard now is about the function."""
+
+    def __call__(self, event: events.Event) -> None:
+        name = getattr(event, "function", None)
+        if name is not None:
+            self._seen.add(name)
+            self._compiles = self._is_it(name)
+        if self._compiles:
+            self._heard.append(event)
+        if isinstance(event, events.EntryAdded):
+            self._compiles = False
+
+    def text(
+        self,
+        waiting: Iterable[tuple[str, str]] = (),
+        suggestion: str | None = None,
+        is_own: Callable[[str], bool] = lambda _: False,
+    ) -> str:
+        """What was made of the function; or why there is nothing to tell.
+
+        Args:
+            waiting: functions that may still be compiled, and why they are not.
+            suggestion: what to do where nothing is compiled.
+            is_own: whether a file is the program's own.
+        """
+        if not self._heard:
+            said = f"{self._nothing(dict(waiting))} {suggestion or ''}".rstrip()
+            return "\n".join(wrapped("", said))
+        explanation = Explanation()
+        for event in self._heard:
+            explanation.note(event)
+        return f"{self._function}: {explanation}"
+
+    def _is_it(self, name: str) -> bool:
+        return name == self._function or name.endswith(f".{self._function}")
+
+    def _nothing(self, waiting: Mapping[str, str]) -> str:
+        for name, why in waiting.items():
+            if self._is_it(name):
+                return f"{self._function} is not compiled: {why}."
+        others = ", ".join(sorted(self._seen)) or "nothing"
+        return f"No call of {self._function} is compiled; compiled is: {others}."
 
 
 def _key(graph_break: Break) -> object:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from types import CodeType, ModuleType
+from typing import Protocol
 
 from jitpkg import events
 from jitpkg.errors import Break
@@ -49,6 +50,19 @@ class Row:
             if entry in self.entries
         ]
         return sum(gains) if gains else None
+
+
+class Tells(Protocol):
+    """What tells something at a program's end."""
+
+    def text(
+        self,
+        waiting: Iterable[tuple[str, str]],
+        suggestion: str | None,
+        is_own: Callable[[str], bool],
+    ) -> str:
+        """See `Report.text`."""
+        ...
 
 
 class Report:

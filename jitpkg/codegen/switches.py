@@ -82,7 +82,7 @@ def _obstacle(graph: fx.Graph, parts: Sequence[Sequence[fx.Node]]) -> str | None
     of = {node: k for k, part in enumerate(parts) for node in part}
     for node in of:
         if READING in node.meta and any(of.get(user, of[node]) != of[node] for user in node.users):
-            return f"{what}, and a number made of a tensor's data that goes on with"
+            return f"{what}, and a number made of a tensor's data that is used after it"
     return None
 
 

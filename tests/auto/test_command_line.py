@@ -1,13 +1,15 @@
 """`python -m jitpkg run` runs a program as Python does: output, errors, exit status are equal."""
 
 import re
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
 
+import jitpkg
 from jitpkg import cli
-from tests.auto.support import run, same
+from tests.auto.support import ROOT, run, same
 
 SHOW = """
 import os, sys, helper
@@ -214,6 +216,66 @@ def test_the_command_says_how_it_is_used(folder: Path) -> None:
     shown = run(folder, "-m", "jitpkg", "run", "--help")
     assert shown.status == 0
     assert re.search(r"--include PATTERNS\s+only these modules", shown.out)
+
+
+EXPLAINED = """
+import sys, torch, helper
+class Net(torch.nn.Module):
+    def forward(self, x):
+        y = x.sin() * 2
+        print("inside", sys.argv[1:])
+        return y + 1
+def other(x):
+    return x.cos()
+def never(x):
+    return x
+for _ in range(3):
+    Net()(torch.ones(3)), other(torch.ones(3)), helper.shown()
+"""
+
+
+@pytest.mark.parametrize("target", ["net.py::forward", "net.py::Net.forward", "-m net::forward"])
+def test_one_function_of_a_program_is_explained(folder: Path, target: str) -> None:
+    (folder / "net.py").write_text(EXPLAINED)
+    ended = run(folder, "-m", "jitpkg", "explain", *target.split(), "7", JITPKG_BACKEND="eager")
+    assert (ended.status, ended.out) == (0, "inside ['7']\n" * 3)
+    function = target.rpartition("::")[2]
+    assert ended.err.startswith(f"{function}: 2 graphs with 3 ops, 1 graph break")
+    assert "B106: something is printed\n    net.py:6, in forward" in ended.err
+    assert "other" not in ended.err
+
+
+def test_what_is_not_compiled_is_said(folder: Path) -> None:
+    (folder / "net.py").write_text(EXPLAINED)
+    ended = run(folder, "-m", "jitpkg", "explain", "net.py::never", JITPKG_BACKEND="eager")
+    assert ended.status == 0
+    assert "No call of never is compiled; compiled is: Net.forward, other" in ended.err
+    for wrong in ("net.py", "net.py::", "::forward"):
+        ended = run(folder, "-m", "jitpkg", "explain", wrong)
+        assert (ended.status, ended.out) == (2, "")
+        assert "give a script and a function, as in script.py::function" in ended.err
+    ended = run(folder, "-m", "jitpkg", "explain", "nowhere.py::f")
+    assert ended.status == 2
+    assert "can't open file" in ended.err
+
+
+def test_the_version(folder: Path) -> None:
+    assert run(folder, "-m", "jitpkg", "--version").out == f"jitpkg {jitpkg.__version__}\n"
+
+
+def test_the_command_by_its_own_name(folder: Path) -> None:
+    """As pip installs it."""
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    module, _, function = scripts["jitpkg"].partition(":")
+    (folder / "jitpkg").write_text(f"from {module} import {function}\n{function}()")
+    ended = run(folder, "jitpkg", "--version")
+    assert (ended.status, ended.out) == (0, f"jitpkg {jitpkg.__version__}\n")
+    assert run(folder, "jitpkg", "walk").err.startswith("usage: jitpkg [-h]")
+    (folder / "plain.py").write_text("import sys\nprint(sys.argv)")
+    assert run(folder, "jitpkg", "run", "plain.py", "3").out == "['plain.py', '3']\n"
+    ended = run(folder, "jitpkg", "cache", JITPKG_STANCE="nothing")
+    assert ended.status == 1
+    assert ended.err.startswith("There is no stance 'nothing'")
 
 
 def test_the_arguments_of_the_program_are_its_own() -> None:
