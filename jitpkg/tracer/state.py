@@ -36,6 +36,7 @@ def _set(setter: Callable[..., Any]) -> Row:
         except (TypeError, ValueError, RuntimeError) as error:
             vm.raise_new(type(error), *error.args)
         if setter in mode_switches():
+            vm.switched = True
             vm.outcomes.clear()
         vm.graph.call_function(setter, tuple(values), named)
         vm.sets_modes |= not _is_of_block(vm)

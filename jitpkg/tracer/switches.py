@@ -40,7 +40,7 @@ def guard_all(vm: VM, name: str) -> None:
 def guard(vm: VM, name: str) -> None:
     """Guard a setting that is from before the trace."""
     setter = SETTERS.get(name)
-    inside = None if setter is None else setter.found()
+    inside = None if setter is None or not vm.switched else setter.found()
     if inside is None or all(node.target is not inside for node in vm.graph.graph.nodes):
         vm.guard(state.setting(name))
 

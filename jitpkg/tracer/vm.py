@@ -211,6 +211,8 @@ class VM(ABC):
         """Whether these streams are set back where a node fails before which only they moved."""
         self.sets_modes = False
         """Whether grad mode or autocast is set, not by `with` blocks that begin in the trace."""
+        self.switched = False
+        """Whether a setting was set that decides which kernels an op comes to."""
         self.sharing: set[Tensor] = set()
         """Tensors that share memory with another one, as far as the graph shows it."""
         self.small: dict[Tensor, None] = {}
