@@ -34,6 +34,8 @@ _HOMES = {
     "explain": "jitpkg.explanation",
     "Explanation": "jitpkg.explanation",
     "set_logs": "jitpkg.logs",
+    "on_compile_start": "jitpkg.logs",
+    "on_compile_end": "jitpkg.logs",
     "set_stance": "jitpkg.config",
 }
 _MODULES = ("cache", "config", "errors", "events")

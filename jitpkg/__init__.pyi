@@ -15,6 +15,8 @@ from jitpkg.codegen.options import list_options as list_options
 from jitpkg.config import set_stance as set_stance
 from jitpkg.explanation import Explanation as Explanation
 from jitpkg.explanation import explain as explain
+from jitpkg.logs import on_compile_end as on_compile_end
+from jitpkg.logs import on_compile_start as on_compile_start
 from jitpkg.logs import set_logs as set_logs
 from jitpkg.marks import allow_in_graph as allow_in_graph
 from jitpkg.marks import assume_constant_result as assume_constant_result
@@ -51,6 +53,8 @@ __all__ = [
     "mark_static",
     "mark_unbacked",
     "maybe_mark_dynamic",
+    "on_compile_end",
+    "on_compile_start",
     "register_backend",
     "release_memory",
     "reset",

@@ -177,7 +177,7 @@ def from_environment(environment: Mapping[str, str]) -> Options:
     found: dict[str, object] = {}
     for field in fields(Options):
         text = environment.get(_PREFIX + field.name.upper())
-        if text is not None:
+        if text is not None and (text or not isinstance(field.default, str)):
             found[field.name] = _parsed(_PREFIX + field.name.upper(), text, field.default)
     return replace(Options(), **found)  # type: ignore[arg-type]
 

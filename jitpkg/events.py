@@ -16,6 +16,24 @@ from jitpkg.errors import Break, Location
 
 
 @dataclass(frozen=True, slots=True)
+class CompileStarted:
+    """A region is about to be traced, and its graph compiled."""
+
+    function: str
+    entry: str
+    """Stable name of the entry that is to come of it, as in `model.forward#0`."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompileEnded:
+    """That is over, in whichever way."""
+
+    function: str
+    entry: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Traced:
     """A region was traced."""
 
@@ -297,7 +315,9 @@ class NameMissing:
 
 
 Event = (
-    Traced
+    CompileStarted
+    | CompileEnded
+    | Traced
     | GraphCompiled
     | KernelCompiled
     | Scheduled

@@ -1,4 +1,5 @@
-"""What is compiled, as log records: listeners of the event stream that write to `logging`.
+"""What is compiled, as log records and calls: listeners of the event stream, of which one writes to
+`logging`.
 
 `JITPKG_LOGS=graphs,breaks` switches topics on for a process, `set_logs` does in code. Records go to
 the loggers `jitpkg.<topic>` and carry the event as `record.event`.
@@ -11,10 +12,20 @@ import io
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
+from typing import Self, TypeVar
 
 from jitpkg import config, events
 from jitpkg.errors import InvalidArgument
-from jitpkg.messages import break_message, counted, duration, guess_message, place, size
+from jitpkg.interrupts import from_outside
+from jitpkg.messages import (
+    break_message,
+    counted,
+    duration,
+    guess_message,
+    place,
+    size,
+    warn,
+)
 
 Formatter = Callable[[events.Event], str | None]
 
@@ -207,3 +218,57 @@ def follow_settings() -> None:
     """Log what the setting `logs` says, unless the program has said otherwise already."""
     if not _LOG.chosen:
         set_logs(config.current().logs)
+
+
+class Handle:
+    """What ends calls of a callback: `remove()`, or the end of a `with` block."""
+
+    def __init__(self, listener: events.Listener) -> None:
+        self._listener = listener
+        events.STREAM.add(listener)
+
+    def remove(self) -> None:
+        """Call it no more; once more changes nothing."""
+        events.STREAM.remove(self._listener)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.remove()
+
+
+def on_compile_start(callback: Callable[[events.CompileStarted], object]) -> Handle:
+    """Call `callback` whenever something is about to be compiled, in the thread that compiles.
+
+    The event has the `function`, and the `entry` that is to come of it, as in `model.forward#0`.
+    What the callback raises is a warning, and nothing else is changed by it.
+    """
+    return _calling("on_compile_start", events.CompileStarted, callback)
+
+
+def on_compile_end(callback: Callable[[events.CompileEnded], object]) -> Handle:
+    """Call `callback` when that is over; the event has the `seconds` that it took, too."""
+    return _calling("on_compile_end", events.CompileEnded, callback)
+
+
+E = TypeVar("E", bound=events.Event)
+
+
+def _calling(name: str, kind: type[E], callback: Callable[[E], object]) -> Handle:
+    if not callable(callback):
+        raise InvalidArgument(
+            f"{name} takes a function of one event, not {callback!r} ({type(callback).__name__})."
+        )
+
+    def heard(event: events.Event) -> None:
+        if not isinstance(event, kind):
+            return
+        try:
+            callback(event)
+        except Exception as error:
+            if from_outside(error):
+                raise
+            warn(f"The callback of {name} failed ({type(error).__name__}: {error}).")
+
+    return Handle(heard)

@@ -268,6 +268,35 @@ jitpkg.set_stance("default")
 The setting `disable` goes further than `force_eager`: what `jitpkg.compile` is given while it is on
 stays as it is for good.
 
+## Callbacks
+
+`jitpkg.on_compile_start` and `jitpkg.on_compile_end` call a function whenever something is
+compiled, in the thread that compiles. They return a handle with `remove()`, which is a context
+manager, too:
+
+```python
+import torch
+import jitpkg
+
+
+def double(x):
+    return x * 2
+
+
+with jitpkg.on_compile_start(lambda event: print("compiles", event.entry)):
+    compiled = jitpkg.compile(double)
+    compiled(torch.ones(3))
+    compiled(torch.ones(3))
+    compiled(torch.ones(5))
+```
+
+```
+compiles double#0
+compiles double#1
+```
+
+The event of `on_compile_end` has the `seconds` that it took.
+
 ## What is kept on disk
 
 Kernels that were compiled to object code, and whole graphs with the functions that call them, are

@@ -45,16 +45,20 @@ class Switch:
             setter(was)
 
 
-ATTENTION_SWITCHES = tuple(
-    Switch(
-        SWITCH[f"{name}_sdp_enabled"],
-        Row(
+ATTENTION_SETTERS: Mapping[str, Row[Callable[[bool], object]]] = MappingProxyType(
+    {
+        f"{name}_sdp_enabled": Row(
             f"torch._C._set_sdp_use_{name}",
             use="tracing torch.nn.attention.sdpa_kernel",
             lost="a program that uses it breaks the graph there",
-        ),
-    )
-    for name in ("flash", "mem_efficient", "math", "overrideable", "cudnn")
+        )
+        for name in ("flash", "mem_efficient", "math", "overrideable", "cudnn")
+    }
+)
+"""What sets some of these, by the same names."""
+
+ATTENTION_SWITCHES = tuple(
+    Switch(SWITCH[name], setter) for name, setter in ATTENTION_SETTERS.items()
 )
 """Which kernels attention may choose."""
 

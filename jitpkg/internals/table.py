@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -45,9 +45,10 @@ _MODULES: tuple[ModuleType, ...] = (
 
 
 def rows_of(module: ModuleType) -> Iterator[Row[Any]]:
-    """The rows that a module defines, by themselves or as tuples."""
+    """The rows that a module defines, by themselves, as tuples or by names."""
     for value in vars(module).values():
-        every = value if isinstance(value, tuple) else (value,)
+        every = value.values() if isinstance(value, Mapping) else value
+        every = every if isinstance(value, tuple | Mapping) else (value,)
         yield from (each for each in every if isinstance(each, Row))
 
 

@@ -99,9 +99,15 @@ def produce(
         GraphBreak: the whole function was to be one graph.
         BackendError: the backend failed.
     """
-    return _alone(
-        lambda: _produce(name, handover, arguments, interface, compiler, options, history)
-    )
+    function, began = name.rpartition("#")[0], time.perf_counter()
+    events.STREAM.emit(events.CompileStarted(function, name))
+    try:
+        return _alone(
+            lambda: _produce(name, handover, arguments, interface, compiler, options, history)
+        )
+    finally:
+        seconds = time.perf_counter() - began
+        events.STREAM.emit(events.CompileEnded(function, name, seconds))
 
 
 def look(

@@ -96,7 +96,7 @@ def rows() -> Mapping[object, Row]:
             **{getter: _get(getter) for getter in state_getters()},
             **{
                 getter: _get_switch(name)
-                for name in switches.SETTERS
+                for name in settings.ATTENTION_SETTERS
                 if (getter := settings.SWITCH[name].found()) is not None
             },
         }

@@ -39,18 +39,7 @@ def guard_all(vm: VM, name: str) -> None:
 
 def guard(vm: VM, name: str) -> None:
     """Guard a setting that is from before the trace."""
-    setter = SETTERS.get(name)
+    setter = settings.ATTENTION_SETTERS.get(name)
     inside = None if setter is None or not vm.switched else setter.found()
     if inside is None or all(node.target is not inside for node in vm.graph.graph.nodes):
         vm.guard(state.setting(name))
-
-
-SETTERS = MappingProxyType(
-    {
-        name: switch.setter
-        for name, getter in settings.SWITCH.items()
-        for switch in settings.ATTENTION_SWITCHES
-        if switch.getter is getter
-    }
-)
-"""By the name of a setting: what sets it in a graph."""

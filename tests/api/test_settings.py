@@ -54,7 +54,7 @@ DISTURBANCES = "break, break:K, postpone:BITS and guess:BITS"
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"nothing": 1}, "No setting 'nothing'. The settings are: backend, disable, strict, "),
+        ({"nothing": 1}, "No setting 'nothing'. The settings are: backend, disable, stance, "),
         ({"recompile_limit": "8"}, "The setting 'recompile_limit' takes int, not '8' (str)."),
         ({"recompile_limit": True}, "The setting 'recompile_limit' takes int, not True (bool)."),
         ({"disable": 1}, "The setting 'disable' takes bool, not 1 (int)."),
