@@ -201,7 +201,9 @@ def test_without_gradients() -> None:
             y = swish(x)
         return y * bias_gelu(x, x)
 
-    Comparison().assert_same(program, torch.randn(2, 4, requires_grad=True))
+    # How TorchScript's optimiser differentiates depends on how often a function has run before.
+    with torch.jit.optimized_execution(False):
+        Comparison().assert_same(program, torch.randn(2, 4, requires_grad=True))
 
 
 def test_under_autocast() -> None:
