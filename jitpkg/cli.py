@@ -40,6 +40,40 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; does not return where a program ends by an exception."""
     given = sys.argv[1:] if arguments is None else list(arguments)
     own, program = _split(given) if given[:1] in (["run"], ["explain"]) else (given, [])
+    options = _parser().parse_args(own)
+    if options.command == "cache":
+        _cache(options.action, as_json=options.json)
+        return
+    if options.command == "doctor":
+        sys.exit(0 if _doctor(as_json=options.json) else 1)
+    is_module = program[:1] == ["-m"]
+    if is_module:
+        del program[0]
+    if not program:
+        options.error("give a script, or -m and a module")
+    function = ""
+    if options.command == "explain":
+        program[0], _, function = program[0].rpartition("::")
+        if not program[0] or not function:
+            options.error("give a script and a function, as in script.py::function")
+    selection = auto.install(
+        include=options.include, exclude=options.exclude, backend=options.backend
+    )
+    ending = auto.ending()
+    ending.is_run = True
+    if function:
+        from jitpkg.explanation import Explained  # it loads torch
+
+        ending.report = explained = Explained(function)
+        events.STREAM.add(explained)
+    elif options.report:
+        ending.report = told = Report()
+        events.STREAM.add(told)
+        events.STREAM.counts = True
+    _Program(selection, program).run(is_module=is_module)
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=_name(), description="A just-in-time compiler for PyTorch programs."
     )
@@ -66,6 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             "--exclude", metavar="PATTERNS", help="not these modules; JITPKG_EXCLUDE"
         )
         command.add_argument("--backend", metavar="NAME", help="of all functions")
+        command.set_defaults(error=command.error)
     run.add_argument(
         "--report", action="store_true", help="say at the end what was compiled and gained"
     )
@@ -83,37 +118,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         " function. The exit status is 1 where no function is compiled, and else 0.",
     )
     examine.add_argument("--json", action="store_true", help="print it as JSON")
-    options = parser.parse_args(own)
-    if options.command == "cache":
-        _cache(options.action, as_json=options.json)
-        return
-    if options.command == "doctor":
-        sys.exit(0 if _doctor(as_json=options.json) else 1)
-    is_module = program[:1] == ["-m"]
-    if is_module:
-        del program[0]
-    if not program:
-        (run if options.command == "run" else explain).error("give a script, or -m and a module")
-    function = ""
-    if options.command == "explain":
-        program[0], _, function = program[0].rpartition("::")
-        if not program[0] or not function:
-            explain.error("give a script and a function, as in script.py::function")
-    selection = auto.install(
-        include=options.include, exclude=options.exclude, backend=options.backend
-    )
-    ending = auto.ending()
-    ending.is_run = True
-    if function:
-        from jitpkg.explanation import Explained  # it loads torch
-
-        ending.report = explained = Explained(function)
-        events.STREAM.add(explained)
-    elif options.report:
-        ending.report = told = Report()
-        events.STREAM.add(told)
-        events.STREAM.counts = True
-    _Program(selection, program).run(is_module=is_module)
+    return parser
 
 
 def _name() -> str:

@@ -393,3 +393,14 @@ def timed(graph: str, name: str) -> Iterator[None]:
     began = time.perf_counter()
     yield
     STREAM.emit(PassRan(graph, name, time.perf_counter() - began))
+
+
+@contextmanager
+def compiling(function: str, entry: str) -> Iterator[None]:
+    """Say that what is done inside of the `with` block begins, and when it is over."""
+    STREAM.emit(CompileStarted(function, entry))
+    began = time.perf_counter()
+    try:
+        yield
+    finally:
+        STREAM.emit(CompileEnded(function, entry, time.perf_counter() - began))

@@ -231,7 +231,8 @@ class Explained:
             function: its qualified name, or the end of it.
         """
         self._function = function
-        self._heard: list[events.Event] = []
+        self._explanation = Explanation()
+        self._heard = False
         self._seen: set[str] = set()
         self._compiles = False
         """Whether what is heard now is about the function."""
@@ -242,7 +243,8 @@ class Explained:
             self._seen.add(name)
             self._compiles = self._is_it(name)
         if self._compiles:
-            self._heard.append(event)
+            self._explanation.note(event)
+            self._heard = True
         if isinstance(event, events.EntryAdded):
             self._compiles = False
 
@@ -252,20 +254,11 @@ class Explained:
         suggestion: str | None = None,
         is_own: Callable[[str], bool] = lambda _: False,
     ) -> str:
-        """What was made of the function; or why there is nothing to tell.
-
-        Args:
-            waiting: functions that may still be compiled, and why they are not.
-            suggestion: what to do where nothing is compiled.
-            is_own: whether a file is the program's own.
-        """
-        if not self._heard:
-            said = f"{self._nothing(dict(waiting))} {suggestion or ''}".rstrip()
-            return "\n".join(wrapped("", said))
-        explanation = Explanation()
-        for event in self._heard:
-            explanation.note(event)
-        return f"{self._function}: {explanation}"
+        """What was made of the function; or why there is nothing to tell: see `report.Tells`."""
+        if self._heard:
+            return f"{self._function}: {self._explanation}"
+        said = f"{self._nothing(dict(waiting))} {suggestion or ''}".rstrip()
+        return "\n".join(wrapped("", said))
 
     def _is_it(self, name: str) -> bool:
         return name == self._function or name.endswith(f".{self._function}")

@@ -14,18 +14,16 @@ from torch import fx
 
 from jitpkg.codegen.differentiated import boxed
 from jitpkg.codegen.functional import Compiled, through_aot
-from jitpkg.codegen.reads import around_reads, reads_numbers
+from jitpkg.codegen.in_parts import in_parts
 from jitpkg.codegen.stages import in_stages
-from jitpkg.codegen.switches import around_switches, switches
 from jitpkg.internals import aot
 
 
 def aot_eager(gm: fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
     """Make the graph functional, differentiate it, and run both graphs op by op."""
-    if switches(gm.graph):
-        return around_switches("aot_eager", gm, example_inputs, aot_eager)
-    if reads_numbers(gm.graph):
-        return around_reads("aot_eager", gm, example_inputs, aot_eager)
+    cut = in_parts("aot_eager", gm, example_inputs, aot_eager)
+    if cut is not None:
+        return cut
     return in_stages(gm, example_inputs, partial(through_aot, "aot_eager", compile_=_compile))
 
 

@@ -10,10 +10,9 @@ from torch import fx
 
 from jitpkg import collector, forks, native
 from jitpkg.codegen.aten.grad_modes import has_backward
-from jitpkg.codegen.reads import around_reads, reads_numbers
+from jitpkg.codegen.in_parts import in_parts
 from jitpkg.codegen.stages import around_backward
 from jitpkg.codegen.straight_line import straight_line
-from jitpkg.codegen.switches import around_switches, switches
 from jitpkg.errors import InvalidArgument
 from jitpkg.messages import near
 
@@ -147,10 +146,9 @@ def _of_whole_graphs(name: str, backend: Backend) -> Backend:
     that are made of tensors, too."""
 
     def compile_(gm: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
-        if switches(gm.graph):
-            return around_switches(name, gm, inputs, compile_)
-        if reads_numbers(gm.graph):
-            return around_reads(name, gm, inputs, compile_, takes_floats=False)
+        cut = in_parts(name, gm, inputs, compile_, takes_floats=False)
+        if cut is not None:
+            return cut
         if has_backward(gm.graph):
             return around_backward(gm, inputs, backend)
         return backend(gm, inputs)

@@ -12,9 +12,8 @@ import torch
 from torch import fx
 
 from jitpkg.codegen.functional import Compiled, through_aot
-from jitpkg.codegen.reads import around_reads, reads_numbers
+from jitpkg.codegen.in_parts import in_parts
 from jitpkg.codegen.stages import in_stages
-from jitpkg.codegen.switches import around_switches, switches
 from jitpkg.errors import BackendError, InvalidArgument
 from jitpkg.facts import fake
 from jitpkg.internals import aot
@@ -44,10 +43,9 @@ class Inductor:
         return Inductor(chosen)
 
     def __call__(self, gm: fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
-        if switches(gm.graph):
-            return around_switches("inductor", gm, example_inputs, self)
-        if reads_numbers(gm.graph):
-            return around_reads("inductor", gm, example_inputs, self)
+        cut = in_parts("inductor", gm, example_inputs, self)
+        if cut is not None:
+            return cut
         compile_ = partial(through_aot, "inductor", compile_=self._compile)
         return in_stages(gm, example_inputs, compile_)
 

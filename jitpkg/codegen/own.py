@@ -28,6 +28,7 @@ from jitpkg.codegen.autocast import casts, entered_inside, of_these_leaves, off,
 from jitpkg.codegen.autograd.freed import KEPT, Freed
 from jitpkg.codegen.compiler import compile_graph
 from jitpkg.codegen.declined import as_it_is
+from jitpkg.codegen.in_parts import in_parts
 from jitpkg.codegen.interpreted import Interpreted
 from jitpkg.codegen.kept.entry import keep, kept_or_claimed
 from jitpkg.codegen.kept.key import derived, graph_key
@@ -38,14 +39,12 @@ from jitpkg.codegen.lists import is_fused_step, singly
 from jitpkg.codegen.lowering.table import NotLowered
 from jitpkg.codegen.maker import Maker
 from jitpkg.codegen.options import Options, WithOptions
-from jitpkg.codegen.reads import around_reads, reads_numbers
 from jitpkg.codegen.stages import (
     around_backward,
     in_stages,
     is_differentiated,
     writes_histories,
 )
-from jitpkg.codegen.switches import around_switches, switches
 from jitpkg.internals import Missing, modes
 from jitpkg.interrupts import from_outside
 from jitpkg.marks import VARIES, varies
@@ -59,10 +58,9 @@ def compile_graph_module(
 ) -> Function:
     """Compile a graph of torch functions to kernels."""
     step = partial(compile_graph_module, options=options)
-    if switches(gm.graph):
-        return around_switches("jitpkg", gm, example_inputs, step)
-    if reads_numbers(gm.graph):
-        return around_reads("jitpkg", gm, example_inputs, step)
+    cut = in_parts("jitpkg", gm, example_inputs, step)
+    if cut is not None:
+        return cut
     try:
         compile_ = partial(_compiled, options=options)
         if has_backward(gm.graph):

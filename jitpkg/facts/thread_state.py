@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -43,8 +42,14 @@ def changes_autocast(function: object) -> bool:
 @cache
 def mode_switches() -> frozenset[Callable[..., Any]]:
     """Functions of a graph that enter or leave inference mode, or choose kernels for attention."""
-    of_attention = (switch.setter.found() for switch in settings.ATTENTION_SWITCHES)
-    return frozenset({enter_inference_mode, leave_inference_mode, *filter(None, of_attention)})
+    return frozenset({enter_inference_mode, leave_inference_mode, *attention_switches()})
+
+
+@cache
+def attention_switches() -> frozenset[Callable[..., Any]]:
+    """Those that choose kernels for attention."""
+    found = (setter.found() for setter in settings.ATTENTION_SETTERS.values())
+    return frozenset(filter(None, found))
 
 
 class _InferenceModes(threading.local):
@@ -97,23 +102,27 @@ def snapshot(*, nested: bool = True) -> Callable[[], None]:
     return restore
 
 
-@dataclass(frozen=True, slots=True)
-class Contexts:
+class Contexts(NamedTuple):
     """What contexts that a graph can enter have set, where no guard of all graphs tells."""
 
     autocast: int
     """How many of autocast are entered: that decides when casts are forgotten."""
     inference: tuple[bool, ...]
     """The modes, of those of inference mode that graphs have entered."""
-    attention: tuple[bool | None, ...]
-    """Which kernels it may choose."""
+    attention: tuple[bool | None, ...] | None
+    """Which kernels it may choose; None where that was not asked."""
+
+
+def contexts_but_of_attention() -> Contexts:
+    """What they have set now, as graphs ask at each call that choose no kernels for attention."""
+    entered = _INFERENCE_MODES.entered
+    inference = tuple([mode for mode, _ in entered]) if entered else ()
+    return Contexts(autocast_nesting(), inference, None)
 
 
 def contexts() -> Contexts:
     """What they have set now."""
-    inference = tuple(mode for mode, _ in _INFERENCE_MODES.entered)
-    attention = tuple(switch.now() for switch in settings.ATTENTION_SWITCHES)
-    return Contexts(autocast_nesting(), inference, attention)
+    return contexts_but_of_attention()._replace(attention=settings.chosen_for_attention())
 
 
 def put_back(before: Contexts) -> None:
@@ -123,8 +132,8 @@ def put_back(before: Contexts) -> None:
         leave_inference_mode()
     for mode in before.inference[len(entered) :]:
         enter_inference_mode(mode)
-    for switch, was in zip(settings.ATTENTION_SWITCHES, before.attention, strict=True):
-        switch.put_back(was)
+    if before.attention is not None:
+        settings.choose_for_attention(before.attention)
     nest_autocast(before.autocast)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -27,24 +26,6 @@ SWITCH: Mapping[str, Row[Callable[[], object]]] = MappingProxyType(
 """What decides which op a function comes to."""
 
 
-@dataclass(frozen=True, slots=True)
-class Switch:
-    """A setting that a program may change for a while."""
-
-    getter: Row[Callable[[], object]]
-    setter: Row[Callable[[bool], object]]
-
-    def now(self) -> bool | None:
-        """None where nobody can tell."""
-        getter = self.getter.found()
-        return None if getter is None else bool(getter())
-
-    def put_back(self, was: bool | None) -> None:
-        setter = self.setter.found()
-        if setter is not None and was is not None and self.now() is not was:
-            setter(was)
-
-
 ATTENTION_SETTERS: Mapping[str, Row[Callable[[bool], object]]] = MappingProxyType(
     {
         f"{name}_sdp_enabled": Row(
@@ -55,12 +36,22 @@ ATTENTION_SETTERS: Mapping[str, Row[Callable[[bool], object]]] = MappingProxyTyp
         for name in ("flash", "mem_efficient", "math", "overrideable", "cudnn")
     }
 )
-"""What sets some of these, by the same names."""
+"""What chooses kernels for attention, by the names of these settings."""
 
-ATTENTION_SWITCHES = tuple(
-    Switch(SWITCH[name], setter) for name, setter in ATTENTION_SETTERS.items()
-)
-"""Which kernels attention may choose."""
+
+def chosen_for_attention() -> tuple[bool | None, ...]:
+    """How those settings stand; None where nobody can tell."""
+    getters = (SWITCH[name].found() for name in ATTENTION_SETTERS)
+    return tuple(None if getter is None else bool(getter()) for getter in getters)
+
+
+def choose_for_attention(chosen: Sequence[bool | None]) -> None:
+    """Let them stand so again."""
+    now = chosen_for_attention()
+    for setter, is_on, was_on in zip(ATTENTION_SETTERS.values(), now, chosen, strict=True):
+        if (set_ := setter.found()) is not None and was_on is not None and is_on is not was_on:
+            set_(was_on)
+
 
 ATTENTION = Row[Callable[[], Sequence[object]]](
     "torch._C._get_sdp_priority_order", use=_KEY, lost=_NOT_KEPT

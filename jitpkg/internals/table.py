@@ -47,8 +47,13 @@ _MODULES: tuple[ModuleType, ...] = (
 def rows_of(module: ModuleType) -> Iterator[Row[Any]]:
     """The rows that a module defines, by themselves, as tuples or by names."""
     for value in vars(module).values():
-        every = value.values() if isinstance(value, Mapping) else value
-        every = every if isinstance(value, tuple | Mapping) else (value,)
+        match value:
+            case Mapping():
+                every = tuple(value.values())
+            case tuple():
+                every = value
+            case _:
+                every = (value,)
         yield from (each for each in every if isinstance(each, Row))
 
 

@@ -20,7 +20,6 @@ import torch
 from torch import fx
 
 from jitpkg import events, listing
-from jitpkg.facts import thread_state
 from jitpkg.guards.abstract import SubclassesAre, merged
 from jitpkg.guards.kinds import (
     Exists,
@@ -473,7 +472,7 @@ class _Call:
     undo: str | None
     """What leaves the contexts that it has entered, if Python goes on inside of some."""
     entered: str
-    """The variable that it takes: how many autocast contexts were entered, if that matters."""
+    """The variable that it takes: what contexts had set, if that matters."""
     drawn: str
     """The variable that says where the random streams were, if they may be set back."""
 
@@ -508,9 +507,9 @@ def _write_graph(
         drawn = text.variable("drawn")
         text.line(f"{drawn} = {text.hold(failures.streams.save, 'random_streams')}()")
         handed = f"{handed}, {drawn}"
-    if failures.nests:
+    if failures.contexts is not None:
         entered = text.variable("entered")
-        text.line(f"{entered} = {text.hold(thread_state.contexts, 'contexts')}()")
+        text.line(f"{entered} = {text.hold(failures.contexts, 'contexts')}()")
         handed = f"{handed}, entered={entered}"
     again = text.variable("again")
     text.line("try:")

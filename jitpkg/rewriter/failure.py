@@ -15,7 +15,7 @@ happened, and the exception goes on in that way.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 from types import CodeType, FrameType, FunctionType, TracebackType
@@ -30,6 +30,9 @@ from jitpkg.errors import BackendError, Location
 from jitpkg.facts.random_streams import RandomStreams
 from jitpkg.facts.thread_state import (
     Contexts,
+    attention_switches,
+    contexts,
+    contexts_but_of_attention,
     mode_switches,
     put_back,
     setters,
@@ -62,6 +65,13 @@ from jitpkg.tracer.vm import Failure
 _NESTING = (torch.autocast_increment_nesting, torch.autocast_decrement_nesting)
 
 
+def _contexts_of(targets: Set[object]) -> Callable[[], Contexts] | None:
+    if not targets.isdisjoint(attention_switches()):
+        return contexts
+    nests = not targets.isdisjoint({*_NESTING, *mode_switches()})
+    return contexts_but_of_attention if nests else None
+
+
 class Failures:
     """Decides what happens when a graph raises."""
 
@@ -85,8 +95,8 @@ class Failures:
         targets = {node.target for node in ops}
         self.passes = any(f is not None and f.escape.past for _, f in self._ops)
         """Whether `decide` may return a `Past`."""
-        self.nests = not targets.isdisjoint({*_NESTING, *mode_switches()})
-        """Whether the graph enters or leaves contexts of which `Contexts` tell."""
+        self.contexts = _contexts_of(targets)
+        """What tells at each call what contexts have set, if the graph enters or leaves any."""
         self.leaves_state = isinstance(trace.exit, Left) and not targets.isdisjoint(setters())
         """Whether Python may go on inside of a context that the graph has entered."""
         self.streams = RandomStreams(trace.rewinds) if trace.rewinds else None

@@ -99,15 +99,10 @@ def produce(
         GraphBreak: the whole function was to be one graph.
         BackendError: the backend failed.
     """
-    function, began = name.rpartition("#")[0], time.perf_counter()
-    events.STREAM.emit(events.CompileStarted(function, name))
-    try:
+    with events.compiling(name.rpartition("#")[0], name):
         return _alone(
             lambda: _produce(name, handover, arguments, interface, compiler, options, history)
         )
-    finally:
-        seconds = time.perf_counter() - began
-        events.STREAM.emit(events.CompileEnded(function, name, seconds))
 
 
 def look(

@@ -526,7 +526,7 @@ NEEDS: Mapping[Row[Any], tuple[Program, ...]] = {
     modes.FORWARD_LEVEL: (without_tensors, plain),
     modes.SET_GRAD_ENABLED: (grad_modes, plain),
     modes.INFERENCE_MODE: (inference_mode,),
-    **{switch.setter: (chosen_attention,) for switch in settings.ATTENTION_SWITCHES},
+    **dict.fromkeys(settings.ATTENTION_SETTERS.values(), (chosen_attention,)),
     modes.AUTOCAST_AVAILABLE: (autocast,),
     modes.PRIVATE_BACKEND: (autocast,),
     modes.NO_AUTOCAST: (differentiated_autocast,),
