@@ -5,11 +5,14 @@ from __future__ import annotations
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, ParamSpec
 
 from jitpkg import api, events
 from jitpkg.errors import Break
+from jitpkg.guards import state
+from jitpkg.internals import Missing
 from jitpkg.messages import WIDTH, counted, guess_message, place, places, quoted, size, wrapped
 from jitpkg.tracer import reasons
 
@@ -62,6 +65,8 @@ class Explanation:
     """Seconds of the phase `backend`, by pass, where the backend tells."""
     sources: dict[str, str] = field(default_factory=dict)
     """The generated Python source of each entry, by name."""
+    obstacle: str | None = None
+    """Why nothing could be compiled in the state that the thread was in."""
     recompiles: list[str] = field(default_factory=list)
     """For each entry that did not fit, the function, and the sentence of the guard that failed."""
 
@@ -99,7 +104,8 @@ class Explanation:
     def _summary(self) -> str:
         breaks = counted(self.graph_break_count, "graph break")
         if not self.graphs:
-            return f"No new graph, {breaks}"
+            why = f": nothing is compiled while {self.obstacle}" if self.obstacle else ""
+            return f"No new graph, {breaks}{why}"
         ops = counted(self.op_count, "op")
         guards = counted(len(self.out_guards), "guard")
         return f"{counted(self.graph_count, 'graph')} with {ops}, {breaks}, {guards}"
@@ -300,6 +306,8 @@ def explain(fn: Callable[P, Any], **settings: Any) -> Callable[P, Explanation]:
 
     def explained(*args: P.args, **kwargs: P.kwargs) -> Explanation:
         explanation = begun.pop() if begun else Explanation()
+        with suppress(Missing):  # which has been told
+            explanation.obstacle = state.obstacle()
         with events.STREAM.listening(explanation.note):
             explanation.result = compiled(*args, **kwargs)
         return explanation

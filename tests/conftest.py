@@ -2,6 +2,7 @@
 kept in the user's own cache."""
 
 import atexit
+import gc
 import os
 import shutil
 import tempfile
@@ -25,6 +26,14 @@ if not torch.cuda.is_available():  # before anybody imports Triton
 if "JITPKG_CACHE_DIR" not in os.environ:
     os.environ["JITPKG_CACHE_DIR"] = tempfile.mkdtemp(prefix="jitpkg-tests-")
     atexit.register(shutil.rmtree, os.environ["JITPKG_CACHE_DIR"], ignore_errors=True)
+
+
+def pytest_collection_finish() -> None:
+    """What is imported and collected stays: the garbage collector need not walk through it (1.2
+    million objects, half a second each time)."""
+    gc.collect()
+    gc.freeze()
+
 
 THROUGH_AOT = ("aot", "aot_eager")
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch.overrides import TorchFunctionMode
 
 import jitpkg
 from jitpkg import events
@@ -184,6 +185,22 @@ def test_a_reason_that_several_entries_have_is_told_once() -> None:
     assert len(made.recompiles) == 6
     told = str(made).partition("Compiled again\n")[2].partition("\n\n")[0]
     assert told.count("because") == 3
+
+
+class Passing(TorchFunctionMode):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+
+def test_what_is_in_the_way_of_compiling() -> None:
+    explain = jitpkg.explain(lambda x: x + 1)
+    with Passing():
+        explanation = explain(torch.ones(3))
+    assert explanation.obstacle == "a torch-function mode is active"
+    assert str(explanation) == (
+        "No new graph, 0 graph breaks: nothing is compiled while a torch-function mode is active"
+    )
+    assert str(explain(torch.ones(3))).startswith("1 graph")
 
 
 class Printing(torch.nn.Module):

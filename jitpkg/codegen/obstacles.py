@@ -26,6 +26,39 @@ def _trains_sgn(gm: fx.GraphModule, inputs: Sequence[Any]) -> bool:
     return trains and any(writing.name_of(node).rstrip("_") == "sgn" for node in gm.graph.nodes)
 
 
+def devices_of(gm: fx.GraphModule, inputs: Sequence[Any]) -> list[torch.device]:
+    """The devices of inputs, and those that calls name."""
+    given = [x.device for x in inputs if isinstance(x, torch.Tensor)]
+    return [*given, *(device for node in gm.graph.nodes for device in _named(node))]
+
+
+def _named(node: fx.Node) -> list[torch.device]:
+    """The devices that a call names."""
+    given: list[Any] = [*node.args, *node.kwargs.values()]
+    if node.op == "call_method" and node.target == "cuda":
+        return [torch.device("cuda")]
+    texts = [text for text in given if isinstance(text, str) and text.startswith(_OTHERS)]
+    return [each for each in given if isinstance(each, torch.device)] + list(map(_device, texts))
+
+
+_OTHERS = ("cuda", "meta")
+"""How names of devices begin that are not the CPU's."""
+
+
+def _device(text: str) -> torch.device:
+    try:
+        return torch.device(text)
+    except RuntimeError:
+        return torch.device("cpu")
+
+
+def on_meta(gm: fx.GraphModule, inputs: Sequence[Any]) -> bool:
+    """Whether a tensor of a graph is on meta: stand-ins of what has data are there."""
+    return any(device.type == "meta" for device in devices_of(gm, inputs))
+
+
+ON_META = "a tensor on meta, which has no data"
+
 NO_LEVEL = -1
 
 OBSTACLES: tuple[tuple[Test, str], ...] = (
@@ -49,6 +82,7 @@ OBSTACLES: tuple[tuple[Test, str], ...] = (
         lambda gm, inputs: not all(isinstance(x, torch.Tensor | int) for x in inputs),
         "an input that is no tensor",
     ),
+    (on_meta, ON_META),
     (
         lambda gm, inputs: modes.SAVED_TENSOR_HOOKS.get()(True) is not None,
         "hooks for saved tensors",

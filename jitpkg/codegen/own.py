@@ -38,6 +38,7 @@ from jitpkg.codegen.launch import CpuKernels
 from jitpkg.codegen.lists import is_fused_step, singly
 from jitpkg.codegen.lowering.table import NotLowered
 from jitpkg.codegen.maker import Maker
+from jitpkg.codegen.obstacles import ON_META, devices_of, on_meta
 from jitpkg.codegen.options import Options, WithOptions
 from jitpkg.codegen.stages import (
     around_backward,
@@ -73,6 +74,8 @@ def compile_graph_module(
 def _compiled(gm: fx.GraphModule, example_inputs: list[Any], options: Options) -> Function:
     if is_fused_step(gm):
         return as_it_is("jitpkg", gm, "an optimizer's step is one kernel already")
+    if on_meta(gm, example_inputs):
+        return as_it_is("jitpkg", gm, ON_META)
     gm = singly(gm)
     if modes.ANY_AUTOCAST.get()() and not has_backward(gm.graph):
         inside = entered_inside(gm) if _device_of(gm, example_inputs).type == "cpu" else None
@@ -318,30 +321,11 @@ def _maker(options: Options, device: torch.device) -> tuple[Maker | None, str]:
 
 def _device_of(gm: fx.GraphModule, inputs: Sequence[Any]) -> torch.device:
     """The GPU that a graph works on, if there is one; the first of several."""
-    every = [x.device for x in inputs if isinstance(x, torch.Tensor)]
-    for node in gm.graph.nodes:
-        every += _named(node)
-    for device in every:
+    for device in devices_of(gm, inputs):
         if device.type == "cuda":
             here = torch.cuda.is_available() and device.index is None
             return torch.device("cuda", torch.cuda.current_device() if here else device.index or 0)
     return torch.device("cpu")
-
-
-def _named(node: fx.Node) -> list[torch.device]:
-    """The devices that a call names."""
-    given: list[Any] = [*node.args, *node.kwargs.values()]
-    if node.op == "call_method" and node.target == "cuda":
-        return [torch.device("cuda")]
-    texts = [text for text in given if isinstance(text, str) and text.startswith("cuda")]
-    return [each for each in given if isinstance(each, torch.device)] + list(map(_device, texts))
-
-
-def _device(text: str) -> torch.device:
-    try:
-        return torch.device(text)
-    except RuntimeError:
-        return torch.device("cpu")
 
 
 def _interpreting() -> tuple[Maker | None, str]:

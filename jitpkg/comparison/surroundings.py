@@ -58,6 +58,7 @@ def _parts() -> Iterator[_Part]:
         ("inference mode", torch.is_inference_mode_enabled, _nobody_can),
         ("grad mode", torch.is_grad_enabled, torch.set_grad_enabled),
         ("autocast", _autocast, _set_autocast),
+        ("default device", torch.get_default_device, _nobody_can),
         ("default dtype", torch.get_default_dtype, torch.set_default_dtype),
         ("deterministic algorithms", *_DETERMINISTIC),
         ("number of threads", torch.get_num_threads, torch.set_num_threads),
@@ -65,8 +66,8 @@ def _parts() -> Iterator[_Part]:
         yield _Part("afterwards", what, read, write)
 
 
-def _nobody_can(mode: bool) -> None:
-    """Who has entered inference mode has what leaves it."""
+def _nobody_can(mode: object) -> None:
+    """Who has entered a mode has what leaves it."""
 
 
 def _autocast() -> list[tuple[str, bool, torch.dtype]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from types import MappingProxyType
 from typing import Any
 
@@ -125,16 +125,30 @@ def _kind(dtype: torch.dtype) -> int:
     return 2 if dtype.is_complex else int(dtype.is_floating_point)
 
 
+_CPU = torch.device("cpu")
+"""As all tensors call it; `to("cpu:0")` copies."""
+
+
 def _on_cpu(value: Any) -> bool:
-    """Whether all tensors among nested arguments are in main memory."""
+    """Whether all tensors and devices among nested arguments are main memory's."""
     match value:
         case TensorFacts():
             return value.device.type == "cpu"
         case torch.device():
-            return value.type == "cpu"
+            return value == _CPU
+        case str():
+            return not _names_another_device(value)
         case tuple() | list():
             return all(map(_on_cpu, value))
         case dict():
             return all(map(_on_cpu, value.values()))
         case _:
             return True
+
+
+@cache
+def _names_another_device(text: str) -> bool:
+    try:
+        return torch.device(text) != _CPU
+    except RuntimeError:  # it says something else
+        return False

@@ -205,6 +205,9 @@ def _known(*rows: Row[type[Exception]]) -> tuple[type[Exception], ...]:
     return tuple(cls for row in rows if (cls := row.found()) is not None)
 
 
+_CPU = torch.device("cpu")
+
+
 def _facts(bridge: Bridge | None, fake: torch.Tensor) -> TensorFacts:
     why = why_not_plain(fake)
     if why is not None and why.startswith("a tensor subclass, FakeTensor"):
@@ -216,7 +219,7 @@ def _facts(bridge: Bridge | None, fake: torch.Tensor) -> TensorFacts:
     return TensorFacts(
         cls=cls,
         dtype=facts.dtype,
-        device=fake.device,
+        device=_CPU if fake.device.type == "cpu" else fake.device,  # no tensor says "cpu:0"
         size=facts.size if bridge is None else tuple(map(bridge.length, facts.size)),
         stride=facts.stride if bridge is None else tuple(map(bridge.length, facts.stride)),
         requires_grad=facts.requires_grad,

@@ -4,7 +4,8 @@ attention; and its modes."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -137,8 +138,69 @@ def put_back(before: Contexts) -> None:
     nest_autocast(before.autocast)
 
 
-def leave_modes() -> None:
-    """Leave all dispatch and torch-function modes: what is called for where none was active before.
+_OF_DEFAULT_DEVICE = (
+    modes.FUNCTION_MODE_AT,
+    modes.ENTER_FUNCTION_MODE,
+    modes.LEAVE_FUNCTION_MODE,
+    modes.DEVICE_CONTEXT,
+    modes.MADE_ON_DEFAULT_DEVICE,
+)
+"""What has to be there where something is compiled under a default device."""
+
+
+class _Aside(threading.local):
+    """The torch-function modes that this thread has left while it compiles."""
+
+    def __init__(self) -> None:
+        self.modes: tuple[object, ...] = ()
+
+
+_ASIDE = _Aside()
+
+
+def function_modes() -> tuple[object, ...]:
+    """The torch-function modes that are active, the innermost last."""
+    depth = modes.FUNCTION_DEPTH.get()()
+    return tuple(map(modes.FUNCTION_MODE_AT.get(), range(depth))) if depth else ()
+
+
+def default_devices() -> tuple[torch.device, ...] | None:
+    """The devices that `torch.set_default_device` and `with torch.device(…)` have set, the one that
+    counts last; None where another torch-function mode is active, or nobody can tell."""
+    active = _ASIDE.modes
+    if not active:
+        if not modes.FUNCTION_DEPTH.get()():
+            return ()
+        if any(row.found() is None for row in _OF_DEFAULT_DEVICE):
+            return None
+        active = function_modes()
+    known, found = modes.DEVICE_CONTEXT.get(), []
+    for mode in active:
+        if type(mode) is not known:
+            return None
+        found.append(vars(mode)["device"])
+    return tuple(found)
+
+
+@contextmanager
+def without_default_device() -> Iterator[None]:
+    """Leave what has set default devices, and enter it again behind the block: what asks torch in
+    between gets the answers that it gets without, but for `default_devices()`."""
+    before = function_modes()
+    try:
+        _ASIDE.modes = before
+        leave_modes()
+        yield
+    finally:
+        leave_modes(before)
+        _ASIDE.modes = ()
+
+
+def leave_modes(before: Sequence[object] = ()) -> None:
+    """Leave all dispatch and torch-function modes but those that were active before.
+
+    Args:
+        before: torch-function modes.
 
     An exception of a signal handler may come when a mode has been entered, and before the `with`
     statement knows; or in the middle of leaving it.
@@ -147,7 +209,11 @@ def leave_modes() -> None:
         for note in modes.LEFT_DISPATCH_MODE:
             if (set_ := note.found()) is not None:
                 set_(False)
+    if before and function_modes() == before:
+        return
     _leave_all(modes.FUNCTION_DEPTH, modes.LEAVE_FUNCTION_MODE, ())
+    for mode in before:
+        modes.ENTER_FUNCTION_MODE.get()(mode)
 
 
 def _leave_all(

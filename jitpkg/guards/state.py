@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import torch
 
 from jitpkg import threads
+from jitpkg.facts.thread_state import default_devices
 from jitpkg.guards import leaves
 from jitpkg.guards.kinds import Asks, StateIs
 from jitpkg.internals import modes, settings
@@ -22,10 +23,10 @@ def obstacle() -> str | None:
         Missing: nobody can tell.
     """
     if threads.is_ours():
-        return "a thread of the compiler's own"
+        return "a thread of the compiler's own runs"
     if sys.gettrace() is not None:
         return "a debugger or another trace function is active"
-    if modes.FUNCTION_DEPTH.get()():
+    if default_devices() is None:
         return "a torch-function mode is active"
     if modes.DISPATCH_DEPTH.get()():
         return "a torch-dispatch mode is active"
@@ -55,8 +56,12 @@ def state_guards(*, has_tensors: bool) -> Iterator[StateIs]:
         yield _asked(what, "state_same", check, True)
     else:
         yield from _settings()
-    modes_on = modes.FUNCTION_DEPTH.get()
-    yield _asked("the stack of torch-function modes", "mode_count", modes_on, False)
+    if devices := default_devices():
+        names = (("default_devices", default_devices), ("now", devices))
+        yield StateIs("the default device", "{default_devices}() == {now}", names)
+    else:
+        modes_on = modes.FUNCTION_DEPTH.get()
+        yield _asked("the stack of torch-function modes", "mode_count", modes_on, False)
     yield _asked("the trace function", "gettrace", sys.gettrace, None)
     hooks = modes.SAVED_TENSOR_HOOKS.get()
     yield _asked("the saved-tensor hooks", "saved_hooks", hooks, None, True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 
 import torch
@@ -34,6 +34,26 @@ LEAVE_FUNCTION_MODE = Row[Callable[[], object]](
     "torch._C._pop_torch_function_stack",
     use="leaving torch-function modes that an exception has left behind",
     lost=_STAYS,
+)
+FUNCTION_MODE_AT = Row[Callable[[int], object]](
+    "torch._C._get_function_stack_at",
+    use="seeing whether the active torch-function modes are default devices",
+    lost="under a default device no function is compiled",
+)
+ENTER_FUNCTION_MODE = Row[Callable[[object], object]](
+    "torch._C._push_on_torch_function_stack",
+    use="compiling without a default device",
+    lost="under a default device no function is compiled",
+)
+DEVICE_CONTEXT = Row[type](
+    "torch.utils._device.DeviceContext",
+    use="knowing what torch.set_default_device and `with torch.device(...)` enter",
+    lost="under a default device no function is compiled",
+)
+MADE_ON_DEFAULT_DEVICE = Row[Callable[[], Set[Callable[..., object]]]](
+    "torch.utils._device._device_constructors",
+    use="knowing which functions ask for the default device",
+    lost="under a default device no function is compiled",
 )
 FUNCTIONS_ENABLED = Row[Callable[[], bool]](
     "torch._C._is_torch_function_enabled",

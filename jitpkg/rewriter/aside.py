@@ -109,7 +109,7 @@ def _copy(tensor: torch.Tensor, storages: dict[int, torch.UntypedStorage]) -> to
     made = tensor.detach()
     storage = storages.get(tensor.untyped_storage().data_ptr())
     if storage is not None:
-        made = torch.empty((), dtype=tensor.dtype).set_(
+        made = torch.empty((), dtype=tensor.dtype, device=tensor.device).set_(
             storage, tensor.storage_offset(), tensor.shape, tensor.stride()
         )
     return made.requires_grad_(tensor.requires_grad)

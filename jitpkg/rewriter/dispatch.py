@@ -20,7 +20,7 @@ from jitpkg.errors import (
     RecompileLimit,
     SizeSpecialized,
 )
-from jitpkg.facts.thread_state import leave_modes
+from jitpkg.facts.thread_state import function_modes, leave_modes
 from jitpkg.guards import state as global_state
 from jitpkg.guards.explain import FirstFailure, first_failure
 from jitpkg.guards.kinds import Guard
@@ -302,7 +302,8 @@ class Dispatcher:
             if not may_compile(self.name, region, arguments, self.compiler, options, failures):
                 return region.native(arguments)
         made = uninterrupted(
-            lambda: self._attempt(region, arguments, options, account), self._end_of_building
+            lambda: self._attempt(region, arguments, options, account),
+            partial(self._end_of_building, function_modes()),
         )
         if made is None:
             return region.native(arguments)
@@ -349,9 +350,13 @@ class Dispatcher:
                 failed(self.name, error, options)
             return None
 
-    def _end_of_building(self) -> None:
-        """An interrupt may have come when the lock had been taken and nothing else done."""
-        leave_modes()  # there were none: `obstacle` says so
+    def _end_of_building(self, before: Sequence[object]) -> None:
+        """An interrupt may have come when the lock had been taken and nothing else done.
+
+        Args:
+            before: the torch-function modes that were active.
+        """
+        leave_modes(before)
         if self._lock.acquire(blocking=False):  # once more, or nobody has it
             self._building = False
             self._lock.release()

@@ -19,6 +19,7 @@ from jitpkg.config import Options
 from jitpkg.errors import BackendError, SizeSpecialized
 from jitpkg.facts.answers import Facts
 from jitpkg.facts.tensor import TensorFacts
+from jitpkg.facts.thread_state import without_default_device
 from jitpkg.guards.explain import assumptions, shown
 from jitpkg.guards.kinds import Guard
 from jitpkg.guards.metadata import TensorIs, varying_dims
@@ -134,7 +135,8 @@ def _alone(work: Callable[[], T]) -> T | None:
             return None
         _TRACING.thread = thread
         try:
-            with collector.resting():  # from end to end: it would run at once where it is let go
+            # Nothing is collected from end to end: it would run at once where it is let go.
+            with collector.resting(), without_default_device():
                 return work()
         finally:
             _TRACING.thread = None

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from jitpkg.config import Options
 from jitpkg.errors import GraphBreak, SizeSpecialized
-from jitpkg.facts.thread_state import leave_modes
+from jitpkg.facts.thread_state import function_modes, leave_modes
 from jitpkg.guards.explain import FirstFailure
 from jitpkg.interrupts import from_outside, uninterrupted
 from jitpkg.rewriter.compiler import Compiler
@@ -38,7 +39,10 @@ def may_compile(
         case "fail_on_recompile":
             compiling_forbidden(name, failures())
         case "eager_then_compile" if region.history.is_new:
-            uninterrupted(lambda: _look(name, region, arguments, compiler, options), leave_modes)
+            uninterrupted(
+                lambda: _look(name, region, arguments, compiler, options),
+                partial(leave_modes, function_modes()),
+            )
             region.history.is_new = False
             return False
         case _:

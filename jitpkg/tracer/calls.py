@@ -25,6 +25,7 @@ from jitpkg.tracer import (
     construction,
     containers,
     counters,
+    default_device,
     libraries,
     marked,
     memoized,
@@ -116,6 +117,8 @@ def _original(vm: VM, obj: object, source: Source) -> Value | None:
 
 def _call_known(vm: VM, function: Known, args: Args, kwargs: Kwargs, *, direct: bool) -> Value:
     obj: Any = function.obj
+    if vm.devices:
+        kwargs = default_device.told(vm, obj, kwargs)
     result = marked.call(vm, function, args, kwargs)
     if result is not None:
         return result

@@ -24,7 +24,7 @@ def made(vm: VM, data: Value = NONE, requires_grad: Value = TRUE) -> Value:
     vm.stop_inside_a_level("nn.Parameter()")
     of, asked = vm.look(data), vm.look(requires_grad)
     if isinstance(of, Constant) and of.value is None:
-        of = vm.look(vm.op(torch.empty, (Constant(0),)))
+        of = vm.look(vm.call_object(torch.empty, Constant(0)))
     if not isinstance(of, Tensor) or not isinstance(asked, Constant):
         vm.stop(reasons.TENSOR_USE, "nn.Parameter() of what is no tensor")
     facts, trains = vm.facts(of), asked.value

@@ -161,7 +161,7 @@ class Region:
         """Go back to the last instruction before which everything can be handed to Python."""
         for snapshot in reversed(self.snapshots):
             self.vm.rollback(snapshot.mark)
-            if must_finish(self.vm):
+            if must_finish(self.vm) or not self.vm.may_end:
                 continue
             if (walking := iterators.in_midst(self.vm)) is not None:
                 graph_break = walking

@@ -49,6 +49,7 @@ from jitpkg.tracer import (
     array_memory,
     constant_tensors,
     containers,
+    default_device,
     guesses,
     numbers,
     operands,
@@ -107,6 +108,8 @@ def op(
     """Add an op to the graph; `opaque` for a function of the program's, of which perhaps the
     outcome is known."""
     kwargs = kwargs or {}
+    if vm.devices:
+        kwargs = default_device.told_by_us(vm, target, kwargs)
     name = _name_of(target)
     args, kwargs = constant_tensors.as_numbers(vm, name, args, kwargs)
     if not opaque:

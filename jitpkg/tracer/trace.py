@@ -175,7 +175,11 @@ def trace(
             walking = iterators.in_midst(vm)
             if walking is not None:
                 exit_ = region.left(walking)
-            elif must_finish(vm) or not limits.rebuild(vm.heap, alive(effects, (finished.value,))):
+            elif (
+                must_finish(vm)
+                or not vm.may_end
+                or not limits.rebuild(vm.heap, alive(effects, (finished.value,)))
+            ):
                 exit_ = region.left(Break(reasons.NOT_REBUILT, "a result of the trace"))
             else:
                 vm.effects = effects

@@ -18,6 +18,7 @@ from jitpkg.facts.answers import Facts
 from jitpkg.facts.outcome import Outcome
 from jitpkg.facts.sizes import Symbol
 from jitpkg.facts.tensor import TensorFacts
+from jitpkg.facts.thread_state import default_devices
 from jitpkg.guards.kinds import Exists, Guard
 from jitpkg.guards.numbers import Expression, Formula
 from jitpkg.guards.sources import Source
@@ -77,6 +78,7 @@ class Mark:
     mutations: int
     guesses: int
     levels: int
+    devices: tuple[torch.device, ...]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -205,6 +207,8 @@ class VM(ABC):
         """Branches on data that the trace has gone past, in order."""
         self.levels: list[Level] = []
         """The transforms inside of which the trace is, the outermost first."""
+        self.devices_before = self.devices = default_devices() or ()
+        """The default devices, of which the last counts; none where nobody has set one."""
         self.undecided: Undecided | None = None
         """The branch at which the trace ends, if its way may be guessed one day."""
         self.rewinds = False
@@ -277,6 +281,7 @@ class VM(ABC):
             len(self.mutations),
             len(self.guesses),
             len(self.levels),
+            self.devices,
         )
 
     @property
@@ -292,8 +297,15 @@ class VM(ABC):
         del self.mutations[mark.mutations :]
         del self.guesses[mark.guesses :]
         del self.levels[mark.levels :]
+        self.devices = mark.devices
         self.number_nodes.clear()
         self.escaped = None  # it may rely on guards that are gone
+
+    @property
+    def may_end(self) -> bool:
+        """Whether Python may go on here: nothing real stands for a block of `with torch.device(…)`
+        that was entered in the trace."""
+        return self.devices == self.devices_before
 
     @property
     def keeps_nodes(self) -> bool:

@@ -29,6 +29,7 @@ from jitpkg.internals import dispatch
 from tests.facts import varying
 from tests.facts.cases import CASES, EXAMPLES, facts, method, of
 from tests.facts.test_rows import ACTIVATIONS, BINARY, OPERATORS, UNARY, pairs
+from tests.portions import portion
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*degrees of freedom")
 
@@ -125,7 +126,7 @@ def test_binary(name: str, state: str) -> None:
     given += [(facts(a), facts(b, grad=True)) for a, b in pairs(name)]
     with entered(state):
         given += [(facts(a), facts(b, torch.bfloat16)) for a, b in pairs(name)]
-        for pair in given:
+        for pair in portion(given, 2, name, state):
             agree(name, call, *pair)
 
 
@@ -147,5 +148,5 @@ def test_rows_answer_in_inference_mode() -> None:
 def test_cases(state: str) -> None:
     with entered(state):
         agree("is_inference", torch.is_inference, facts())
-        for each in CASES:
+        for each in portion(CASES, 2, state):
             agree(each.name, each.call, *each.args, **each.kwargs)

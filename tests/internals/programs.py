@@ -397,6 +397,15 @@ class Passing(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
+def on_a_default_device(compile_: Compile) -> Any:
+    def program(x: torch.Tensor) -> Any:
+        return x + torch.ones(1), torch.zeros(2).device.type
+
+    f = compile_(program)
+    with torch.device("cpu"):
+        return [f(x()) for _ in range(2)]
+
+
 def left_modes(compile_: Compile) -> Any:
     """A mode that an exception has left behind is left, where that can be done."""
     entered = (dispatch.mode(lambda func, args, kwargs: func(*args, **kwargs)), Passing())
@@ -503,7 +512,11 @@ _VARYING = (
     *(fake_tensors.DIM_DYNAMIC, fake_tensors.SYMBOLIC_CONTEXT, fake_tensors.GUARD_NAMES),
     fake_tensors.SOURCE,
 )
-_LEFT = (modes.LEAVE_DISPATCH_MODE, modes.LEAVE_FUNCTION_MODE, *modes.LEFT_DISPATCH_MODE)
+_LEFT = (modes.LEAVE_DISPATCH_MODE, *modes.LEFT_DISPATCH_MODE)
+_OF_DEVICES = (
+    *(modes.FUNCTION_MODE_AT, modes.ENTER_FUNCTION_MODE, modes.LEAVE_FUNCTION_MODE),
+    *(modes.DEVICE_CONTEXT, modes.MADE_ON_DEFAULT_DEVICE),
+)
 _COMPARED = (
     *(modes.WITHOUT_SUBCLASSES, tensors.HOOKS, tensors.VIEW_OF, tensors.MAKE_SUBCLASS),
     *(tensors.VERSION, tensors.BASE),
@@ -516,6 +529,8 @@ NEEDS: Mapping[Row[Any], tuple[Program, ...]] = {
     **dict.fromkeys(_VARYING, (varying,)),
     **dict.fromkeys(_LEFT, (left_modes,)),
     **dict.fromkeys(_COMPARED, (compared,)),
+    **dict.fromkeys(_OF_DEVICES, (on_a_default_device,)),
+    modes.LEAVE_FUNCTION_MODE: (left_modes, on_a_default_device),
     **dict.fromkeys(_BY_INDUCTOR, (trained_by_inductor,)),
     tensors.KEYS: (many_tensors,),
     tensors.ENGINE: (trained_by_own,),

@@ -61,6 +61,31 @@ def graph_break(vm: VM, message: Value | None = None) -> Value:
     vm.stop(reasons.ASKED, text)
 
 
+@TABLE.row(torch.device.__enter__)
+def enter_device(vm: VM, device: Value, /) -> Value:
+    known = vm.look(device)
+    if not isinstance(known, Constant) or not isinstance(known.value, torch.device):
+        vm.stop(reasons.FOREIGN_CALL, "device.__enter__ of a device that varies")
+    vm.devices = (*vm.devices, known.value)
+    return known
+
+
+@TABLE.row(torch.device.__exit__)
+def leave_device(vm: VM, device: Value, /, *error: Value) -> Value:
+    if len(vm.devices) <= len(vm.devices_before):
+        vm.stop(reasons.FOREIGN_CALL, "device.__exit__ of a block that the graph has not entered")
+    vm.devices = vm.devices[:-1]
+    return NONE
+
+
+@TABLE.row(torch.get_default_device)
+def get_default_device(vm: VM) -> Value:
+    device = vm.devices[-1] if vm.devices else torch.device("cpu")
+    if str(device) == device.type not in ("cpu", "meta"):
+        vm.stop(reasons.UNSUPPORTED, "a default device without a number, which the current one is")
+    return Constant(device)
+
+
 @TABLE.row(torch.is_tensor)
 def is_tensor(vm: VM, value: Value, /) -> Value:
     return vm.call_object(isinstance, value, vm.trusted(torch.Tensor))
