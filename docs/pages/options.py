@@ -165,7 +165,7 @@ be hooked is refused by `compile` and `jit` at once. These are no errors:
 - Surroundings in which nothing is traced: the setting `disable`, a debugger, an active
   torch-function mode (but for a default device) or torch-dispatch mode, `vmap` and `grad`, hooks
   for saved tensors (as where a `torch.utils.checkpoint` calls it that is not compiled itself). The
-  original code runs then, and `jitpkg.explain` says which of these it is.
+  original code runs then; `jitpkg.explain` says which of these it is, but for the setting.
 - A call while another thread compiles: it runs the original code, and does not wait.
 - A failure of a backend, or of `jitpkg`: the original code runs, and a warning says so.
 

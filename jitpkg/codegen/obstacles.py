@@ -11,6 +11,7 @@ from torch import fx
 from jitpkg.codegen import writing
 from jitpkg.codegen.aten.grad_modes import makes_leaf
 from jitpkg.facts.decomposed import is_recurrent
+from jitpkg.facts.elsewhere import device_named
 from jitpkg.internals import modes
 from jitpkg.marks import LEAVES, TRANSFORMED, VIEW_LEAVES, WARNS
 
@@ -34,27 +35,16 @@ def devices_of(gm: fx.GraphModule, inputs: Sequence[Any]) -> list[torch.device]:
 
 def _named(node: fx.Node) -> list[torch.device]:
     """The devices that a call names."""
-    given: list[Any] = [*node.args, *node.kwargs.values()]
     if node.op == "call_method" and node.target == "cuda":
         return [torch.device("cuda")]
-    texts = [text for text in given if isinstance(text, str) and text.startswith(_OTHERS)]
-    return [each for each in given if isinstance(each, torch.device)] + list(map(_device, texts))
+    given: list[Any] = [*node.args, *node.kwargs.values()]
+    named = (device_named(each) if isinstance(each, str) else each for each in given)
+    return [each for each in named if isinstance(each, torch.device)]
 
 
-_OTHERS = ("cuda", "meta")
-"""How names of devices begin that are not the CPU's."""
-
-
-def _device(text: str) -> torch.device:
-    try:
-        return torch.device(text)
-    except RuntimeError:
-        return torch.device("cpu")
-
-
-def on_meta(gm: fx.GraphModule, inputs: Sequence[Any]) -> bool:
+def on_meta(devices: Sequence[torch.device]) -> bool:
     """Whether a tensor of a graph is on meta: stand-ins of what has data are there."""
-    return any(device.type == "meta" for device in devices_of(gm, inputs))
+    return any(device.type == "meta" for device in devices)
 
 
 ON_META = "a tensor on meta, which has no data"
@@ -82,7 +72,7 @@ OBSTACLES: tuple[tuple[Test, str], ...] = (
         lambda gm, inputs: not all(isinstance(x, torch.Tensor | int) for x in inputs),
         "an input that is no tensor",
     ),
-    (on_meta, ON_META),
+    (lambda gm, inputs: on_meta(devices_of(gm, inputs)), ON_META),
     (
         lambda gm, inputs: modes.SAVED_TENSOR_HOOKS.get()(True) is not None,
         "hooks for saved tensors",

@@ -74,11 +74,13 @@ def compile_graph_module(
 def _compiled(gm: fx.GraphModule, example_inputs: list[Any], options: Options) -> Function:
     if is_fused_step(gm):
         return as_it_is("jitpkg", gm, "an optimizer's step is one kernel already")
-    if on_meta(gm, example_inputs):
+    devices = devices_of(gm, example_inputs)
+    if on_meta(devices):
         return as_it_is("jitpkg", gm, ON_META)
+    device = _one_of(devices)
     gm = singly(gm)
     if modes.ANY_AUTOCAST.get()() and not has_backward(gm.graph):
-        inside = entered_inside(gm) if _device_of(gm, example_inputs).type == "cpu" else None
+        inside = entered_inside(gm) if device.type == "cpu" else None
         if inside is not None:
             with off():
                 return without(_compiled(inside, example_inputs, options))
@@ -86,7 +88,7 @@ def _compiled(gm: fx.GraphModule, example_inputs: list[Any], options: Options) -
     if floats:
         again = partial(compile_graph_module, options=options)
         return scalars.with_tensors(gm, example_inputs, floats, again)
-    maker, why = _maker(options, _device_of(gm, example_inputs))
+    maker, why = _maker(options, device)
     if maker is None:
         _say(why)
         return as_it_is("jitpkg", gm, why)
@@ -319,9 +321,9 @@ def _maker(options: Options, device: torch.device) -> tuple[Maker | None, str]:
     return (CpuKernels(tunes=options.max_autotune), "") if why is None else (None, why)
 
 
-def _device_of(gm: fx.GraphModule, inputs: Sequence[Any]) -> torch.device:
+def _one_of(devices: Sequence[torch.device]) -> torch.device:
     """The GPU that a graph works on, if there is one; the first of several."""
-    for device in devices_of(gm, inputs):
+    for device in devices:
         if device.type == "cuda":
             here = torch.cuda.is_available() and device.index is None
             return torch.device("cuda", torch.cuda.current_device() if here else device.index or 0)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 import torch
 
 from jitpkg.facts import meta
+from jitpkg.facts.elsewhere import device_named
 from jitpkg.facts.heard import Heard, warns_in_kernel
 from jitpkg.facts.inference import asked_outside
 from jitpkg.facts.outcome import NoFacts, Outcome
-from jitpkg.facts.rows.common import Unsure
+from jitpkg.facts.rows.common import CPU, Unsure
 from jitpkg.facts.tensor import TensorFacts
 from jitpkg.internals import fake_tensors
 
@@ -125,30 +126,18 @@ def _kind(dtype: torch.dtype) -> int:
     return 2 if dtype.is_complex else int(dtype.is_floating_point)
 
 
-_CPU = torch.device("cpu")
-"""As all tensors call it; `to("cpu:0")` copies."""
-
-
 def _on_cpu(value: Any) -> bool:
     """Whether all tensors and devices among nested arguments are main memory's."""
     match value:
         case TensorFacts():
             return value.device.type == "cpu"
         case torch.device():
-            return value == _CPU
+            return value == CPU
         case str():
-            return not _names_another_device(value)
+            return device_named(value) in (None, CPU)
         case tuple() | list():
             return all(map(_on_cpu, value))
         case dict():
             return all(map(_on_cpu, value.values()))
         case _:
             return True
-
-
-@cache
-def _names_another_device(text: str) -> bool:
-    try:
-        return torch.device(text) != _CPU
-    except RuntimeError:  # it says something else
-        return False

@@ -1,7 +1,8 @@
-"""Where stand-ins are: on the meta device."""
+"""Where stand-ins are, on the meta device; and which devices arguments name."""
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import torch
@@ -25,3 +26,12 @@ def elsewhere(value: Any) -> Any:
             }
         case _:
             return value
+
+
+@cache
+def device_named(text: str) -> torch.device | None:
+    """The device that a text names; None of any other text."""
+    try:
+        return torch.device(text)
+    except RuntimeError:
+        return None

@@ -27,6 +27,7 @@ from jitpkg.facts.outcome import (
     is_random,
     written_by,
 )
+from jitpkg.facts.rows.common import CPU
 from jitpkg.facts.shape_env import Bridge, context_of, name_of, symint, test_of
 from jitpkg.facts.tensor import TensorFacts, facts_of, why_no_history, why_not_plain
 from jitpkg.internals import Missing, Row, dispatch, fake_tensors, trees
@@ -205,9 +206,6 @@ def _known(*rows: Row[type[Exception]]) -> tuple[type[Exception], ...]:
     return tuple(cls for row in rows if (cls := row.found()) is not None)
 
 
-_CPU = torch.device("cpu")
-
-
 def _facts(bridge: Bridge | None, fake: torch.Tensor) -> TensorFacts:
     why = why_not_plain(fake)
     if why is not None and why.startswith("a tensor subclass, FakeTensor"):
@@ -219,7 +217,7 @@ def _facts(bridge: Bridge | None, fake: torch.Tensor) -> TensorFacts:
     return TensorFacts(
         cls=cls,
         dtype=facts.dtype,
-        device=_CPU if fake.device.type == "cpu" else fake.device,  # no tensor says "cpu:0"
+        device=CPU if fake.device.type == "cpu" else fake.device,  # no tensor says "cpu:0"
         size=facts.size if bridge is None else tuple(map(bridge.length, facts.size)),
         stride=facts.stride if bridge is None else tuple(map(bridge.length, facts.stride)),
         requires_grad=facts.requires_grad,

@@ -20,7 +20,7 @@ from jitpkg.facts.casting import Casting, is_active
 from jitpkg.facts.elsewhere import elsewhere
 from jitpkg.facts.outcome import Outcome, StandIns, WouldRaise, is_random, written_by
 from jitpkg.facts.rows import ROWS
-from jitpkg.facts.rows.common import META, Raises, Unsure
+from jitpkg.facts.rows.common import CPU, META, Raises, Unsure
 from jitpkg.facts.rows.functions import FUNCTION_ROWS, flowing
 from jitpkg.facts.rows.lengths import LENGTH_ROWS
 from jitpkg.facts.rows.views import VIEWS, varies
@@ -102,8 +102,6 @@ RECORDED = frozenset(
     """.split()
 )
 """Others that come to the same ops on stand-ins as on the CPU: not all of these have rows."""
-
-_CPU = torch.device("cpu")
 
 
 class _Rows:
@@ -278,7 +276,7 @@ def facts_of_stand_in(made: torch.Tensor) -> TensorFacts:
     return TensorFacts(
         cls=facts.cls,
         dtype=facts.dtype,
-        device=_CPU,
+        device=CPU,
         size=tuple(map(length, facts.size)),
         stride=tuple(map(length, facts.stride)),
         requires_grad=facts.requires_grad,

@@ -4,7 +4,7 @@ attention; and its modes."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, NamedTuple
@@ -196,7 +196,7 @@ def without_default_device() -> Iterator[None]:
         _ASIDE.modes = ()
 
 
-def leave_modes(before: Sequence[object] = ()) -> None:
+def leave_modes(before: tuple[object, ...] = ()) -> None:
     """Leave all dispatch and torch-function modes but those that were active before.
 
     Args:

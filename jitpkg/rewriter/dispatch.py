@@ -350,7 +350,7 @@ class Dispatcher:
                 failed(self.name, error, options)
             return None
 
-    def _end_of_building(self, before: Sequence[object]) -> None:
+    def _end_of_building(self, before: tuple[object, ...]) -> None:
         """An interrupt may have come when the lock had been taken and nothing else done.
 
         Args:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import torch
 
+from jitpkg.facts.rows.common import CPU
 from jitpkg.internals import modes
 from jitpkg.tracer.values import NONE, Constant
 from jitpkg.tracer.vm import VM, Kwargs
-
-_CPU = torch.device("cpu")
 
 
 def told(vm: VM, function: object, kwargs: Kwargs) -> Kwargs:
@@ -20,7 +19,7 @@ def told(vm: VM, function: object, kwargs: Kwargs) -> Kwargs:
 
 def told_by_us(vm: VM, function: object, kwargs: Kwargs) -> Kwargs:
     """Those of an op, which may stand for something of which no default device knows."""
-    return _with(vm, function, kwargs, _CPU)
+    return _with(vm, function, kwargs, CPU)
 
 
 def _with(vm: VM, function: object, kwargs: Kwargs, device: torch.device) -> Kwargs:

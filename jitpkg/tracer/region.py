@@ -161,7 +161,7 @@ class Region:
         """Go back to the last instruction before which everything can be handed to Python."""
         for snapshot in reversed(self.snapshots):
             self.vm.rollback(snapshot.mark)
-            if must_finish(self.vm) or not self.vm.may_end:
+            if is_inside(self.vm):
                 continue
             if (walking := iterators.in_midst(self.vm)) is not None:
                 graph_break = walking
@@ -200,6 +200,12 @@ class Region:
             return None
         values = alive(self.vm.effects, (*left.locals, *stack[self.base :]))
         return left if self.limits.rebuild(self.vm.heap, values) else None
+
+
+def is_inside(vm: VM) -> bool:
+    """Whether Python cannot go on here: a generator has to finish, or a block of `with
+    torch.device(…)` was entered, for which nothing real stands."""
+    return must_finish(vm) or vm.devices != vm.devices_before
 
 
 def _calling(vm: VM, caller: _Caller, inner: Continuation) -> tuple[Value, ...]:

@@ -31,14 +31,13 @@ from jitpkg.tracer import (
 )
 from jitpkg.tracer.effects import DeleteAttribute, Effect, SetAttribute, SetCell, replaced
 from jitpkg.tracer.frames import Frame
-from jitpkg.tracer.generators import must_finish
 from jitpkg.tracer.graph import GraphInput
 from jitpkg.tracer.heap import Heap
 from jitpkg.tracer.history import History
 from jitpkg.tracer.look import source_of
 from jitpkg.tracer.machine import Machine
 from jitpkg.tracer.reached import reachable
-from jitpkg.tracer.region import Left, Limits, Region, alive
+from jitpkg.tracer.region import Left, Limits, Region, alive, is_inside
 from jitpkg.tracer.values import (
     NONE,
     Array,
@@ -175,11 +174,7 @@ def trace(
             walking = iterators.in_midst(vm)
             if walking is not None:
                 exit_ = region.left(walking)
-            elif (
-                must_finish(vm)
-                or not vm.may_end
-                or not limits.rebuild(vm.heap, alive(effects, (finished.value,)))
-            ):
+            elif is_inside(vm) or not limits.rebuild(vm.heap, alive(effects, (finished.value,))):
                 exit_ = region.left(Break(reasons.NOT_REBUILT, "a result of the trace"))
             else:
                 vm.effects = effects

@@ -302,12 +302,6 @@ class VM(ABC):
         self.escaped = None  # it may rely on guards that are gone
 
     @property
-    def may_end(self) -> bool:
-        """Whether Python may go on here: nothing real stands for a block of `with torch.device(…)`
-        that was entered in the trace."""
-        return self.devices == self.devices_before
-
-    @property
     def keeps_nodes(self) -> bool:
         """Whether what is added to the graph stays in it: it does not where the trace looks ahead,
         or is inside of a transform."""

@@ -20,6 +20,7 @@ from jitpkg.events import STREAM, Event, GraphCompiled
 from jitpkg.facts.thread_state import default_devices, function_modes
 from jitpkg.testing import Comparison
 from jitpkg.testing.programs.modes import HOW_COMPUTED
+from tests.tracer.nests import Drawn, nest
 
 Program = Callable[..., Any]
 
@@ -288,13 +289,14 @@ def handled_op(x: Any) -> Any:
         return torch.ones(2), x + 1
 
 
-def generator(x: Any) -> Any:
-    def made() -> Any:
-        with torch.device("meta"):
-            yield torch.ones(2)
-            yield torch.ones(3)
+def two_on_meta() -> Any:
+    with torch.device("meta"):
+        yield torch.ones(2)
+        yield torch.ones(3)
 
-    each = made()
+
+def generator(x: Any) -> Any:
+    each = two_on_meta()
     a = next(each)
     b = torch.zeros(2)
     c = next(each)
@@ -303,12 +305,7 @@ def generator(x: Any) -> Any:
 
 
 def generator_that_is_left(x: Any) -> Any:
-    def made() -> Any:
-        with torch.device("meta"):
-            yield torch.ones(2)
-            yield torch.ones(3)
-
-    each = made()
+    each = two_on_meta()
     a = next(each)
     b = torch.zeros(2)
     each.close()
@@ -461,38 +458,29 @@ def test_where_the_compiler_fails() -> None:
 # Random nests
 
 
-def _nest(draw: random.Random, depth: int, lines: list[str], indent: str) -> None:
-    """Statements on `x` and a list `seen`."""
-    for _ in range(draw.randint(1, 3)):
-        kind = draw.choice(["op", "made", "made", "device", "device", "break", "raise", "asked"])
-        if kind == "op" or not depth:
-            lines.append(f"{indent}x = x * 2 + torch.ones(2, 3, device=x.device)")
-        elif kind == "made":
-            made = draw.choice(
-                ["torch.zeros(2)", "torch.tensor([1.5])", "torch.arange(x.shape[0])"]
-            )
-            lines.append(f"{indent}seen.append({made})")
-        elif kind == "asked":
-            lines.append(f"{indent}seen.append(torch.get_default_device())")
-        elif kind == "break":
-            lines.append(f"{indent}print(len(seen))")
-        elif kind == "raise":
-            lines.append(f"{indent}try:")
-            lines.append(f"{indent}    with torch.device({draw.choice(['cpu', 'meta'])!r}):")
-            _nest(draw, depth - 1, lines, indent + " " * 8)
-            lines.append(f"{indent}        if len(seen) % 2: raise KeyError")
-            lines.append(f"{indent}except KeyError: seen.append(torch.ones(1))")
-        else:
-            context = f"torch.device({draw.choice(['cpu', 'meta'])!r})"
-            lines.append(f"{indent}with {context}:")
-            _nest(draw, depth - 1, lines, indent + "    ")
+_MADE = ("torch.zeros(2)", "torch.tensor([1.5])", "torch.arange(x.shape[0])")
+
+
+def _device(draw: random.Random) -> str:
+    return f"torch.device({draw.choice(['cpu', 'meta'])!r})"
+
+
+_STATEMENTS: dict[str, Drawn] = {
+    "op": lambda draw: "x = x * 2 + torch.ones(2, 3, device=x.device)",
+    "made": lambda draw: f"seen.append({draw.choice(_MADE)})",
+    "asked": lambda draw: "seen.append(torch.get_default_device())",
+    "break": lambda draw: "print(len(seen))",
+}
+_CONTEXTS: dict[str, Drawn] = {"device": _device, "raise": _device}
+_KINDS = ("op", "made", "made", "device", "device", "break", "raise", "asked")
 
 
 @pytest.mark.parametrize("seed", range(60))
 def test_random_nests(seed: int) -> None:
     draw = random.Random(seed)
     lines = ["def program(x):", "    seen = []"]
-    _nest(draw, 3, lines, "    ")
+    nested = nest(draw, 3, _KINDS, _STATEMENTS, _CONTEXTS, "torch.ones(1)")
+    lines += [f"    {line}" for line in nested]
     lines.append("    return x, seen, torch.ones(1)")
     source = "\n".join(lines)
     namespace: dict[str, Any] = {"torch": torch}

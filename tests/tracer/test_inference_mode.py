@@ -17,6 +17,7 @@ import jitpkg
 from jitpkg.facts import thread_state
 from jitpkg.testing import Comparison, call
 from jitpkg.testing.programs.modes import HOW_COMPUTED
+from tests.tracer.nests import Drawn, nest
 
 Program = Callable[..., Any]
 
@@ -434,36 +435,25 @@ def test_a_gradient_is_computed_beside() -> None:
 _OPS = ("x * 2", "x @ W", "y.detach() + x", "x[:1]")
 
 
-def _nest(draw: random.Random, depth: int, lines: list[str], indent: str) -> None:
-    """Statements on `x`, `y` and a list `seen`."""
-    for _ in range(draw.randint(1, 3)):
-        kind = draw.choice(["op", "op", "asked", "mode", "mode", "grad", "break", "raise"])
-        if kind == "op" or not depth:
-            lines.append(f"{indent}y = {draw.choice(_OPS)}")
-        elif kind == "asked":
-            lines.append(f"{indent}seen.append((y.is_inference(), y.requires_grad, modes()))")
-        elif kind == "break":
-            lines.append(f"{indent}print(len(seen))")
-        elif kind == "raise":
-            lines.append(f"{indent}try:")
-            lines.append(f"{indent}    with torch.inference_mode({draw.random() < 0.5}):")
-            _nest(draw, depth - 1, lines, indent + " " * 8)
-            lines.append(f"{indent}        if len(seen) % 2: raise KeyError")
-            lines.append(f"{indent}except KeyError: seen.append(modes())")
-        else:
-            context = {
-                "mode": f"torch.inference_mode({draw.random() < 0.7})",
-                "grad": f"torch.set_grad_enabled({draw.random() < 0.5})",
-            }[kind]
-            lines.append(f"{indent}with {context}:")
-            _nest(draw, depth - 1, lines, indent + "    ")
+_STATEMENTS: dict[str, Drawn] = {
+    "op": lambda draw: f"y = {draw.choice(_OPS)}",
+    "asked": lambda draw: "seen.append((y.is_inference(), y.requires_grad, modes()))",
+    "break": lambda draw: "print(len(seen))",
+}
+_CONTEXTS: dict[str, Drawn] = {
+    "mode": lambda draw: f"torch.inference_mode({draw.random() < 0.7})",
+    "grad": lambda draw: f"torch.set_grad_enabled({draw.random() < 0.5})",
+    "raise": lambda draw: f"torch.inference_mode({draw.random() < 0.5})",
+}
+_KINDS = ("op", "op", "asked", "mode", "mode", "grad", "break", "raise")
 
 
 @pytest.mark.parametrize("seed", range(60))
 def test_random_nests(seed: int) -> None:
     draw = random.Random(seed)
     lines = ["def program(x):", "    y, seen = x, []"]
-    _nest(draw, 3, lines, "    ")
+    nested = nest(draw, 3, _KINDS, _STATEMENTS, _CONTEXTS, "modes()")
+    lines += [f"    {line}" for line in nested]
     lines.append("    seen.append(modes())")
     lines.append("    return y, seen")
     source = "\n".join(lines)

@@ -28,6 +28,8 @@ class Raises(Exception):
 Row = Callable[..., Any]
 """`row(func, args, kwargs) -> result`."""
 
+CPU = torch.device("cpu")
+"""As all tensors call it that are there; `to("cpu:0")` copies."""
 META = torch.device("meta")
 
 NARROW = (torch.bfloat16, torch.float16)

@@ -81,7 +81,7 @@ def leave_device(vm: VM, device: Value, /, *error: Value) -> Value:
 @TABLE.row(torch.get_default_device)
 def get_default_device(vm: VM) -> Value:
     device = vm.devices[-1] if vm.devices else torch.device("cpu")
-    if str(device) == device.type not in ("cpu", "meta"):
+    if device.type not in ("cpu", "meta") and device == torch.device(device.type):
         vm.stop(reasons.UNSUPPORTED, "a default device without a number, which the current one is")
     return Constant(device)
 
