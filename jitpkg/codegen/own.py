@@ -77,7 +77,7 @@ def _compiled(gm: fx.GraphModule, example_inputs: list[Any], options: Options) -
     devices = devices_of(gm, example_inputs)
     if on_meta(devices):
         return as_it_is("jitpkg", gm, ON_META)
-    device = _one_of(devices)
+    device = _device_of(devices)
     gm = singly(gm)
     if modes.ANY_AUTOCAST.get()() and not has_backward(gm.graph):
         inside = entered_inside(gm) if device.type == "cpu" else None
@@ -321,7 +321,7 @@ def _maker(options: Options, device: torch.device) -> tuple[Maker | None, str]:
     return (CpuKernels(tunes=options.max_autotune), "") if why is None else (None, why)
 
 
-def _one_of(devices: Sequence[torch.device]) -> torch.device:
+def _device_of(devices: Sequence[torch.device]) -> torch.device:
     """The GPU that a graph works on, if there is one; the first of several."""
     for device in devices:
         if device.type == "cuda":

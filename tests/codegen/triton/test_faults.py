@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, fx
 
 from jitpkg.codegen import own
+from jitpkg.codegen.obstacles import devices_of
 from jitpkg.codegen.options import Options
 from jitpkg.codegen.triton import gpu, version
 from jitpkg.codegen.triton.target import A100, H200, Target
@@ -103,4 +104,5 @@ def test_graphs_for_gpus_run_op_by_op_and_that_is_said_once(
 )
 def test_the_device_of_a_graph(function: Any, device: str) -> None:
     made = graph(function)
-    assert own._device_of(made, [torch.ones(3)]) == torch.device(device)
+    devices = devices_of(made, [torch.ones(3)])
+    assert own._device_of(devices) == torch.device(device)
