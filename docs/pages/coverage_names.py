@@ -36,6 +36,7 @@ import weakref
 
 import numpy
 import torch
+from torch.nn.attention.flex_attention import create_mask, flex_attention
 
 
 class A:
@@ -57,6 +58,11 @@ class Colour(enum.Enum):
 
 class Sub(torch.Tensor):
     pass
+
+
+class Swapped(torch.overrides.TorchFunctionMode):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        return (torch.cos if func is torch.sin else func)(*args, **(kwargs or {}))
 
 
 class Square(torch.autograd.Function):
@@ -105,6 +111,8 @@ disabled = torch.compiler.disable(torch.sin)
 model = torch.nn.Linear(4, 4)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 w = torch.ones(4, requires_grad=True)
+Q = torch.ones(1, 2, 4, 8)
+ALLOWED = torch.tensor([True, False, True, True])
 SUB = torch.ones(4).as_subclass(Sub)
 ARRAY = numpy.ones(4, dtype=numpy.float32)
 LOGGER = logging.getLogger("docs.coverage")

@@ -29,7 +29,7 @@ from jitpkg.facts.outcome import (
 )
 from jitpkg.facts.rows.common import CPU
 from jitpkg.facts.shape_env import Bridge, context_of, name_of, symint, test_of
-from jitpkg.facts.tensor import TensorFacts, facts_of, why_no_history, why_not_plain
+from jitpkg.facts.tensor import TensorFacts, facts_of, why_no_history, why_no_strides, why_not_plain
 from jitpkg.internals import Missing, Row, dispatch, fake_tensors, trees
 from jitpkg.marks import Dims
 
@@ -209,7 +209,7 @@ def _known(*rows: Row[type[Exception]]) -> tuple[type[Exception], ...]:
 def _facts(bridge: Bridge | None, fake: torch.Tensor) -> TensorFacts:
     why = why_not_plain(fake)
     if why is not None and why.startswith("a tensor subclass, FakeTensor"):
-        why = why_no_history(fake)
+        why = why_no_strides(fake) or why_no_history(fake)
     if why is not None:
         raise NoFacts(f"the result is {why}")
     facts = facts_of(fake)

@@ -32,31 +32,30 @@ from jitpkg.internals.tensors import memory
 
 FUNCTIONS = frozenset(
     """
-    T abs abs_ absolute acos acosh adaptive_avg_pool2d add add_ addcdiv addcdiv_ addcmul
-    addcmul_ addmm all amax amin and_ any arange argmax argmin argsort asin asinh atan atan2
-    atanh avg_pool2d baddbmm batch_norm bmm cat ceil celu chunk clamp clamp_ clamp_max
-    clamp_max_ clamp_min clamp_min_ clip clone concat concatenate contiguous conv1d conv2d
-    conv3d conv_transpose1d conv_transpose2d copy_ cos cos_ cosh cross_entropy cumprod cumsum
-    data detach diagonal diff digamma div div_ divide dot double dropout einsum elu embedding empty
-    empty_like eq erf erfc erfinv exp exp2 exp_ expand expand_as expm1 fill_ flatten flip float
-    floor floordiv fmod frac full full_like gather ge gelu getitem greater greater_equal gt half
-    hardsigmoid hardswish hardtanh hardtanh_ histc huber_loss iadd imul index_fill index_fill_
-    index_put index_put_
+    T abs abs_ absolute acos acosh adaptive_avg_pool2d add add_ addcdiv addcdiv_ addcmul addcmul_
+    addmm all amax amin and_ any arange argmax argmin argsort asin asinh atan atan2 atanh avg_pool2d
+    baddbmm batch_norm bmm cat ceil celu chunk clamp clamp_ clamp_max clamp_max_ clamp_min
+    clamp_min_ clip clone concat concatenate contiguous conv1d conv2d conv3d conv_transpose1d
+    conv_transpose2d copy_ cos cos_ cosh cross_entropy cumprod cumsum data detach diagonal diff
+    digamma div div_ divide dot double dropout einsum elu embedding empty empty_like eq erf erfc
+    erfinv exp exp2 exp_ expand expand_as expm1 fill_ flatten flip float floor floordiv fmod frac
+    full full_like gather ge gelu getitem greater greater_equal gt half hardsigmoid hardswish
+    hardtanh hardtanh_ histc huber_loss iadd imul index index_fill index_fill_ index_put index_put_
     index_select int interpolate invert isfinite isinf isnan isub itruediv l1_loss layer_norm le
     leaky_relu lerp less less_equal lgamma linear linspace log log10 log1p log2 log_ log_sigmoid
     log_softmax logical_and logical_not logical_or logical_xor logit logsumexp long lt mT
-    masked_fill masked_fill_ matmul max max_pool2d maximum mean meshgrid min minimum mish mm
-    mod movedim mse_loss mul mul_ multiply mv nan_to_num nanmean nansum narrow ne neg neg_ negative
-    new_empty new_full new_ones new_zeros nll_loss norm normal_ normalize not_equal ones
-    ones_like _native_multi_head_attention or_ outer pad permute pow pow_ prod rand rand_like
-    randint randn randn_like ravel reciprocal reciprocal_ relu relu6 relu_ remainder repeat
-    repeat_interleave reshape reshape_as rms_norm roll round rsqrt rsqrt_ rsub scatter scatter_
+    masked_fill masked_fill_ matmul max max_pool2d maximum mean meshgrid min minimum mish mm mod
+    movedim mse_loss mul mul_ multiply mv nan_to_num nanmean nansum narrow ne neg neg_ negative
+    new_empty new_full new_ones new_zeros nll_loss norm normal_ normalize not_equal ones ones_like
+    _native_multi_head_attention or_ outer pad permute pow pow_ prod rand rand_like randint randn
+    randn_like ravel reciprocal reciprocal_ relu relu6 relu_ remainder repeat repeat_interleave
+    reshape reshape_as rms_norm roll round rsqrt rsqrt_ rsub _safe_softmax scatter scatter_
     scatter_add scatter_add_ select selu setitem sigmoid sigmoid_ sign silu sin sin_ sinc sinh
-    smooth_l1_loss softmax softmin softplus softsign sort split split_with_sizes sqrt sqrt_
-    square squeeze stack std std_mean sub sub_ subtract sum swapaxes swapdims t tan tanh tanh_
-    tanhshrink _threshold tile to topk _transformer_encoder_layer_fwd transpose tril triu
-    true_divide truediv trunc type_as unbind unflatten unfold uniform_ unsafe_split unsqueeze
-    var var_mean view view_as where xor zero_ zeros zeros_like
+    smooth_l1_loss softmax softmin softplus softsign sort split split_with_sizes sqrt sqrt_ square
+    squeeze stack std std_mean sub sub_ subtract sum swapaxes swapdims t tan tanh tanh_ tanhshrink
+    _threshold tile to topk _transformer_encoder_layer_fwd transpose tril triu true_divide truediv
+    trunc type_as unbind unflatten unfold uniform_ unsafe_split unsqueeze var var_mean view view_as
+    where xor zero_ zeros zeros_like
     """.split()
 )
 """Functions and methods of tensors, by name."""

@@ -110,15 +110,23 @@ def why_not_plain(t: torch.Tensor) -> str | None:
     """Why a tensor cannot be described by `TensorFacts`, or None where it can."""
     if type(t) not in plain_classes():
         return f"a tensor subclass, {type(t).__qualname__}"
-    if t.layout is not torch.strided:
-        return f"a {t.layout} tensor"
-    if t.is_nested or t.is_quantized:
-        return "a nested or quantised tensor"
+    why = why_no_strides(t)
+    if why is not None:
+        return why
     if t.is_conj() or t.is_neg():
         return "a lazily conjugated or negated tensor"
     if tensors.IS_TRANSFORMED.get()(t):
         return "a tensor wrapped by a function transform"
     return why_no_history(t)
+
+
+def why_no_strides(t: torch.Tensor) -> str | None:
+    """Why a tensor, real or fake, is no rectangle of numbers in memory; None where it is one."""
+    if t.layout is not torch.strided:
+        return f"a {t.layout} tensor"
+    if t.is_nested or t.is_quantized:
+        return "a nested or quantised tensor"
+    return None
 
 
 def why_no_history(t: torch.Tensor) -> str | None:

@@ -39,6 +39,23 @@ PATCHED_SETSTATE = (
 )
 """The same of `nn.Module.__setstate__`."""
 
+INDEXING_MODE = (
+    "torch._dynamo._trace_wrapped_higher_order_op.TransformGetItemToIndex.__torch_function__"
+)
+"""What torch's mode does that lets `x[i]` be mapped over by `i`."""
+
+FUNCTION_MODES = frozenset(
+    f"torch.overrides.{name}"
+    for name in """
+        TorchFunctionMode.__init__ TorchFunctionMode.__enter__ TorchFunctionMode.__exit__
+        BaseTorchFunctionMode.__torch_function__ _push_mode _pop_mode
+        """.split()
+)
+"""How torch-function modes are entered and left."""
+
+ANNOTATE = "torch.fx.traceback.annotate"
+"""What torch's compiler is told by a `with` block."""
+
 DECIDING_OPTIMIZERS = ("torch.optim.lbfgs", "torch.optim._adafactor")
 """Those of which a step asks each tensor for numbers, to decide or to compute with."""
 

@@ -52,6 +52,7 @@ def set_attribute(vm: VM, value: Value, name: str, new: Value) -> None:
 
 def _set_of_tensor(vm: VM, tensor: Tensor, name: str, new: Value) -> None:
     """`tensor.name = new`, where that is no attribute of the user's."""
+    vm.stop_under_a_mode(f"assignment to .{name} of a tensor")
     if name == "requires_grad":
         if not vm.truth(vm.attribute(tensor, "is_leaf")):  # also where it would change nothing
             vm.stop(reasons.RAISES, "requires_grad is set of what is no leaf")

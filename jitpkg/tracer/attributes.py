@@ -16,6 +16,7 @@ from jitpkg.tracer import (
     constants,
     containers,
     exceptions,
+    function_modes,
     numpy_arrays,
     reasons,
     tensor_attributes,
@@ -71,6 +72,8 @@ def attribute(vm: VM, value: Value, name: str) -> Value:
                 vm.raise_new(AttributeError, *error.args)
         case Method():
             return _of_method(vm, value, name)
+        case Known(types.GetSetDescriptorType() as descriptor) if name == "__get__":
+            return vm.trusted(descriptor.__get__)  # a method-wrapper, as modes are told
         case Slice() if name in ("start", "stop", "step"):
             return {"start": value.start, "stop": value.stop, "step": value.step}[name]
         case Cell() if name == "cell_contents":
@@ -319,6 +322,10 @@ def _bound(vm: VM, found: Value, value: Value, cls: type) -> Value:
 
 
 def _of_tensor(vm: VM, tensor: Tensor, name: str) -> Value:
+    if vm.asked_modes:
+        asked = function_modes.of_attribute(vm, tensor, name)
+        if asked is not None:
+            return asked
     result = tensor_attributes.attribute(vm, tensor, name)
     if result is not None:
         return result

@@ -26,6 +26,7 @@ from jitpkg.tracer import (
     containers,
     counters,
     default_device,
+    function_modes,
     libraries,
     marked,
     memoized,
@@ -120,6 +121,8 @@ def _call_known(vm: VM, function: Known, args: Args, kwargs: Kwargs, *, direct: 
     if vm.devices:
         kwargs = default_device.told(vm, obj, kwargs)
     result = marked.call(vm, function, args, kwargs)
+    if result is None and vm.asked_modes:
+        result = function_modes.of_call(vm, obj, args, kwargs)
     if result is not None:
         return result
     if id(obj) in _OF_NUMBERS and (number := _number(vm, obj, args, kwargs)) is not None:
@@ -153,6 +156,8 @@ def _call_known(vm: VM, function: Known, args: Args, kwargs: Kwargs, *, direct: 
             return _call_descriptor(vm, obj, args, kwargs)
         case OpOverloadPacket() | OpOverload():
             return vm.op(obj, args, kwargs)
+        case types.MethodWrapperType(__self__=types.GetSetDescriptorType() as of_tensor) if args:
+            return vm.attribute(args[0], of_tensor.__name__)  # as a torch-function mode is told
         case types.BuiltinFunctionType():
             applied = autograd_functions.applied_by_builtin(vm, function, args, kwargs)
             return _refuse_builtin(vm, obj) if applied is None else applied
@@ -282,6 +287,9 @@ def _call_existing(
         if wrapper.polyfill is None:
             return call(vm, wrapped, args, kwargs)
         return call(vm, vm.trusted(wrapper.polyfill), (wrapped, *args), kwargs)
+    standing_in = libraries.standing_in(function)
+    if standing_in is not None:
+        return call(vm, vm.trusted(standing_in), args, kwargs)
     refusal = libraries.refusal(function)
     if refusal is not None:
         vm.stop(*refusal)

@@ -99,6 +99,8 @@ def forget(vm: VM, written: Tensor) -> None:
 def number(vm: VM, tensor: Tensor) -> Constant | None:
     """The number that a tensor of one element is known to have."""
     data = vm.constant_tensors.get(tensor)
+    if data is not None:
+        vm.stop_under_a_mode("the number of a tensor")
     return Constant(data.item()) if data is not None and data.numel() == 1 else None
 
 
@@ -123,6 +125,8 @@ def _in_key(vm: VM, tensor: Tensor) -> Constant | None:
 def listed(vm: VM, tensor: Tensor) -> Value | None:
     """`tensor.tolist()`, if that is known."""
     data = vm.constant_tensors.get(tensor)
+    if data is not None:
+        vm.stop_under_a_mode("the numbers of a tensor")
     return None if data is None else constants.wrapped(vm, data.tolist())
 
 

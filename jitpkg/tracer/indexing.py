@@ -8,19 +8,25 @@ from __future__ import annotations
 
 import operator
 
-from jitpkg.tracer import constant_tensors
+from jitpkg.tracer import constant_tensors, function_modes
 from jitpkg.tracer.values import Constant, Number, Slice, Tensor, Tuple, Value
 from jitpkg.tracer.vm import VM
 
 
 def get(vm: VM, tensor: Tensor, key: Value) -> Value:
     """`tensor[key]`"""
+    if vm.asked_modes:
+        found = function_modes.of_op(vm, operator.getitem, (tensor, key), {})
+        if found is not None:
+            return found
     view, rest = _selected(vm, tensor, key)
     return view if rest is None else vm.op(operator.getitem, (view, rest))
 
 
 def set_(vm: VM, tensor: Tensor, key: Value, value: Value) -> None:
     """`tensor[key] = value`"""
+    if vm.asked_modes and function_modes.of_op(vm, operator.setitem, (tensor, key, value), {}):
+        return
     view, rest = _selected(vm, tensor, key)
     vm.op(operator.setitem, (view, rest or Constant(...), value))
 

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import enum
-from types import FunctionType, MethodDescriptorType, WrapperDescriptorType
+from dataclasses import dataclass
+from types import (
+    BuiltinFunctionType,
+    FunctionType,
+    MethodDescriptorType,
+    MethodWrapperType,
+    WrapperDescriptorType,
+)
 
 from jitpkg.guards.kinds import Is, KeysAre
 from jitpkg.guards.sources import Held
@@ -23,6 +30,8 @@ def key_of(vm: VM, value: Value) -> Key:
             return constant
         case Tuple(items, cls) if cls is tuple:
             return tuple(key_of(vm, item) for item in items)
+        case Known(BuiltinFunctionType() | MethodWrapperType() as obj):
+            return _Callable(obj)
         case Known(obj):
             if isinstance(obj, _IDENTITY_CLASSES) or hashes_by_identity(vm, type(obj)):
                 return _ByIdentity(id(obj))
@@ -32,6 +41,7 @@ def key_of(vm: VM, value: Value) -> Key:
             vm.guard(Is(value.source, value.obj))
             return _ByIdentity(id(value.obj))
         case Tensor():
+            vm.stop_under_a_mode("a tensor as a key")
             return _ByIdentity(id(value))
         case Object(cls) if cls is frozenset:
             return _elements(vm, value)
@@ -64,6 +74,13 @@ class _ByIdentity(int):
 
     def __hash__(self) -> int:
         return hash((_ByIdentity, int(self)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Callable:
+    """A function in C, or a method that is bound to something: equal ones may be two objects."""
+
+    obj: BuiltinFunctionType | MethodWrapperType
 
 
 _IDENTITY_CLASSES = (type, FunctionType, MethodDescriptorType, WrapperDescriptorType)
@@ -125,7 +142,8 @@ def existing_key(vm: VM, key: object) -> Value:
         return Constant(key, Held(key))
     if type(key) is frozenset:
         return vm.look(vm.wrap(key, Held(key)))
-    if isinstance(key, _IDENTITY_CLASSES) or hashes_by_identity(vm, type(key)):
+    by_identity = (*_IDENTITY_CLASSES, BuiltinFunctionType, MethodWrapperType)
+    if isinstance(key, by_identity) or hashes_by_identity(vm, type(key)):
         return vm.look(vm.wrap(key, Held(key)))
     vm.stop(reasons.UNSUPPORTED, f"a dict with a {type(key).__qualname__} as a key")
 

@@ -12,7 +12,7 @@ from jitpkg.errors import Reason
 from jitpkg.internals import library, modules
 from jitpkg.marks import DISABLED, mark_of
 from jitpkg.tracer import reasons
-from jitpkg.tracer.polyfills import optimizers
+from jitpkg.tracer.polyfills import attention, optimizers
 
 SKIPPED = frozenset(
     """
@@ -58,6 +58,7 @@ TRACED = frozenset(
         ),
         "torch.jit.annotate",
         *library.TRACED_TRANSFORMS,
+        *library.FUNCTION_MODES,
         library.CUSTOM_OP_CALL,
     }
 )
@@ -87,6 +88,15 @@ WRAPPERS: Mapping[str, Wrapper] = MappingProxyType(
 )
 """Those of torch's own, by the names of their code: they may be called like what they wrap."""
 
+STANDING_IN: Mapping[str, Callable[..., Any]] = MappingProxyType(
+    {
+        "torch.nn.attention.flex_attention.flex_attention": attention.flex_attention,
+        library.ANNOTATE: attention.annotate,
+    }
+)
+"""What is traced in place of functions of torch's own, by their names: those that hand their work
+to torch's compiler."""
+
 OWN = "jitpkg.tracer.polyfills"
 
 _FRAMES = frozenset({"currentframe", "stack", "trace"})
@@ -103,6 +113,13 @@ def wrapper(function: FunctionType) -> Wrapper | None:
     if name in library.HIDDEN and (function.__module__ or "").startswith(library.OPTIMIZERS):
         return Wrapper("fn")
     return WRAPPERS.get(name)
+
+
+def standing_in(function: FunctionType) -> Callable[..., Any] | None:
+    """What is traced in place of a function of torch's own; None where that itself is."""
+    if not (function.__module__ or "").startswith("torch."):
+        return None
+    return STANDING_IN.get(f"{function.__module__}.{function.__qualname__}")
 
 
 def _code_name(function: FunctionType) -> str:

@@ -21,6 +21,7 @@ from jitpkg.tracer import (
     dictionaries,
     escapes,
     exceptions,
+    function_modes,
     iterators,
     look,
     numbers,
@@ -92,6 +93,10 @@ class Machine(VM):
 
     # What exists
 
+    def stop_under_a_mode(self, what: str) -> None:
+        if self.asked_modes:
+            function_modes.stop_at(self, what)
+
     def look(self, value: Value) -> Value:
         if isinstance(value, Lazy):
             return look.look(self, value)
@@ -153,6 +158,10 @@ class Machine(VM):
     def op(
         self, target: Callable[..., Any] | str, args: Args, kwargs: Kwargs | None = None
     ) -> Value:
+        if self.asked_modes:
+            found = function_modes.of_op(self, target, args, kwargs or {})
+            if found is not None:
+                return found
         return tensors.op(self, target, args, kwargs)
 
     def attribute(self, value: Value, name: str) -> Value:

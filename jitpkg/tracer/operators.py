@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import math
 import operator
+import types
 from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType, MappingProxyType, WrapperDescriptorType
 from typing import Any
@@ -319,6 +320,8 @@ def compare(vm: VM, name: str, a: Value, b: Value) -> Value:
     if any(isinstance(x, Constant) and numpy_scalars.is_dtype(x.value) for x in (a, b)):
         return _of_array(vm, function, a, b)
     _check_foreign(vm, a, b)
+    if _is_function(a) and _is_function(b) and name in ("==", "!="):
+        return constants.fold(vm, function, (a, b))
     by_structure = _compare_structures(vm, name, a, b)
     if by_structure is not None:
         return by_structure
@@ -337,6 +340,21 @@ def compare(vm: VM, name: str, a: Value, b: Value) -> Value:
         f"'{name}' not supported between instances of"
         f" '{classes.shown(class_a)}' and '{classes.shown(class_b)}'",
     )
+
+
+def _is_function(value: Value) -> bool:
+    return isinstance(value, Known) and isinstance(value.obj, _FUNCTIONS)
+
+
+_FUNCTIONS = (
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    types.MethodWrapperType,
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+)
+"""Classes of functions that compare without code of the program's: equal ones may be two objects,
+such as methods in C that are bound to something."""
 
 
 def _rich_compare(vm: VM, receiver: Value, name: str, argument: Value) -> Value | None:
@@ -452,6 +470,7 @@ def truth(vm: VM, value: Value) -> bool:
         ):
             return bool(value.items)
         case Tensor():
+            vm.stop_under_a_mode("the truth of a tensor")
             if vm.facts(value).size and not _has_one_element(vm, value):
                 vm.stop(reasons.RAISES, "the truth of a tensor with more than one element")
             if (known := constant_tensors.number(vm, value)) is not None:

@@ -92,6 +92,7 @@ def by_class(vm: VM, cls: type, args: Args, kwargs: Kwargs) -> Value | None:
     (tensor,) = map(vm.look, args) if len(args) == 1 and not kwargs else (None,)
     if not isinstance(tensor, Tensor):
         return None
+    vm.stop_under_a_mode(f"{cls.__name__}() of a tensor")
     known = constant_tensors.number(vm, tensor)
     if known is not None and (cls is bool or not vm.facts(tensor).requires_grad):
         return constants.fold(vm, cls, (known,))

@@ -203,9 +203,9 @@ class Region:
 
 
 def is_inside(vm: VM) -> bool:
-    """Whether Python cannot go on here: a generator has to finish, or a block of `with
-    torch.device(…)` was entered, for which nothing real stands."""
-    return must_finish(vm) or vm.devices != vm.devices_before
+    """Whether Python cannot go on here: a generator has to finish, or a torch-function mode was
+    entered (`with torch.device(…)` is one), for which nothing real stands."""
+    return must_finish(vm) or vm.devices != vm.devices_before or bool(vm.function_modes)
 
 
 def _calling(vm: VM, caller: _Caller, inner: Continuation) -> tuple[Value, ...]:

@@ -11,7 +11,7 @@ import torch
 from jitpkg.code.names import stored_by
 from jitpkg.facts import sizes
 from jitpkg.facts.sizes import Length
-from jitpkg.facts.tensor import TensorFacts, why_no_history
+from jitpkg.facts.tensor import TensorFacts, size_of, stride_of, why_no_history
 from jitpkg.guards.kinds import Answers
 from jitpkg.guards.metadata import LeafIs, is_plain_leaf
 from jitpkg.guards.sources import Attr, Source
@@ -170,6 +170,9 @@ def metadata_method(vm: VM, name: str, args: Args, kwargs: Kwargs) -> Value | No
             return Constant(len(facts.size))
         case (("numel" | "nelement"), ()):
             return _count(vm, tensor)
+        case "is_contiguous", () if not facts.is_symbolic:
+            like = torch.empty_strided(size_of(facts), stride_of(facts), device="meta")
+            return Constant(like.is_contiguous())
         case "is_floating_point", ():
             return Constant(facts.dtype.is_floating_point)
         case "is_complex", ():

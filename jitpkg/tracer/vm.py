@@ -79,6 +79,8 @@ class Mark:
     guesses: int
     levels: int
     devices: tuple[torch.device, ...]
+    function_modes: tuple[Value, ...]
+    asked_modes: int
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -209,6 +211,11 @@ class VM(ABC):
         """The transforms inside of which the trace is, the outermost first."""
         self.devices_before = self.devices = default_devices() or ()
         """The default devices, of which the last counts; none where nobody has set one."""
+        self.function_modes: tuple[Value, ...] = ()
+        """Torch-function modes other than default devices that the trace has entered, the innermost
+        last."""
+        self.asked_modes = 0
+        """How many of these a call of torch's asks: not one of which the own code is running."""
         self.undecided: Undecided | None = None
         """The branch at which the trace ends, if its way may be guessed one day."""
         self.rewinds = False
@@ -282,6 +289,8 @@ class VM(ABC):
             len(self.guesses),
             len(self.levels),
             self.devices,
+            self.function_modes,
+            self.asked_modes,
         )
 
     @property
@@ -298,6 +307,7 @@ class VM(ABC):
         del self.guesses[mark.guesses :]
         del self.levels[mark.levels :]
         self.devices = mark.devices
+        self.function_modes, self.asked_modes = mark.function_modes, mark.asked_modes
         self.number_nodes.clear()
         self.escaped = None  # it may rely on guards that are gone
 
@@ -328,6 +338,10 @@ class VM(ABC):
         """End the trace where something means another thing in a transform than it does outside."""
         if self.levels:
             self.stop(reasons.TRANSFORM, f"{what} inside")
+
+    @abstractmethod
+    def stop_under_a_mode(self, what: str) -> None:
+        """End the trace where a torch-function mode that the trace has entered would be asked."""
 
     def break_here(self, reason: Reason, detail: str = "") -> Break:
         return Break(reason, detail, self.stack_here())

@@ -293,6 +293,23 @@ CASES = [
     case("mod", M, 2, call=operator.mod),
     case("full", (2, 3), 1.5, call=torch.full),
     case("arange", 5, call=torch.arange),
+    case("arange", 5, dtype=torch.int32, call=torch.arange),
+    case("arange", 5, dtype=torch.int16, call=torch.arange),
+    *(
+        case("to", facts(layout), dtype, memory_format=torch.contiguous_format)
+        for layout in ("turned cube", "channels last", "gray", "number")
+        for dtype in (torch.int32, torch.float32)
+    ),
+    *(
+        case("index", facts(layout, grad=True), indices, call=torch.ops.aten.index)
+        for layout in ("cube", "turned cube")
+        for indices in ([I64], [None, I64], [I64, I64], [of(dtype=torch.int64)])
+    ),
+    *(
+        case("_safe_softmax", facts(layout, grad=True), dim, call=torch._safe_softmax)
+        for layout in ("cube", "turned cube", "matrix")
+        for dim in (0, -1)
+    ),
     case("arange", 1, 5, 0.5, call=torch.arange),
     *(
         case("where", MASK, a, b, call=torch.where)

@@ -207,22 +207,22 @@ def _reached(roots: Iterable[Node], known: set[Node]) -> list[Node]:
 
 
 def _free_below(value: Node, bound: frozenset[Axis]) -> list[Node]:
-    """The largest parts of a fold's value that depend neither on its axes nor on those of folds
-    inside of it."""
-    inner = (node.over for node in below(value) if isinstance(node, Reduce))
-    bound = bound.union(*inner)
+    """The largest parts of a fold's value that depend neither on its axes nor, inside of another
+    fold there, on those of that one: outside of it they may be axes of the kernel."""
     found: dict[Node, None] = {}
-    seen: set[Node] = set()
-    stack = [value]
+    seen: set[tuple[Node, frozenset[Axis]]] = set()
+    stack = [(value, bound)]
     while stack:
-        node = stack.pop()
-        if node in seen:
+        node, bound = at = stack.pop()
+        if at in seen:
             continue
-        seen.add(node)
+        seen.add(at)
         if not node.axes & bound:
             found[node] = None
-        else:
-            stack.extend(operands(node))
+            continue
+        if isinstance(node, Reduce):
+            bound = bound.union(node.over)
+        stack.extend((each, bound) for each in operands(node))
     return list(found)
 
 

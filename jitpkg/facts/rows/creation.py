@@ -56,6 +56,7 @@ def like(func: Any, args: Any, kwargs: Any) -> Any:
     """A tensor of the layout of another one."""
     plain(kwargs)
     x = args[0]
+    sure(isinstance(x, torch.Tensor))  # a transform may copy a number
     layout = preserved(tuple(x.shape), x.stride())
     return empty(x.shape, kwargs.get("dtype") or x.dtype, layout)
 
@@ -75,15 +76,17 @@ def clone(func: Any, args: Any, kwargs: Any) -> Any:
 
 def arange(func: Any, args: Any, kwargs: Any) -> Any:
     """Of integers."""
-    sure(kwargs.get("dtype") in (None, torch.int64))
+    dtype = kwargs.get("dtype") or torch.int64
+    sure(dtype in (torch.int64, torch.int32))
+    kwargs = {**kwargs, "dtype": dtype}
     if any(isinstance(arg, torch.SymInt) for arg in args):
         start, end = (0, *args) if len(args) == 1 else args[:2]
         sure(len(args) <= 2 and type(start) in (int, torch.SymInt) and end > start)
-        return factory(func, ([end - start],), {**kwargs, "dtype": torch.int64})
+        return factory(func, ([end - start],), kwargs)
     sure(all(type(arg) is int for arg in args))
     length = len(range(*args))
     sure(length > 0)
-    return factory(func, ([length],), {**kwargs, "dtype": torch.int64})
+    return factory(func, ([length],), kwargs)
 
 
 def random_integers(func: Any, args: Any, kwargs: Any) -> Any:
@@ -101,6 +104,8 @@ def linspace(func: Any, args: Any, kwargs: Any) -> Any:
 def converted(func: Any, args: Any, kwargs: Any) -> Any:
     """A copy of another dtype. For another device it is one only if that is not the tensor's."""
     sure(kwargs.get("device") in (None, META))
+    if kwargs.get("memory_format") is torch.contiguous_format:
+        return empty(args[0].shape, kwargs.get("dtype") or args[0].dtype)
     return like(func, args, {**kwargs, "device": None})
 
 

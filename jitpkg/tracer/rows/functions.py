@@ -83,6 +83,7 @@ def len_(vm: VM, value: Value, /) -> Value:
         case Array():
             return numpy_arrays.length(vm, value)
         case Tensor():
+            vm.stop_under_a_mode("the length of a tensor")
             size = vm.facts(value).size
             if not size:
                 vm.raise_new(TypeError, "len() of a 0-d tensor")

@@ -24,6 +24,7 @@ def enter_range(vm: VM, entered: Value, /) -> Value:
         vm.stop(reasons.UNSUPPORTED, "a named range, while a profiler runs")
     if not isinstance(entered, Object) or entered.source is not None:
         vm.stop(reasons.UNSUPPORTED, "a named range that exists already")
+    vm.stop_under_a_mode("a named range")
     vm.guard(no_profiler())
     vm.set_attribute(entered, _ENDS, FALSE)
     return entered
@@ -31,6 +32,7 @@ def enter_range(vm: VM, entered: Value, /) -> Value:
 
 @TABLE.row(_Range.__exit__)
 def leave_range(vm: VM, left: Value, /, *raised: Value) -> Value:
+    vm.stop_under_a_mode("the end of a named range")
     if vm.truth(vm.attribute(left, _ENDS)):
         vm.stop(reasons.UNSUPPORTED, "the end of a named range that began while a profiler ran")
     vm.set_attribute(left, _ENDS, TRUE)

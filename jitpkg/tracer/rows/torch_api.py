@@ -17,12 +17,19 @@ from jitpkg.tracer import (
     asked_gradients,
     checkpoints,
     differentiation,
+    function_modes,
     numpy_scalars,
     parameters,
     reasons,
     transforms,
 )
-from jitpkg.tracer.polyfills import autograd_functions, optimizers, torch_functions
+from jitpkg.tracer.polyfills import (
+    attention,
+    autograd_functions,
+    indexing_modes,
+    optimizers,
+    torch_functions,
+)
 from jitpkg.tracer.polyfills import differentiation as backward_passes
 from jitpkg.tracer.polyfills import transforms as transform_calls
 from jitpkg.tracer.rows import numpy_arrays
@@ -66,6 +73,8 @@ def enter_device(vm: VM, device: Value, /) -> Value:
     known = vm.look(device)
     if not isinstance(known, Constant) or not isinstance(known.value, torch.device):
         vm.stop(reasons.FOREIGN_CALL, "device.__enter__ of a device that varies")
+    if vm.function_modes:
+        vm.stop(reasons.UNSUPPORTED, "a default device inside of a torch-function mode")
     vm.devices = (*vm.devices, known.value)
     return known
 
@@ -152,8 +161,42 @@ def is_tensor_like(vm: VM, value: Value, /) -> Value:
     torch.overrides.has_torch_function_variadic,
 )
 def has_torch_function(vm: VM, *values: Value) -> Value:
-    """Plain tensors only come here, and modes are excluded by the guards."""
-    return FALSE
+    """Plain tensors only come here, and modes but those that the trace enters are excluded by the
+    guards."""
+    return TRUE if function_modes.are_asked(vm) else FALSE
+
+
+@TABLE.row(torch.overrides.handle_torch_function)
+def handle_torch_function(vm: VM, *args: Value, **kwargs: Value) -> Value:
+    if not vm.asked_modes:
+        vm.stop(reasons.UNSUPPORTED, "handle_torch_function() without a mode")
+    return function_modes.of_python(vm, args, kwargs)
+
+
+def enter_function_mode(vm: VM, mode: Value, /) -> Value:
+    function_modes.enter(vm, vm.look(mode))
+    return NONE
+
+
+def leave_function_mode(vm: VM) -> Value:
+    return function_modes.leave(vm)
+
+
+@TABLE.row(indexing_modes.enter)
+def enter_indexing_mode(vm: VM) -> Value:
+    function_modes.enter(vm, vm.trusted(indexing_modes.indexed))
+    return NONE
+
+
+@TABLE.row(attention.refused)
+def no_flex_attention(vm: VM, why: Value) -> Value:
+    said = vm.look(why)
+    vm.stop(reasons.LIBRARY, f"flex_attention with {getattr(said, 'value', '')}")
+
+
+TABLE.add(indexing_modes.leave, leave_function_mode)
+TABLE.add(modes.ENTER_FUNCTION_MODE, enter_function_mode)
+TABLE.add(modes.LEAVE_FUNCTION_MODE, leave_function_mode)
 
 
 @TABLE.row(autograd_functions.of_the_real_context)
