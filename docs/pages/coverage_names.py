@@ -61,7 +61,7 @@ class Sub(torch.Tensor):
 
 
 class Swapped(torch.overrides.TorchFunctionMode):
-    def __torch_function__(self, func, types, args=(), kwargs=None):
+    def __torch_function__(self, func, classes, args=(), kwargs=None):
         return (torch.cos if func is torch.sin else func)(*args, **(kwargs or {}))
 
 

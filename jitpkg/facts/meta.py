@@ -49,13 +49,13 @@ FUNCTIONS = frozenset(
     new_empty new_full new_ones new_zeros nll_loss norm normal_ normalize not_equal ones ones_like
     _native_multi_head_attention or_ outer pad permute pow pow_ prod rand rand_like randint randn
     randn_like ravel reciprocal reciprocal_ relu relu6 relu_ remainder repeat repeat_interleave
-    reshape reshape_as rms_norm roll round rsqrt rsqrt_ rsub _safe_softmax scatter scatter_
-    scatter_add scatter_add_ select selu setitem sigmoid sigmoid_ sign silu sin sin_ sinc sinh
-    smooth_l1_loss softmax softmin softplus softsign sort split split_with_sizes sqrt sqrt_ square
-    squeeze stack std std_mean sub sub_ subtract sum swapaxes swapdims t tan tanh tanh_ tanhshrink
-    _threshold tile to topk _transformer_encoder_layer_fwd transpose tril triu true_divide truediv
-    trunc type_as unbind unflatten unfold uniform_ unsafe_split unsqueeze var var_mean view view_as
-    where xor zero_ zeros zeros_like
+    reshape reshape_as rms_norm roll round rsqrt rsqrt_ rsub scatter scatter_ scatter_add
+    scatter_add_ select selu setitem sigmoid sigmoid_ sign silu sin sin_ sinc sinh smooth_l1_loss
+    softmax softmin softplus softsign sort split split_with_sizes sqrt sqrt_ square squeeze stack
+    std std_mean sub sub_ subtract sum swapaxes swapdims t tan tanh tanh_ tanhshrink _threshold tile
+    to topk _transformer_encoder_layer_fwd transpose tril triu true_divide truediv trunc type_as
+    unbind unflatten unfold uniform_ unsafe_split unsqueeze var var_mean view view_as where xor
+    zero_ zeros zeros_like
     """.split()
 )
 """Functions and methods of tensors, by name."""

@@ -305,11 +305,6 @@ CASES = [
         for layout in ("cube", "turned cube")
         for indices in ([I64], [None, I64], [I64, I64], [of(dtype=torch.int64)])
     ),
-    *(
-        case("_safe_softmax", facts(layout, grad=True), dim, call=torch._safe_softmax)
-        for layout in ("cube", "turned cube", "matrix")
-        for dim in (0, -1)
-    ),
     case("arange", 1, 5, 0.5, call=torch.arange),
     *(
         case("where", MASK, a, b, call=torch.where)

@@ -45,7 +45,7 @@ def flex_attention(
     scores = query.to(precise) @ key.to(precise).transpose(-2, -1)
     scores = (scores * (1.0 / math.sqrt(query.size(-1)) if scale is None else scale)).to(precise)
     scores = _modified(scores, score_mod, None if block_mask is None else block_mask.mask_mod)
-    weights = torch._safe_softmax(scores, dim=-1)
+    weights = torch.where(_masked(scores), 0.0, torch.softmax(scores, dim=-1))
     out = _laid_out_like(query, weights.to(query.dtype) @ value.to(query.dtype))
     if return_aux is None:
         return out
@@ -79,10 +79,15 @@ def _mapped(function: Modification, first: tuple[int, ...]) -> Modification:
     return function
 
 
+def _masked(scores: Tensor) -> Tensor:
+    """For each query, whether it may look at no key."""
+    return torch.all(scores == -float("inf"), dim=-1, keepdim=True)
+
+
 def _logsumexp(scores: Tensor) -> Tensor:
     """By way of base 2, in which torch's kernels compute."""
     total = scores.logsumexp(dim=-1)
-    total = torch.where(torch.all(scores == -float("inf"), dim=-1), -float("inf"), total)
+    total = torch.where(_masked(scores).squeeze(-1), -float("inf"), total)
     return total / math.log(2) * math.log(2.0)
 
 
