@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+import warnings
 
 import torch
 
@@ -40,6 +41,8 @@ def set_attribute(vm: VM, value: Value, name: str, new: Value) -> None:
     if isinstance(value, Tensor) and goes_to_descriptor(vm, value, name):
         _set_of_tensor(vm, value, name, new)
         return
+    if isinstance(value, Known) and value.obj is warnings and vm.catching:
+        vm.stop(reasons.MUTATION, f"assignment to warnings.{name} in a block of catch_warnings()")
     cls = classes.class_of(vm, value)
     if classes.lookup(vm, cls, "__setattr__") is not object.__setattr__:
         method = method_of_class(vm, value, "__setattr__")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import enum
 import types
+import warnings
 from typing import NamedTuple, NoReturn
 
 import torch
@@ -453,6 +454,10 @@ def _class_member(vm: VM, member: Value, cls: type) -> Value:
     return vm.call(get, (Constant(None), vm.trusted(cls)))
 
 
+_CALLED = (types.FunctionType, types.BuiltinFunctionType, type)
+"""What is in a module to be called, and does not change."""
+
+
 def _of_module(vm: VM, module: types.ModuleType, name: str) -> Value:
     cls = type(module)
     vm.guard(TypeIs(Held(module), cls))
@@ -463,6 +468,8 @@ def _of_module(vm: VM, module: types.ModuleType, name: str) -> Value:
     found = classes.lookup(vm, cls, name)
     if found is not ABSENT and is_data_descriptor(vm, found):
         vm.stop(reasons.ATTRIBUTE, f"{module.__name__}.{name}")
+    if module is warnings and vm.catching and not isinstance(vars(module).get(name), _CALLED):
+        vm.stop(reasons.ATTRIBUTE, f"warnings.{name} in a block of catch_warnings()")
     namespace = vars(module)
     if name in namespace:
         return vm.present(namespace[name], Item(Held(namespace), name))

@@ -203,9 +203,11 @@ class Region:
 
 
 def is_inside(vm: VM) -> bool:
-    """Whether Python cannot go on here: a generator has to finish, or a torch-function mode was
-    entered (`with torch.device(…)` is one), for which nothing real stands."""
-    return must_finish(vm) or vm.devices != vm.devices_before or bool(vm.function_modes)
+    """Whether Python cannot go on here: a generator has to finish, or a block was entered for which
+    nothing real stands, of a torch-function mode (`with torch.device(…)` is one) or of
+    `warnings.catch_warnings()`."""
+    entered = vm.devices != vm.devices_before or vm.function_modes or vm.catching
+    return must_finish(vm) or bool(entered)
 
 
 def _calling(vm: VM, caller: _Caller, inner: Continuation) -> tuple[Value, ...]:

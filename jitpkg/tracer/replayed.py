@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 
@@ -40,11 +41,27 @@ def warn(
     warnings.warn_explicit(text, category, file, line, module_name(namespace), registry)
 
 
+def ignored(
+    namespace: dict[str, Any], text: str, category: type[Warning], file: str, line: int
+) -> None:
+    """The same where all warnings are ignored."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warn(namespace, text, category, file, line)
+
+
+def filters_were_caught(module: ModuleType) -> None:
+    """What stays of a `warnings.catch_warnings()` that is over: warnings that were to be shown once
+    are shown again."""
+    with warnings.catch_warnings():
+        pass
+
+
 def module_name(namespace: dict[str, Any]) -> str:
     """As warnings know it."""
     name = namespace.get("__name__")
     return name if isinstance(name, str) else "<string>"
 
 
-MESSAGES = (log, warn)
-"""What a message's effect calls."""
+MESSAGES = (log, warn, filters_were_caught)
+"""What a message's effect calls, or one that decides whether messages are shown."""

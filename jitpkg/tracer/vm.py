@@ -81,6 +81,7 @@ class Mark:
     devices: tuple[torch.device, ...]
     function_modes: tuple[Value, ...]
     asked_modes: int
+    catching: tuple[bool, ...]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -216,6 +217,9 @@ class VM(ABC):
         last."""
         self.asked_modes = 0
         """How many of these a call of torch's asks: not one of which the own code is running."""
+        self.catching: tuple[bool, ...] = ()
+        """For each `warnings.catch_warnings()` that the trace has entered, the innermost last,
+        whether all warnings are ignored there."""
         self.undecided: Undecided | None = None
         """The branch at which the trace ends, if its way may be guessed one day."""
         self.rewinds = False
@@ -291,6 +295,7 @@ class VM(ABC):
             self.devices,
             self.function_modes,
             self.asked_modes,
+            self.catching,
         )
 
     @property
@@ -308,6 +313,7 @@ class VM(ABC):
         del self.levels[mark.levels :]
         self.devices = mark.devices
         self.function_modes, self.asked_modes = mark.function_modes, mark.asked_modes
+        self.catching = mark.catching
         self.number_nodes.clear()
         self.escaped = None  # it may rely on guards that are gone
 

@@ -35,6 +35,8 @@ def in_its_place(vm: VM, target: Callable[..., Any] | str, name: str) -> Callabl
     recorded = getattr(shown, "__self__", None)
     if not warns_in_graph(None) or id(recorded) in vm.seen:
         vm.stop(reasons.FOREIGN_CALL, f"{name}, which warns where the program looks at warnings")
+    if vm.catching and not vm.catching[-1]:
+        vm.stop(reasons.FOREIGN_CALL, f"{name}, which warns in a block of catch_warnings()")
     frames = [frame for frame in vm.frames if not frame.trusted]
     if not all(frame.namespace for frame in frames):  # the hook hands over no globals: none is read
         vm.stop(reasons.FOREIGN_CALL, f"{name}, which warns in a function without globals")
@@ -45,9 +47,20 @@ def in_its_place(vm: VM, target: Callable[..., Any] | str, name: str) -> Callabl
         place = frame.location(frame.program.ops[frame.at - 1])
         function = _called_from(text, function, place, frame.namespace)
         text = _FUNCTION
+    if vm.catching:
+        function = _ignoring(function)
     function.__name__, function.__module__ = name, __name__
     setattr(function, WARNS, True)
     return function  # type: ignore[no-any-return]
+
+
+def _ignoring(function: Callable[..., Any]) -> Callable[..., Any]:
+    def called(*args: Any, **kwargs: Any) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return function(*args, **kwargs)
+
+    return called
 
 
 _FUNCTION = "lambda *args, **kwargs: what(*args, **kwargs)"

@@ -1,6 +1,7 @@
 """What calling a builtin function, class or method means: one row each."""
 
 from jitpkg.tracer.rows import (
+    caught_warnings,
     conversions,
     functions,
     library,
@@ -24,6 +25,7 @@ ROWS = merged(
     objects.TABLE,
     library.TABLE,
     messages.TABLE,
+    caught_warnings.TABLE,
     sequences.TABLE,
     mappings.TABLE,
     sets.TABLE,

@@ -14,6 +14,7 @@ from typing import NoReturn
 
 import torch
 
+from jitpkg.errors import Location
 from jitpkg.guards.kinds import Answers, static_lookup
 from jitpkg.guards.messages import logs_plainly, warns_plainly
 from jitpkg.guards.sources import Held
@@ -183,6 +184,9 @@ def warn(
     if frame is None or not frame.namespace:  # a hook hands over no globals where none is read
         _refuse_warning(vm)
     place = frame.location(frame.program.ops[frame.at - 1])
+    if vm.catching:
+        _warn_ignored(vm, message, cls, frame, place)
+        return NONE
     asked = (cls, text, replayed.module_name(frame.namespace), place.line or 1)
     if place.line is None or not warns_plainly(None, *asked):
         _refuse_warning(vm)
@@ -194,6 +198,14 @@ def warn(
     given = (message, vm.trusted(cls), *where)
     vm.effect(CallMethod(replayed.warn, globals_, given))
     return NONE
+
+
+def _warn_ignored(vm: VM, text: Value, cls: type, frame: Frame, place: Location) -> None:
+    if not vm.catching[-1] or place.line is None:
+        _refuse_warning(vm)
+    where = (Constant(place.file), Constant(place.line))
+    globals_ = Lazy(frame.globals, frame.namespace)
+    vm.effect(CallMethod(replayed.ignored, globals_, (text, vm.trusted(cls), *where)))
 
 
 def _refuse_warning(vm: VM) -> NoReturn:
