@@ -122,7 +122,8 @@ def _call_known(vm: VM, function: Known, args: Args, kwargs: Kwargs, *, direct: 
         kwargs = default_device.told(vm, obj, kwargs)
     result = marked.call(vm, function, args, kwargs)
     if result is None and vm.asked_modes:
-        result = function_modes.of_call(vm, obj, args, kwargs)
+        by_row = ROWS.get(obj) is not None
+        result = function_modes.of_call(vm, obj, args, kwargs, by_row=by_row)
     if result is not None:
         return result
     if id(obj) in _OF_NUMBERS and (number := _number(vm, obj, args, kwargs)) is not None:

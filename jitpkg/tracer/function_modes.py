@@ -19,7 +19,7 @@ from torch.overrides import TorchFunctionMode, get_overridable_functions, handle
 from jitpkg.facts.sizes import Length
 from jitpkg.facts.tensor import TensorFacts
 from jitpkg.facts.thread_state import snapshot
-from jitpkg.internals import library, modes
+from jitpkg.internals import Row, library, modes
 from jitpkg.internals.ops import OpOverload, OpOverloadPacket
 from jitpkg.tracer import classes, constants, containers, reasons, state, torch_calls
 from jitpkg.tracer.polyfills import indexing_modes
@@ -61,14 +61,18 @@ def leave(vm: VM) -> Value:
 # Where torch would ask
 
 
-def of_call(vm: VM, function: Any, args: Args, kwargs: Kwargs) -> Value | None:
-    """What the innermost mode makes of a call; None where torch asks none."""
+def of_call(vm: VM, function: Any, args: Args, kwargs: Kwargs, *, by_row: bool) -> Value | None:
+    """What the innermost mode makes of a call; None where torch asks none.
+
+    Args:
+        by_row: whether the tracer has a row for the function, and would not trace it.
+    """
     if not _asks(vm):
         return _of_index(vm, args) if function is torch.Tensor.__getitem__ else None
     if _is_silent(function):
         return None
     if not _is_asked(function):
-        if _may_ask(function):
+        if _may_ask(function, by_row=by_row):
             vm.stop(reasons.UNSUPPORTED, f"{function.__name__} under a torch-function mode")
         return None
     return _heard(vm, function, args, kwargs)
@@ -164,22 +168,34 @@ def _is_traced(function: object) -> bool:
     return not any(function in each for each in leaves)
 
 
-def _may_ask(function: object) -> bool:
-    """Whether it is a function of torch's, written in C, of which nobody knows."""
+def _may_ask(function: object, *, by_row: bool) -> bool:
+    """Whether it is a function of torch's that is not traced, and of which nobody knows."""
     is_c = isinstance(function, types.BuiltinFunctionType | types.MethodDescriptorType)
-    return is_c and (getattr(function, "__module__", None) or "").startswith("torch")
+    return (is_c or by_row) and (getattr(function, "__module__", None) or "").startswith("torch")
 
 
 def _is_silent(function: object) -> bool:
     """Whether it is one that asks no mode."""
-    private = (modes.ENTER_FUNCTION_MODE, modes.LEAVE_FUNCTION_MODE, modes.LOG_USAGE)
-    return any(function is row.found() for row in private) or any(
-        function is each for each in _SILENT
-    )
+    private = (row.found() for row in _SILENT_AND_PRIVATE)
+    return any(function is each for each in (*_SILENT, *private))
 
 
+_SILENT_AND_PRIVATE: tuple[Row[Any], ...] = (
+    modes.ENTER_FUNCTION_MODE,
+    modes.LEAVE_FUNCTION_MODE,
+    modes.LOG_USAGE,
+    modes.CHECK,
+    modes.CHECK_WITH,
+    modes.INFERENCE_MODE,
+)
 _SILENT = (
     torch.is_tensor,
+    torch.Size,
+    torch.compiler.is_compiling,
+    torch.compiler.is_dynamo_compiling,
+    torch.compiler.is_exporting,
+    torch.overrides.is_tensor_like,
+    torch.overrides.handle_torch_function,
     torch.overrides.has_torch_function,
     torch.overrides.has_torch_function_unary,
     torch.overrides.has_torch_function_variadic,

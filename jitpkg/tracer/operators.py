@@ -522,7 +522,10 @@ def same(vm: VM, a: Value, b: Value) -> bool:
             getattr(other, "value", None), _SINGLETON
         ):
             return False
-    a, b = vm.identify(vm.look(a)), vm.identify(vm.look(b))
+    a, b = vm.look(a), vm.look(b)
+    if _is_python(a) != _is_python(b) and isinstance(b if _is_python(a) else a, _NO_FUNCTION):
+        return False  # whichever function it is
+    a, b = vm.identify(a), vm.identify(b)
     if isinstance(a, Marker | Kept) or isinstance(b, Marker | Kept):
         vm.stop(reasons.IDENTITY, "the identity of a value below the hook's stack")
     if isinstance(a, Constant) and isinstance(b, Constant):
@@ -542,6 +545,14 @@ def same(vm: VM, a: Value, b: Value) -> bool:
     if isinstance(a, Tensor | Object | Array) and isinstance(b, Tensor | Object | Array):
         return _same_existing(vm, a, b)
     return a is b
+
+
+def _is_python(value: Value) -> bool:
+    return isinstance(value, Known) and isinstance(value.obj, types.FunctionType)
+
+
+_NO_FUNCTION = (Constant, Tensor, Object, Tuple, Array, Function)
+"""What is no function of Python's that exists."""
 
 
 def _is_empty_tuple(value: Value) -> bool:

@@ -124,6 +124,14 @@ PROGRAMS = (
         ),
     ),
     Program(
+        "attention-masks",
+        "attention_masks.py",
+        (
+            Way("compile", (), COMPILE, entries=1),
+            Way("run", RUN, entries=4, slow=True),
+        ),
+    ),
+    Program(
         "ppo",
         "ppo.py",
         (

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
+from torch.utils.checkpoint import checkpoint
 
 import jitpkg
 from jitpkg.facts.thread_state import function_modes
@@ -327,6 +328,20 @@ def generator(x: Any) -> Any:
     return y, z, log
 
 
+def checkpointed(x: Any) -> Any:
+    """What is computed again backward is computed outside of the mode."""
+    with Scaled(0.0) as mode:
+        y = checkpoint(lambda z: torch.sin(z) + 1, x, use_reentrant=False)
+    return y, mode.count
+
+
+def differentiated(x: Any) -> Any:
+    with Names() as mode:
+        y = (x * x).sum()
+        (gradient,) = torch.autograd.grad(y, x)
+    return gradient, mode.log
+
+
 def op_raises(x: Any) -> Any:
     with Names():
         return x.detach().long()[torch.tensor([7])]
@@ -360,7 +375,7 @@ ONE_GRAPH: tuple[Program, ...] = (
 )
 OTHERS: tuple[Program, ...] = (
     *(refuses, passes, with_a_break, breaks_in_a_callee, breaks_in_the_mode, truth_of_tensors),
-    *(op_raises, handled_op, beside_a_device, in_a_table),
+    *(op_raises, handled_op, beside_a_device, in_a_table, checkpointed, differentiated),
 )
 
 
