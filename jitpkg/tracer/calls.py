@@ -157,8 +157,10 @@ def _call_known(vm: VM, function: Known, args: Args, kwargs: Kwargs, *, direct: 
             return _call_descriptor(vm, obj, args, kwargs)
         case OpOverloadPacket() | OpOverload():
             return vm.op(obj, args, kwargs)
-        case types.MethodWrapperType(__self__=types.GetSetDescriptorType() as of_tensor) if args:
-            return vm.attribute(args[0], of_tensor.__name__)  # as a torch-function mode is told
+        case types.MethodWrapperType(
+            __name__="__get__", __self__=types.GetSetDescriptorType() as read
+        ) if _reads_of_tensor(vm, read, args):
+            return vm.attribute(args[0], read.__name__)  # as a torch-function mode is told
         case types.BuiltinFunctionType():
             applied = autograd_functions.applied_by_builtin(vm, function, args, kwargs)
             return _refuse_builtin(vm, obj) if applied is None else applied
@@ -170,6 +172,11 @@ def _call_known(vm: VM, function: Known, args: Args, kwargs: Kwargs, *, direct: 
     if method is None:
         vm.stop(reasons.RAISES, f"a call of a {type(obj).__qualname__}")
     return call(vm, method, args, kwargs, direct=direct)
+
+
+def _reads_of_tensor(vm: VM, read: types.GetSetDescriptorType, args: Args) -> bool:
+    of_tensors = read.__objclass__ in torch.Tensor.__mro__
+    return of_tensors and len(args) == 1 and isinstance(vm.look(args[0]), Tensor)
 
 
 _OF_NUMBERS = frozenset(map(id, numbers.HANDLED | readings.HANDLED))

@@ -143,6 +143,21 @@ def ignored_by_class(x: Any) -> Any:
         return x + 1
 
 
+def appended(x: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", append=True)
+        warnings.warn("shown", stacklevel=1)
+        return x + 1
+
+
+def reset(x: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.resetwarnings()
+        warnings.warn("shown", stacklevel=1)
+        return x + 1
+
+
 def no_action(x: Any) -> Any:
     with warnings.catch_warnings():
         y = x + 1
@@ -193,7 +208,17 @@ def outside(x: Any) -> Any:
 
 
 OTHERS: tuple[Program, ...] = (
-    *(seen, an_op_is_seen, an_error, shown, ignored_by_class, no_action, entered_twice),
+    *(
+        appended,
+        reset,
+        seen,
+        an_op_is_seen,
+        an_error,
+        shown,
+        ignored_by_class,
+        no_action,
+        entered_twice,
+    ),
     *(warns_afterwards, with_a_break, another_function, filters_inside, outside),
 )
 

@@ -314,6 +314,14 @@ def attributes(x: Any) -> Any:
     return known, mode.log
 
 
+def read_by_descriptors(x: Any) -> Any:
+    y = x + 1
+    length = torch.Tensor.shape.__get__(y), torch.Tensor.T.__get__(y)
+    with Names() as mode:
+        inside = torch.Tensor.shape.__get__(y), torch.Tensor.dtype.__get__(y)
+    return length, inside, mode.log, type.__dict__["__name__"].__get__(Names)
+
+
 def generator(x: Any) -> Any:
     def halves(y: Any) -> Any:
         with Names() as mode:
@@ -375,7 +383,15 @@ ONE_GRAPH: tuple[Program, ...] = (
 )
 OTHERS: tuple[Program, ...] = (
     *(refuses, passes, with_a_break, breaks_in_a_callee, breaks_in_the_mode, truth_of_tensors),
-    *(op_raises, handled_op, beside_a_device, in_a_table, checkpointed, differentiated),
+    *(
+        op_raises,
+        handled_op,
+        beside_a_device,
+        in_a_table,
+        read_by_descriptors,
+        checkpointed,
+        differentiated,
+    ),
 )
 
 

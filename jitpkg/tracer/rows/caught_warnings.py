@@ -63,12 +63,12 @@ def _filtering(change: Callable[..., None]) -> Callable[..., Value]:
         given = [_known(vm, value, name) for value in args]
         named = {key: _known(vm, value, name) for key, value in kwargs.items()}
         with warnings.catch_warnings():
-            warnings.resetwarnings()
+            warnings.simplefilter("default", lineno=1)  # behind which another may be put
             try:
                 change(*given, **named)
             except (AssertionError, TypeError, ValueError) as error:
                 vm.stop(reasons.RAISES, f"{name} raises {type(error).__name__}")
-            ignores = tuple(warnings.filters) == _IGNORING
+            ignores = list(warnings.filters[:1]) == _IGNORING
         vm.catching = (*vm.catching[:-1], ignores)
         return NONE
 
@@ -85,7 +85,7 @@ def _known(vm: VM, value: Value, name: str) -> Any:
             vm.stop(reasons.LIBRARY, f"{name} of what is no constant")
 
 
-_IGNORING = (("ignore", None, Warning, None, 0),)
+_IGNORING = [("ignore", None, Warning, None, 0)]
 
 for _change in (warnings.simplefilter, warnings.filterwarnings, warnings.resetwarnings):
     TABLE.add(_change, _filtering(_change))
