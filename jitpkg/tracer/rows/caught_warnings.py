@@ -13,7 +13,7 @@ from typing import Any
 from jitpkg.tracer import reasons, replayed
 from jitpkg.tracer.effects import CallMethod
 from jitpkg.tracer.polyfills import catching
-from jitpkg.tracer.rows.table import CallTable
+from jitpkg.tracer.rows.table import CallTable, by_polyfill
 from jitpkg.tracer.values import NONE, Constant, Known, Value
 from jitpkg.tracer.vm import VM
 
@@ -41,16 +41,9 @@ def not_caught(vm: VM, why: Value) -> Value:
     vm.stop(reasons.LIBRARY, f"catch_warnings with {getattr(said, 'value', '')}")
 
 
-def _by_polyfill(polyfill: Callable[..., Any]) -> Callable[..., Value]:
-    def row(vm: VM, *args: Value, **kwargs: Value) -> Value:
-        return vm.call(vm.trusted(polyfill), args, kwargs)
-
-    return row
-
-
-TABLE.add(warnings.catch_warnings.__init__, _by_polyfill(catching.init))
-TABLE.add(warnings.catch_warnings.__enter__, _by_polyfill(catching.enter))
-TABLE.add(warnings.catch_warnings.__exit__, _by_polyfill(catching.exit_))
+TABLE.add(warnings.catch_warnings.__init__, by_polyfill(catching.init))
+TABLE.add(warnings.catch_warnings.__enter__, by_polyfill(catching.enter))
+TABLE.add(warnings.catch_warnings.__exit__, by_polyfill(catching.exit_))
 
 
 def _filtering(change: Callable[..., None]) -> Callable[..., Value]:

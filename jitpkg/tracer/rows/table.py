@@ -14,6 +14,15 @@ Row = Callable[[VM, Args, Kwargs], Value]
 Handler = TypeVar("Handler", bound=Callable[..., Value])
 
 
+def by_polyfill(polyfill: Callable[..., Any]) -> Callable[..., Value]:
+    """A row for what a polyfill does."""
+
+    def row(vm: VM, *args: Value, **kwargs: Value) -> Value:
+        return vm.call(vm.trusted(polyfill), args, kwargs)
+
+    return row
+
+
 class CallTable:
     """Rows by callable, filled by decorators while a module is loaded."""
 

@@ -33,7 +33,7 @@ from jitpkg.tracer.polyfills import (
 from jitpkg.tracer.polyfills import differentiation as backward_passes
 from jitpkg.tracer.polyfills import transforms as transform_calls
 from jitpkg.tracer.rows import numpy_arrays
-from jitpkg.tracer.rows.table import CallTable
+from jitpkg.tracer.rows.table import CallTable, by_polyfill
 from jitpkg.tracer.values import FALSE, NONE, TRUE, Array, Constant, Number, Tensor, Value
 from jitpkg.tracer.vm import VM
 
@@ -206,34 +206,27 @@ def of_the_real_context(vm: VM, name: Value, /) -> Value:
     vm.stop(reasons.UNSUPPORTED, f"{asked} of the context of an autograd function")
 
 
-def _by_polyfill(polyfill: Callable[..., Any]) -> Callable[..., Value]:
-    def row(vm: VM, *args: Value, **kwargs: Value) -> Value:
-        return vm.call(vm.trusted(polyfill), args, kwargs)
-
-    return row
-
-
 @TABLE.row(torch_functions.check_that_fails)
 def check_that_fails(vm: VM, error_type: Value, condition: Value, message: Value) -> Value:
     vm.stop(reasons.RAISES, "a check of what does not hold, or is no bool")
 
 
 TABLE.add(torch.nn.Parameter, parameters.made)
-TABLE.add(modes.CHECK, _by_polyfill(torch_functions.check))
-TABLE.add(modes.CHECK_WITH, _by_polyfill(torch_functions.check_with))
-TABLE.add(torch.Tensor.backward, _by_polyfill(backward_passes.backward_of_tensor))
-TABLE.add(torch.autograd.backward, _by_polyfill(backward_passes.backward))
-TABLE.add(torch.autograd.grad, _by_polyfill(backward_passes.grad))
+TABLE.add(modes.CHECK, by_polyfill(torch_functions.check))
+TABLE.add(modes.CHECK_WITH, by_polyfill(torch_functions.check_with))
+TABLE.add(torch.Tensor.backward, by_polyfill(backward_passes.backward_of_tensor))
+TABLE.add(torch.autograd.backward, by_polyfill(backward_passes.backward))
+TABLE.add(torch.autograd.grad, by_polyfill(backward_passes.grad))
 TABLE.add(backward_passes.asked, asked_gradients.asked)
 TABLE.add(backward_passes.leaves_of, differentiation.leaves_of)
 TABLE.add(backward_passes.derivatives, differentiation.derivatives)
-TABLE.add(torch.func.vjp, _by_polyfill(transform_calls.vjp))
-TABLE.add(torch.func.jvp, _by_polyfill(transform_calls.jvp))
-TABLE.add(levels.VMAP, _by_polyfill(transform_calls.vmap))
-TABLE.add(levels.GRAD, _by_polyfill(transform_calls.grad))
-TABLE.add(levels.GRAD_AND_VALUE, _by_polyfill(transform_calls.grad_and_value))
-TABLE.add(levels.VJP, _by_polyfill(transform_calls.vjp))
-TABLE.add(levels.JVP, _by_polyfill(transform_calls.jvp))
+TABLE.add(torch.func.vjp, by_polyfill(transform_calls.vjp))
+TABLE.add(torch.func.jvp, by_polyfill(transform_calls.jvp))
+TABLE.add(levels.VMAP, by_polyfill(transform_calls.vmap))
+TABLE.add(levels.GRAD, by_polyfill(transform_calls.grad))
+TABLE.add(levels.GRAD_AND_VALUE, by_polyfill(transform_calls.grad_and_value))
+TABLE.add(levels.VJP, by_polyfill(transform_calls.vjp))
+TABLE.add(levels.JVP, by_polyfill(transform_calls.jvp))
 for _step in (
     *("enter_vmap", "leave_vmap", "enter_grad", "leave_grad", "leave_vjp", "pulled"),
     *("enter_jvp", "leave_jvp"),
