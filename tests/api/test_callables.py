@@ -163,7 +163,7 @@ KINDS: dict[str, Kind] = {
     "module": Kind(lambda: nn.Softmax(0)),
     "method of a module": Kind(lambda: nn.Softmax(0).forward),
     "module without forward": Kind(lambda: nn.Module(), graphs=0),
-    "transformed": Kind(lambda: torch.vmap(sine), graphs=0),
+    "transformed": Kind(lambda: torch.vmap(sine)),
     "autograd function": Kind(lambda: torch.autograd.Function.apply, graphs=0),
     "closure": Kind(lambda: functools.reduce(lambda f, g: lambda x: g(f(x)), [sine, sine])),
 }
