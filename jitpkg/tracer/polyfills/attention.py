@@ -31,7 +31,7 @@ def flex_attention(
     """The scores of all pairs, changed by `score_mod`, masked, and weighed: which blocks of a mask
     are empty counts for speed only."""
     _check(query, key, value, enable_gqa)
-    _check_options(query, return_lse, kernel_options, return_aux)
+    _check_options(return_lse, kernel_options, return_aux)
     if block_mask is not None:
         _check_mask(query, key, block_mask)
     elif query.size(0) != key.size(0):
@@ -131,7 +131,7 @@ def _check(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -> None:
 
 
 def _check_options(
-    query: Tensor, return_lse: bool, kernel_options: dict[str, Any] | None, return_aux: Any
+    return_lse: bool, kernel_options: dict[str, Any] | None, return_aux: Any
 ) -> None:
     if return_lse:
         refused("return_lse, of which torch warns")

@@ -13,7 +13,7 @@ from typing import Any
 from jitpkg.tracer import reasons, replayed
 from jitpkg.tracer.effects import CallMethod
 from jitpkg.tracer.polyfills import catching
-from jitpkg.tracer.rows.table import CallTable, by_polyfill
+from jitpkg.tracer.rows.table import CallTable, by_polyfill, text_of
 from jitpkg.tracer.values import NONE, Constant, Known, Value
 from jitpkg.tracer.vm import VM
 
@@ -37,8 +37,7 @@ def end(vm: VM) -> Value:
 
 @TABLE.row(catching.refused)
 def not_caught(vm: VM, why: Value) -> Value:
-    said = vm.look(why)
-    vm.stop(reasons.LIBRARY, f"catch_warnings with {getattr(said, 'value', '')}")
+    vm.stop(reasons.LIBRARY, f"catch_warnings with {text_of(vm, why)}")
 
 
 TABLE.add(warnings.catch_warnings.__init__, by_polyfill(catching.init))

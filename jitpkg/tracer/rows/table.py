@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from jitpkg.internals import Row as PrivateRow
 from jitpkg.tracer import reasons
-from jitpkg.tracer.values import Value
+from jitpkg.tracer.values import Constant, Value
 from jitpkg.tracer.vm import VM, Args, Kwargs
 
 Row = Callable[[VM, Args, Kwargs], Value]
@@ -21,6 +21,12 @@ def by_polyfill(polyfill: Callable[..., Any]) -> Callable[..., Value]:
         return vm.call(vm.trusted(polyfill), args, kwargs)
 
     return row
+
+
+def text_of(vm: VM, value: Value) -> str:
+    """A text that a polyfill hands over."""
+    known = vm.look(value)
+    return str(known.value) if isinstance(known, Constant) else ""
 
 
 class CallTable:

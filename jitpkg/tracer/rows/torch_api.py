@@ -33,7 +33,7 @@ from jitpkg.tracer.polyfills import (
 from jitpkg.tracer.polyfills import differentiation as backward_passes
 from jitpkg.tracer.polyfills import transforms as transform_calls
 from jitpkg.tracer.rows import numpy_arrays
-from jitpkg.tracer.rows.table import CallTable, by_polyfill
+from jitpkg.tracer.rows.table import CallTable, by_polyfill, text_of
 from jitpkg.tracer.values import FALSE, NONE, TRUE, Array, Constant, Number, Tensor, Value
 from jitpkg.tracer.vm import VM
 
@@ -190,8 +190,7 @@ def enter_indexing_mode(vm: VM) -> Value:
 
 @TABLE.row(attention.refused)
 def no_flex_attention(vm: VM, why: Value) -> Value:
-    said = vm.look(why)
-    vm.stop(reasons.LIBRARY, f"flex_attention with {getattr(said, 'value', '')}")
+    vm.stop(reasons.LIBRARY, f"flex_attention with {text_of(vm, why)}")
 
 
 TABLE.add(indexing_modes.leave, leave_function_mode)
@@ -246,14 +245,12 @@ def unflatten(vm: VM, leaves: Value, structure: Value) -> Value:
 
 @TABLE.row(transform_calls.refused)
 def no_transform(vm: VM, why: Value) -> Value:
-    said = vm.look(why)
-    transforms.refuse(vm, str(said.value) if isinstance(said, Constant) else "")
+    transforms.refuse(vm, text_of(vm, why))
 
 
 @TABLE.row(backward_passes.refused)
 def no_backward(vm: VM, why: Value) -> Value:
-    said = vm.look(why)
-    vm.stop(reasons.BACKWARD, str(said.value) if isinstance(said, Constant) else "")
+    vm.stop(reasons.BACKWARD, text_of(vm, why))
 
 
 @TABLE.row(optimizers.refused)
