@@ -17,6 +17,20 @@ _ROUNDS = 12582912.0
 EXP2 = (0.00015327803, 0.00133909972, 0.00961850304, 0.0555035956, 0.240226477, 0.693147182)
 """(2**r - 1) / r, up to 1 / 2 on both sides: see `angles`."""
 
+ERFC = (
+    -0.00129611127,
+    0.000939818565,
+    0.00868116412,
+    -0.0079433443,
+    -0.0542162806,
+    0.164041996,
+    -0.166030407,
+    -0.0927635878,
+    0.276978374,
+)
+"""erfc(x) exp(x**2) (1 + 2 x) - 1 by (x - 2) / (x + 2), from 0.47 to 10.06: M. M. Shepherd and
+J. G. Laframboise's way."""
+
 EXPM1 = (0.00138706958, 0.00836627185, 0.0416674353, 0.166665465, 0.49999997)
 """(exp(r) - 1 - r) / r**2, up to log(2) / 2 on both sides."""
 
@@ -33,7 +47,13 @@ def _exp(f: Arithmetic, x: str, power: int) -> str:
 
 
 def _by_factors(f: Arithmetic, x: str, power: int) -> str:
-    """`2**n * exp(r)`, `x = n log 2 + r`; the factors of Cephes' expf."""
+    """`2**n * exp(r)`, `x = n log 2 + r`."""
+    shifted, rest = _reduced_expm1(f, x)
+    return _scaled(f, f.add(rest, f.const(1.0)), shifted, power)
+
+
+def _reduced_expm1(f: Arithmetic, x: str) -> tuple[str, str]:
+    """What n is the end of, and `exp(r) - 1`; the factors of Cephes' expf."""
     shifted, _, r = tables.reduced(f, f.between(x, -104.0, 90.0), _ROUNDS)
     p = f.polynomial(
         r,
@@ -44,8 +64,7 @@ def _by_factors(f: Arithmetic, x: str, power: int) -> str:
         1.6666665459e-1,
         5.0000001201e-1,
     )
-    p = f.add(f.fma(f.mul(p, r), r, r), f.const(1.0))
-    return _scaled(f, p, shifted, power)
+    return shifted, f.fma(f.mul(p, r), r, r)
 
 
 def _scaled(f: Arithmetic, p: str, shifted: str, power: int) -> str:
@@ -112,8 +131,14 @@ def erf(f: Arithmetic, x: str) -> str:
     large = f.sub(f.const(1.0), exp(f, r))
     large = f.select(f.compare("ogt", t, f.const(4.0)), f.const(1.0), large)
     large = f.copysign(large, x)
+    small = _erf_near_zero(f, x)
+    small = f.select(f.compare("uno", x, x), x, small)
+    return f.select(f.compare("ogt", t, f.const(0.927734375)), large, small)
+
+
+def _erf_near_zero(f: Arithmetic, x: str) -> str:
     p = f.polynomial(
-        square,
+        f.mul(x, x),
         -5.96761703e-4,
         4.99119423e-3,
         -2.67681349e-2,
@@ -121,9 +146,30 @@ def erf(f: Arithmetic, x: str) -> str:
         -3.76125336e-1,
         1.28379166e-1,
     )
-    small = f.fma(p, x, x)
-    small = f.select(f.compare("uno", x, x), x, small)
-    return f.select(f.compare("ogt", t, f.const(0.927734375)), large, small)
+    return f.fma(p, x, x)
+
+
+def erfc(f: Arithmetic, x: str) -> str:
+    """`exp(-x**2) (1 + p) / (1 + 2 x)`, by N. Juffa's steps: each quotient is corrected by what is
+    left, and the power by what the square has lost. Near 0 it is `1 - erf(x)`."""
+    size, one, two = f.at_most(f.abs(x), 10.1), f.const(1.0), f.const(2.0)  # from 10.06 on it is 0
+    inverse = f.div(one, f.add(size, two))
+    at = f.fma(f.const(-4.0), inverse, one)  # (x - 2) / (x + 2)
+    left = f.fma(at, f.neg(size), f.fma(f.add(at, one), f.const(-2.0), size))
+    p = f.polynomial(f.fma(inverse, left, at), *ERFC)
+    inverse = f.div(one, f.fma(two, size, one))
+    ratio = f.fma(p, inverse, inverse)
+    left = f.add(f.sub(p, ratio), f.fma(f.add(ratio, ratio), f.neg(size), one))
+    ratio = f.fma(left, inverse, ratio)
+    square = f.mul(size, size)
+    lost = f.fma(f.neg(size), size, square)
+    shifted, rest = _reduced_expm1(f, f.neg(square))
+    power = f.add(one, rest)
+    lost = f.fma(lost, power, f.sub(rest, f.sub(power, one)))
+    found = _scaled(f, f.fma(ratio, power, f.mul(ratio, lost)), shifted, 0)
+    found = f.select(f.compare("olt", x, f.const(0.0)), f.sub(two, found), found)
+    near = f.compare("olt", size, f.const(0.47))
+    return f.select(near, f.sub(one, _erf_near_zero(f, x)), found)
 
 
 def exp2(f: Arithmetic, x: str) -> str:
@@ -156,4 +202,5 @@ EXPONENTIALS: dict[str, Callable[..., str]] = {
     "cosh": cosh,
     "tanh": tanh,
     "erf": erf,
+    "erfc": erfc,
 }

@@ -35,7 +35,7 @@ _TWO = Base((1.0, 0.0), (1.44269502162933349609375, 1.92596299112661746887e-8), 
 _TEN = Base((0.301025390625, 4.605038981195214e-6), (0.434294492, -1.01038098e-8), math.log10)
 
 
-class _Split(NamedTuple):
+class Split(NamedTuple):
     """A positive number."""
 
     exponent: str
@@ -45,7 +45,7 @@ class _Split(NamedTuple):
     rest: str
 
 
-def _split(f: Arithmetic, x: str) -> _Split:
+def split(f: Arithmetic, x: str) -> Split:
     i = f.of(torch.int32)
     tiny = f.compare("olt", x, f.const(1.17549435e-38))
     bits = f.to("bitcast", f.select(tiny, f.mul(x, f.const(8388608.0)), x), torch.int32)
@@ -54,7 +54,7 @@ def _split(f: Arithmetic, x: str) -> _Split:
     rest = i.op("sub", bits, i.op("shl", exponent, i.const(23)))
     n = i.to("sitofp", exponent, torch.float32)
     n = f.sub(n, f.select(tiny, f.const(23.0), f.const(0.0)))
-    return _Split(exponent, n, i.to("bitcast", rest, torch.float32))
+    return Split(exponent, n, i.to("bitcast", rest, torch.float32))
 
 
 def _cubic(f: Arithmetic, r: str) -> tuple[str, str]:
@@ -79,7 +79,7 @@ def _natural(f: Arithmetic, n: str, r: str) -> str:
 def log(f: Arithmetic, x: str) -> str:
     if tables.there_are(f):
         return by_parts(f, partial(tables.log, base=_E), x)
-    parts = _split(f, x)
+    parts = split(f, x)
     return _at_ends(f, x, _natural(f, parts.n, f.sub(parts.rest, f.const(1.0))))
 
 
@@ -90,7 +90,7 @@ def log1p(f: Arithmetic, x: str) -> str:
     i = f.of(torch.int32)
     one = f.const(1.0)
     whole = f.add(x, one)
-    parts = _split(f, whole)
+    parts = split(f, whole)
     lost = f.sub(x, f.sub(whole, one))
     # From 2**25 on nothing is that counts.
     less = i.select(i.compare("sgt", parts.exponent, i.const(25)), i.const(25), parts.exponent)
@@ -112,7 +112,7 @@ def _by_base(f: Arithmetic, x: str, base: Base) -> str:
     if tables.there_are(f):
         return by_parts(f, partial(tables.log, base=base), x)
     two, e = base.two, base.e
-    parts = _split(f, x)
+    parts = split(f, x)
     r = f.sub(parts.rest, f.const(1.0))
     square, cubic = _cubic(f, r)
     low = f.fma(square, f.const(-0.5), cubic)

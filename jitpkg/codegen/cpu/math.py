@@ -15,9 +15,13 @@ from jitpkg.codegen.cpu.angles import ANGLES
 from jitpkg.codegen.cpu.arithmetic import Arithmetic
 from jitpkg.codegen.cpu.exponentials import EXPONENTIALS
 from jitpkg.codegen.cpu.logarithms import LOGARITHMS
+from jitpkg.codegen.cpu.quotients import QUOTIENTS
 from jitpkg.codegen.cpu.sleef import SLEEF, sleef
+from jitpkg.codegen.cpu.wide import WIDE
 
-OWN: Mapping[str, Callable[..., str]] = MappingProxyType(EXPONENTIALS | LOGARITHMS | ANGLES)
+OWN: Mapping[str, Callable[..., str]] = MappingProxyType(
+    EXPONENTIALS | LOGARITHMS | ANGLES | QUOTIENTS | WIDE
+)
 """For float32."""
 
 FUNCTIONS = frozenset(SLEEF)

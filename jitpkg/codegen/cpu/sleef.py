@@ -23,8 +23,8 @@ SLEEF: Mapping[str, str] = MappingProxyType(
 )
 """The names of functions in Sleef; `#` stands for the type and the number of lanes."""
 
-IN_FLOAT64 = frozenset({"asinh", "acosh", "fmod"})
-"""Functions that Sleef's float32 gets wrong where a step on the way overflows, or is too small."""
+IN_FLOAT64 = frozenset({"fmod"})
+"""What Sleef's float32 gets wrong where a step on the way overflows, or is too small."""
 
 
 def sleef(f: Arithmetic, name: str, *args: str) -> str:

@@ -14,7 +14,7 @@ from jitpkg.codegen.cpu.math import OWN
 from jitpkg.codegen.ir import ops
 from tests.codegen.cpu import fitted
 from tests.codegen.cpu.support import host, needs_llvm
-from tests.codegen.cpu.test_scalar_ops import by_kernel
+from tests.codegen.cpu.test_scalar_ops import TWO, by_kernel
 
 pytestmark = needs_llvm
 
@@ -39,6 +39,16 @@ def floats(stride: int) -> torch.Tensor:
     return torch.cat([positive, -positive, ordinary, -ordinary])
 
 
+def arguments(name: str) -> list[torch.Tensor]:
+    """Of any two sizes, of about one size, and with a small second one."""
+    x = floats(STRIDE)
+    if name not in TWO:
+        return [x]
+    random = torch.rand(len(x), generator=torch.Generator().manual_seed(3))
+    others = [x.roll(7).flip(0), x * (1 + random), 40 * (random - 0.5), (64 * random).round() - 32]
+    return [x.repeat(len(others)), torch.cat(others)]
+
+
 def stated() -> dict[str, float]:
     """The table of the documentation."""
     rows = re.findall(r"^\| `(\w+)` \| ([\d.]+) \|", DOCS.read_text(), re.MULTILINE)
@@ -55,8 +65,7 @@ def test_the_table_has_all_functions() -> None:
 def test_no_result_is_farther_off_than_is_stated(name: str, bits: int) -> None:
     if host().bits < bits:
         pytest.skip("the vectors of this machine are narrow")
-    x = floats(STRIDE)
-    given = [x] if name != "atan2" else [x, x.roll(7).flip(0)]
+    given = arguments(name)
     exact = ops.OPS[name].reference(*(t.double() for t in given))
     units = off(by_kernel(name, given, on=Host(bits)), exact)
     worst = int(units.argmax())

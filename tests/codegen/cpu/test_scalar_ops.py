@@ -20,6 +20,9 @@ COUNT = 333
 ODD = (0.0, -0.0, float("inf"), float("-inf"), float("nan"), 1.0, -1.0, 0.5, -0.5, 2.0)
 ODD += (1e-40, -1e-40, 1e-45, 89.0, -104.0, 88.7, 3.4e38, -3.4e38)
 
+TWO = frozenset({"atan2", "pow", "hypot", "fmod"})
+"""Functions of two numbers."""
+
 
 def numbers(dtype: torch.dtype, seed: int) -> torch.Tensor:
     draw = torch.Generator().manual_seed(seed)
@@ -141,7 +144,7 @@ def test_two_odd_numbers(printer: Printer, op: str) -> None:
 def test_no_function_makes_a_nan_that_rounding_would_overflow(op: str) -> None:
     """See `low_half`: of operands that bfloat16 holds, NaNs have an empty low half."""
     numbers = torch.arange(2**16, dtype=torch.int32).to(torch.int16).view(torch.bfloat16).float()
-    given = [numbers] if op != "atan2" else [numbers, numbers.roll(4099).flip(0)]
+    given = [numbers, numbers.roll(4099).flip(0)] if op in TWO else [numbers]
     for bits in {256, host().bits}:
         found = by_kernel(op, given, on=Host(bits))
         lows = found[found.isnan()].view(torch.int32) & 0xFFFF
@@ -155,7 +158,7 @@ def test_function_on_random_bits(op: str) -> None:
     draw = torch.Generator().manual_seed(1)
     bits = torch.randint(-(2**31), 2**31 - 1, (50_000,), generator=draw).to(torch.int32)
     given = [torch.cat([bits.view(torch.float32), 4 * torch.randn(50_000, generator=draw)])]
-    if op in ("pow", "atan2", "hypot", "fmod"):
+    if op in TWO:
         given.append(given[0].roll(7).flip(0))
     exact = ops.OPS[op].reference(*(t.double() for t in given))
     assert_near(by_kernel(op, given), exact, given)
