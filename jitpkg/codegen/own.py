@@ -36,6 +36,7 @@ from jitpkg.codegen.kept.plain import Plain
 from jitpkg.codegen.kept.training import Compilation
 from jitpkg.codegen.launch import CpuKernels
 from jitpkg.codegen.lists import is_fused_step, singly
+from jitpkg.codegen.lowering.calls import is_lowered
 from jitpkg.codegen.lowering.table import NotLowered
 from jitpkg.codegen.maker import Maker
 from jitpkg.codegen.obstacles import ON_META, devices_of, on_meta
@@ -181,7 +182,7 @@ def _new(
     if not _prepares(maker):
         return _through_aot(gm, inputs, maker, options, key)
     with events.timed(name, "preparing"):
-        prepared = prepare(gm, inputs)
+        prepared = prepare(gm, inputs, is_lowered=is_lowered)
         if not isinstance(prepared, str):
             simplify(prepared)
     if isinstance(prepared, str):

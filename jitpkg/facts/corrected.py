@@ -188,7 +188,7 @@ _LAYOUTS: Mapping[str, Rule] = MappingProxyType(
             """,
             _in_order,
         ),
-        **_names("clone flip hardtanh nan_to_num sort uniform", _preserved(0)),
+        **_names("binary_cross_entropy clone flip hardtanh nan_to_num sort uniform", _preserved(0)),
         "binary_cross_entropy_backward": _preserved(1),
         "max_pool3d_with_indices": _of_volumes,
         **_names(

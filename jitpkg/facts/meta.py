@@ -55,6 +55,8 @@ FUNCTIONS = frozenset(
     std std_mean sub sub_ subtract sum swapaxes swapdims t tan tanh tanh_ tanhshrink _threshold tile
     to topk _transformer_encoder_layer_fwd transpose tril triu true_divide truediv trunc type_as
     unbind unflatten unfold uniform_ unsafe_split unsqueeze var var_mean view view_as where xor
+    binary_cross_entropy binary_cross_entropy_with_logits copysign cosine_similarity fmax fmin
+    glu hypot kl_div prelu xlogy
     zero_ zeros zeros_like
     """.split()
 )
@@ -75,15 +77,15 @@ RECORDED = frozenset(
     """
     adaptive_avg_pool1d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d
     adaptive_max_pool3d addbmm addmv addr aminmax atleast_1d atleast_2d atleast_3d avg_pool1d
-    avg_pool3d bilinear binary_cross_entropy binary_cross_entropy_with_logits block_diag
+    avg_pool3d bilinear block_diag
     cartesian_prod cdist channel_shuffle cholesky cholesky_inverse cholesky_solve column_stack
-    conv_transpose3d copysign cosine_embedding_loss cosine_similarity cross cummax cummin
+    conv_transpose3d cosine_embedding_loss cross cummax cummin
     cumulative_trapezoid deg2rad diag diag_embed diagflat diagonal_scatter dist dstack fft_fft
     fft_fft2 fft_fftn fft_fftshift fft_hfft fft_hfft2 fft_hfftn fft_ifft fft_ifft2 fft_ifftn
     fft_ifftshift fft_ihfft fft_ihfft2 fft_ihfftn fft_irfft fft_irfft2 fft_irfftn fft_rfft
-    fft_rfft2 fft_rfftn fliplr flipud float_power fmax fmin glu gradient grid_sample group_norm
-    gru_cell hardshrink hinge_embedding_loss hstack hypot i0 index_add index_copy index_reduce
-    inner instance_norm kl_div kron kthvalue ldexp linalg_cholesky linalg_cholesky_ex
+    fft_rfft2 fft_rfftn fliplr flipud float_power gradient grid_sample group_norm
+    gru_cell hardshrink hinge_embedding_loss hstack i0 index_add index_copy index_reduce
+    inner instance_norm kron kthvalue ldexp linalg_cholesky linalg_cholesky_ex
     linalg_cross linalg_det linalg_diagonal
     linalg_householder_product linalg_inv linalg_inv_ex linalg_lu linalg_lu_factor
     linalg_lu_factor_ex linalg_lu_solve linalg_matrix_power linalg_multi_dot linalg_pinv
@@ -93,11 +95,11 @@ RECORDED = frozenset(
     matrix_exp max_pool1d max_pool3d max_unpool1d max_unpool2d max_unpool3d mode msort
     multi_margin_loss multilabel_margin_loss multilabel_soft_margin_loss mvlgamma nanmedian
     pairwise_distance pdist pinverse pixel_shuffle pixel_unshuffle poisson_nll_loss positive
-    prelu put rad2deg rnn_relu_cell rnn_tanh_cell rot90
+     put rad2deg rnn_relu_cell rnn_tanh_cell rot90
     scatter_reduce select_scatter slice_scatter soft_margin_loss
     softshrink special_entr special_erfcx special_i0e special_i1 special_i1e special_log_ndtr
     special_ndtr special_ndtri special_xlog1py stft take take_along_dim tensordot trace
-    trapezoid trapz triplet_margin_loss triplet_margin_with_distance_loss vdot vstack xlogy
+    trapezoid trapz triplet_margin_loss triplet_margin_with_distance_loss vdot vstack
     """.split()
 )
 """Others that come to the same ops on stand-ins as on the CPU: not all of these have rows."""
@@ -233,6 +235,31 @@ def _sure(ask: Callable[[], Outcome]) -> Outcome:
         raise WouldRaise(error) from None
     except Exception as error:
         raise Unsure(str(error)) from None
+
+
+def ops_of(
+    call: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[list[Any], Any]:
+    """The ATen ops that a call comes to that gets stand-ins, and what it returns then.
+
+    Raises:
+        Exception: whatever the call raises, or a row that is not sure.
+    """
+    rows = _Rows(varies=False)
+    seen: list[Any] = []
+
+    def answer(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        seen.append(func)
+        return rows.answer(func, args, kwargs)
+
+    with dispatch.mode(answer):
+        result = call(*elsewhere(args), **elsewhere(kwargs))
+    return seen, result
+
+
+def is_view(op: Any) -> bool:
+    """Whether an op only shows memory in another way."""
+    return op_name(op) in VIEWS
 
 
 @asked_once

@@ -37,6 +37,22 @@ OTHERS: dict[str, Function] = {
     "nanmean": lambda x: x.nanmean(1, keepdim=True),
     "norm of columns": lambda x: x.norm(1, 0),
     "normalize": lambda x: F.normalize(x, p=1, dim=0),
+    "group_norm": lambda x: F.group_norm(x, 3, x[0], x[1]),
+    "group_norm of images": lambda x: F.silu(F.group_norm(x.view(1, 7, 3, 11), 7)),
+    "instance_norm": lambda x: F.instance_norm(x[None]),
+    "glu": lambda x: F.glu(x[None, :6], 1),
+    "prelu": lambda x: F.prelu(x, x[0]),
+    "cosine_similarity": lambda x: F.cosine_similarity(x, x.cos()),
+    "binary_cross_entropy": lambda x: F.binary_cross_entropy(x.abs(), x.cos()),
+    "logits": lambda x: F.binary_cross_entropy_with_logits(x, x.cos(), pos_weight=x[2]),
+    "kl_div": lambda x: F.kl_div(x, x.cos(), reduction="batchmean"),
+    "poisson_nll_loss": lambda x: F.poisson_nll_loss(x, x.abs()),
+    "special_ndtr": torch.special.ndtr,
+    "hstack": lambda x: torch.hstack([x, x]) * 2,
+    "fliplr": lambda x: torch.fliplr(x) * 2,
+    "kron": lambda x: torch.kron(x, x[:1]),
+    "avg_pool1d": lambda x: F.avg_pool1d(x[None], 2),
+    "max_pool1d": lambda x: F.max_pool1d(x[None], 2),
 }
 
 FUNCTIONS: dict[str, Function] = {

@@ -18,6 +18,7 @@ import torch
 from torch import fx
 
 from jitpkg.codegen.aten.grad_modes import GradModes, has_backward, is_switch, makes_leaf
+from jitpkg.codegen.aten.opened import IsLowered, opens
 from jitpkg.codegen.aten.parts import Part, parts_written
 from jitpkg.codegen.aten.prepared import (
     Constant,
@@ -74,6 +75,7 @@ def prepare(
     symbols: Symbols | None = None,
     *,
     trains: bool = False,
+    is_lowered: IsLowered | None = None,
 ) -> Prepared | str:
     """The graph for these inputs and all of the same facts; or why it cannot be prepared.
 
@@ -81,6 +83,8 @@ def prepare(
         symbols: what stands for sizes and numbers that vary; the graph then has a placeholder more
             for each, behind the inputs.
         trains: whether results have gradients, which the prepared graph knows nothing of.
+        is_lowered: whether an op becomes kernels, for functions that are recorded as a whole where
+            one of their ops does not. None leaves them whole.
 
     Grad mode and default dtype are the process's, now and whenever the graph is run.
     """
@@ -94,7 +98,8 @@ def prepare(
     with Heard() as heard, torch.inference_mode(False), torch.no_grad():
         casting = Casting() if casts(gm.graph) else None
         try:
-            prepared = _Preparation(gm, example_inputs, grad_modes, symbols, casting).prepared()
+            run = _Preparation(gm, example_inputs, grad_modes, symbols, casting, is_lowered)
+            prepared = run.prepared()
         except (Declined, Missing) as error:
             return str(error)
         except Unanswered as error:
@@ -147,8 +152,10 @@ class _Preparation:
         modes: GradModes,
         symbols: Symbols | None,
         casting: Casting | None,
+        is_lowered: IsLowered | None,
     ) -> None:
         self._symbols = symbols
+        self._is_lowered = is_lowered
         self._casting = casting
         decisions = None if symbols is None else symbols.decisions
         self._gm = gm
@@ -393,7 +400,26 @@ class _Preparation:
         if self._recorder.casting is not None:
             args, kwargs = self._recorder.cast(function, args, kwargs)
         result, random = self._singles.of_function(name, function, args, kwargs)
+        if not random and self._opens(name, function, args, kwargs, result):
+            with suppress(Unanswered):
+                return self._recorder.undone_if_unanswered(
+                    lambda: self._opened(name, function, args, kwargs)
+                )
         return self._recorder.as_a_whole(function, args, kwargs, result, random=random)
+
+    def _opens(self, name: str, function: Any, args: Any, kwargs: Any, result: Any) -> bool:
+        if self._is_lowered is None or self._symbols is not None or self._casting is not None:
+            return False
+        return opens(name, function, args, kwargs, result, self._is_lowered)
+
+    def _opened(self, name: str, function: Any, args: Any, kwargs: Any) -> Any:
+        try:
+            with self._recorder.of_function(name):
+                made = function(*elsewhere(args), **elsewhere(kwargs))
+        except Declined as error:
+            raise Unanswered(str(error)) from error
+        self._recorder.check_made(made)
+        return made
 
     # What comes out
 

@@ -130,6 +130,11 @@ def row_of(target: OpOverload) -> Row | None:
     return ROWS.get(name) if overload in USUAL else None
 
 
+def is_lowered(target: OpOverload) -> bool:
+    """Whether an overload has a row."""
+    return row_of(target) is not None
+
+
 @cache
 def _name(target: OpOverload) -> str:
     return str(target).split(".")[1]

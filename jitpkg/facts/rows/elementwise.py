@@ -13,6 +13,7 @@ from jitpkg.facts.rows.common import (
     Raises,
     Unsure,
     empty,
+    lies_in_order,
     operand,
     promoted,
     rows,
@@ -166,7 +167,7 @@ def masked_fill(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def of_three(func: Any, args: Any, kwargs: Any) -> Any:
-    """`lerp`, `addcmul`, `addcdiv`: tensors of one floating type."""
+    """`lerp`, `addcmul`, `addcdiv`, `hypot`: tensors of one floating type."""
     given = tensors(args)
     dtype = given[0].dtype
     sure(dtype.is_floating_point and all(t.dtype is dtype for t in given))
@@ -195,6 +196,31 @@ def huber_loss(func: Any, args: Any, kwargs: Any) -> Any:
     return elementwise_loss(func, args, kwargs)
 
 
+def gated(func: Any, args: Any, kwargs: Any) -> Any:
+    """`glu`: the first half of a dimension, times the sigmoid of the second."""
+    x, dim = args[0], args[1] if len(args) > 1 else kwargs.get("dim", -1)
+    sure(x.is_floating_point() and -x.dim() <= dim < x.dim() and x.shape[dim] % 2 == 0)
+    half = x.narrow(dim, 0, x.shape[dim] // 2)
+    return _elementwise([half, half], x.dtype)
+
+
+def prelu(func: Any, args: Any, kwargs: Any) -> Any:
+    """`_prelu_kernel`, whose weight has as many dims."""
+    x, weight = args
+    sure(x.is_floating_point() and weight.dtype is x.dtype and weight.dim() == x.dim())
+    return _elementwise(args, x.dtype)
+
+
+def cross_entropy_of_two(func: Any, args: Any, kwargs: Any) -> Any:
+    """`binary_cross_entropy`, also that of logits: tensors of one dtype and size, in order."""
+    x, target, *rest = args
+    given = [x, target, *tensors(rest)]
+    sure(not kwargs and x.is_floating_point() and all(t.dtype is x.dtype for t in given))
+    sure(all(t.shape == x.shape and lies_in_order(t) for t in given))
+    reduction = rest[-1] if rest and type(rest[-1]) is int else 1
+    return empty((), x.dtype) if reduction else empty(x.shape, x.dtype)
+
+
 ROWS = rows(
     (
         unary,
@@ -210,18 +236,21 @@ ROWS = rows(
     (unary_of_numbers, "abs abs_ neg neg_ relu relu_ sign"),
     (unary_to_bool, "isnan logical_not logical_not_"),
     (is_infinite, "isinf"),
-    (binary, "add add_ mul mul_ maximum minimum"),
+    (binary, "add add_ mul mul_ maximum minimum fmax fmin"),
     (reversed_difference, "rsub"),
     (binary_of_numbers, "sub sub_ fmod remainder floor_divide"),
-    (division, "div div_ atan2"),
+    (division, "div div_ atan2 xlogy copysign"),
     (power, "pow pow_"),
     (comparison, "lt le gt ge eq ne logical_and logical_or logical_xor"),
     (bitwise, "bitwise_and bitwise_or bitwise_xor bitwise_not"),
     (clamp, "clamp clamp_ clamp_min clamp_min_ clamp_max clamp_max_"),
     (where, "where"),
     (masked_fill, "masked_fill masked_fill_"),
-    (of_three, "lerp addcmul addcmul_ addcdiv addcdiv_"),
+    (of_three, "lerp addcmul addcmul_ addcdiv addcdiv_ hypot"),
     (filled, "bernoulli_ zero_ fill_ normal_ uniform_"),
     (elementwise_loss, "mse_loss smooth_l1_loss"),
     (huber_loss, "huber_loss"),
+    (gated, "glu"),
+    (prelu, "_prelu_kernel"),
+    (cross_entropy_of_two, "binary_cross_entropy binary_cross_entropy_with_logits"),
 )

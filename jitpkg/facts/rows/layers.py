@@ -176,6 +176,18 @@ def layer_norm(func: Any, args: Any, kwargs: Any) -> Any:
     return empty(x.shape, x.dtype), empty(statistic, dtype), empty(statistic, dtype)
 
 
+def group_norm(func: Any, args: Any, kwargs: Any) -> Any:
+    x, weight, bias, n, channels, inner, groups, _ = args
+    sure(x.dim() >= 2 and lies_in_order(x) and x.numel() > 0 and channels % groups == 0)
+    sure((n, channels, n * channels * inner) == (*x.shape[:2], x.numel()))
+    given = tensors((weight, bias))
+    dtype = torch.float32 if x.dtype in NARROW and given else x.dtype
+    dtype = x.dtype if all(t.dtype is x.dtype for t in given) else dtype
+    sure(x.is_floating_point())
+    sure(all(t.dtype is dtype and tuple(t.shape) == (channels,) for t in given))
+    return empty(x.shape, x.dtype), empty((n, groups), dtype), empty((n, groups), dtype)
+
+
 def batch_norm(func: Any, args: Any, kwargs: Any) -> Any:
     x, *parameters = args[:5]
     training, given = args[5], tensors(parameters)
@@ -239,6 +251,7 @@ ROWS = rows(
     (adaptive_pool, "_adaptive_avg_pool2d"),
     (layer_norm, "native_layer_norm"),
     (batch_norm, "native_batch_norm"),
+    (group_norm, "native_group_norm"),
     (encoder_layer, "_transformer_encoder_layer_fwd"),
     (self_attention, "_native_multi_head_attention"),
     (nll_loss, "nll_loss_forward"),

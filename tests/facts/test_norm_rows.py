@@ -1,8 +1,9 @@
-"""Layer norm with parameters of another dtype than its input: rows say what ATen returns."""
+"""Norms with parameters of another dtype than their input: rows say what ATen returns."""
 
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 import pytest
@@ -69,3 +70,19 @@ def test_what_autocast_gives_is_known() -> None:
     mask = [True, True, True]
     given = (x, x, [8], statistic, statistic, parameter, parameter, mask)
     assert by_row(BACKWARD, given) is not None
+
+
+@pytest.mark.parametrize("shape", [(2, 4, 3), (2, 4), (2, 4, 3, 5), (0, 4, 3), (2, 4, 0)])
+@pytest.mark.parametrize("of_parameters", [None, *FLOATS])
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_group_norm_as_aten(
+    dtype: torch.dtype, of_parameters: torch.dtype | None, shape: tuple[int, ...]
+) -> None:
+    x = torch.randn(shape).to(dtype)
+    parameter = None if of_parameters is None else torch.ones(4, dtype=of_parameters)
+    inner = math.prod(shape[2:])
+    op = torch.ops.aten.native_group_norm.default
+    for bias, laid in itertools.product((parameter, None), (x, x.transpose(0, -1).contiguous())):
+        given = laid.transpose(0, -1) if laid is not x else x
+        for groups, channels in ((2, 4), (3, 4), (2, 3)):
+            check(op, (given, parameter, bias, shape[0], channels, inner, groups, 1e-5))
