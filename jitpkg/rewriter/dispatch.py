@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from functools import partial
 from types import CodeType, FunctionType
-from typing import Any, Protocol
+from typing import Any
 
 from jitpkg import config, events, forks
 from jitpkg.code.analysis import is_function, is_generator
@@ -23,7 +23,6 @@ from jitpkg.errors import (
 from jitpkg.facts.thread_state import function_modes, leave_modes
 from jitpkg.guards import state as global_state
 from jitpkg.guards.explain import FirstFailure, first_failure
-from jitpkg.guards.kinds import Guard
 from jitpkg.internals import Missing, say_if_untested
 from jitpkg.interrupts import from_outside, uninterrupted
 from jitpkg.living import Living
@@ -36,26 +35,11 @@ from jitpkg.rewriter.ledger import Account
 from jitpkg.rewriter.originals import ORIGINALS
 from jitpkg.rewriter.points import Points
 from jitpkg.rewriter.produce import Produced, is_deep, produce
-from jitpkg.rewriter.region import LOOK, LOOK_AGAIN, Region, Result
+from jitpkg.rewriter.region import LOOK, LOOK_AGAIN, Followed, Region, Result
 from jitpkg.rewriter.stances import may_compile
 from jitpkg.rewriter.telling import failed, forked, limit_reached, not_whole
 from jitpkg.tracer.libraries import looks_past_its_caller
 from jitpkg.tracer.vm import Branch
-
-
-class Followed(Protocol):
-    """Keeps a function in step with the one that it was made from."""
-
-    original: FunctionType
-
-    def guards(self) -> Sequence[Guard]:
-        """What an entry tests so that it is never older than the original."""
-        ...
-
-    def stale(self, code: CodeType) -> Callable[..., Callable[..., Any]] | None:
-        """None while `code` is the original's; else the `leave` of a call that starts again."""
-        ...
-
 
 _CALLED = -1
 """In place of a number of kept stack values: a resume function that an instruction calls."""
@@ -143,9 +127,6 @@ class Dispatcher:
             failed(self.name, error, config.current())
             return False
         return True
-
-    def _followed_guards(self) -> tuple[Guard, ...]:
-        return () if self.followed is None else tuple(self.followed.guards())
 
     def heed(self, options: config.Options) -> None:
         """Do in the calls that begin from now on what the settings say."""
@@ -259,11 +240,14 @@ class Dispatcher:
 
     # A miss
 
+    def followed_at(self, region: Region) -> Followed | None:
+        """What this is kept in step with, at the hook that sees whether it is."""
+        return self.followed if region.h == self.points.first else None
+
     def outdated(self, region: Region) -> Result | None:
         """How a call goes on that finds the code changed of what this follows."""
-        if self.followed is None or region.h != self.points.first:
-            return None
-        leave = self.followed.stale(self.points.code)
+        followed = self.followed_at(region)
+        leave = followed.stale(self.points.code) if followed else None
         return None if leave is None else (-2 - region.h, leave, ())
 
     def miss(self, region: Region, arguments: tuple[object, ...]) -> Result:
@@ -398,6 +382,7 @@ class Dispatcher:
             sentences = tuple(failure.sentence for failure in failures)
             events.STREAM.emit(events.Recompiled(self.name, sentences))
         name = f"{self.name}#{self._entries}"
+        followed = self.followed_at(region)
         loan = None if account is None else account.loan(first=not region.entries)
         interface = Interface(
             name=self.name,
@@ -410,7 +395,7 @@ class Dispatcher:
             probe=region.probe,
             missed=region.missed,
             settled=region.settled,
-            guards=self._followed_guards() if region.h == self.points.first else (),
+            guards=tuple(followed.guards()) if followed else (),
             loan=loan,
         )
         with nullcontext() if loan is None else loan.taken():
@@ -493,10 +478,10 @@ class Dispatcher:
 
     def give_back(self, region: Region, why: str) -> None:
         """Let the original code run from this hook on, for good."""
-        is_first = region.h == self.points.first
-        is_followed = self.followed is not None and is_first
+        is_followed = self.followed_at(region) is not None
         if is_followed or len(self.regions) > 1:
-            line = None if is_first else self.points.instructions[region.h].line
+            at, first = region.h, self.points.first
+            line = None if at == first else self.points.instructions[at].line
             events.STREAM.emit(events.GivenBack(self.name, why, line))
         self._drops[region.h] = _DROPS
         if is_followed:
@@ -509,7 +494,7 @@ class Dispatcher:
 
         Where others stay, it is taken out once it is met again: they often go together.
         """
-        if self.followed is not None and region.h == self.points.first:
+        if self.followed_at(region):
             return
         try:
             if not self._lock.acquire(blocking=False):

@@ -17,9 +17,10 @@ from jitpkg.marks import COMPILED
 from jitpkg.messages import warn
 from jitpkg.rewriter.callables import mark_coroutine
 from jitpkg.rewriter.compiler import Compiler
-from jitpkg.rewriter.dispatch import Dispatcher, Followed, dispatcher_for
+from jitpkg.rewriter.dispatch import Dispatcher, dispatcher_for
 from jitpkg.rewriter.door import drop_frame
 from jitpkg.rewriter.originals import ORIGINALS
+from jitpkg.rewriter.region import Followed
 from jitpkg.rewriter.telling import not_whole
 from jitpkg.rewriter.twins import twin_function
 from jitpkg.tracer import reasons
@@ -193,10 +194,19 @@ class _Follower:
 
     def front(self) -> FunctionType:
         """A function that brings the twin up to date before CPython binds the arguments."""
-        sync, twin = self.sync, self.twin
+        original, twin = self.original, self.twin
+        code, defaults, named = original.__code__, original.__defaults__, original.__kwdefaults__
 
         def front(*args: Any, **kwargs: Any) -> Any:
-            sync()
+            nonlocal code, defaults, named
+            if not (  # asked at each call: 0.1 us
+                original.__code__ is code
+                and original.__defaults__ is defaults
+                and original.__kwdefaults__ is named
+            ):
+                now = original.__code__, original.__defaults__, original.__kwdefaults__
+                self.sync()
+                code, defaults, named = now
             try:
                 return twin(*args, **kwargs)
             except BaseException as error:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from operator import itemgetter
+from types import CellType, CodeType, FunctionType
 from typing import Any, Protocol
 
 from jitpkg import config
+from jitpkg.guards.kinds import Guard
 from jitpkg.rewriter.entry import Entry, Run
 from jitpkg.rewriter.gains import Meter, Timing
 from jitpkg.rewriter.handover import Handover
@@ -45,6 +46,20 @@ def _taking(positions: tuple[int, ...]) -> Callable[[tuple[object, ...]], tuple[
     return itemgetter(*positions)
 
 
+class Followed(Protocol):
+    """Keeps a function in step with the one that it was made from."""
+
+    original: FunctionType
+
+    def guards(self) -> Sequence[Guard]:
+        """What an entry tests so that it is never older than the original."""
+        ...
+
+    def stale(self, code: CodeType) -> Callable[..., Callable[..., Any]] | None:
+        """None while `code` is the original's; else the `leave` of a call that starts again."""
+        ...
+
+
 class Behind(Protocol):
     """What a region asks of the dispatcher that it belongs to."""
 
@@ -53,6 +68,10 @@ class Behind(Protocol):
 
     def miss(self, region: Region, arguments: tuple[object, ...]) -> Result:
         """Trace, and run what comes of it."""
+        ...
+
+    def followed_at(self, region: Region) -> Followed | None:
+        """What the code is kept in step with, if that is looked at here."""
         ...
 
     def outdated(self, region: Region) -> Result | None:
@@ -88,7 +107,7 @@ class Behind(Protocol):
         p: int,
         base: int,
         globals_: dict[str, object],
-        cells: tuple[types.CellType, ...],
+        cells: tuple[CellType, ...],
     ) -> Callable[..., Any]:
         """The newest version, entered at point `p`."""
         ...
@@ -192,11 +211,20 @@ class Region:
     def close(self) -> None:
         """From now on the original code runs here, without a change to what has the hook."""
         self.entries, self.full, self.is_closed = (), True, True
-        self.run = self.passed
+        self.run = self._passed()
 
-    def passed(self, *arguments: object) -> Result:
+    def _passed(self) -> Run:
         """The hook stays, and does no more than to see whether the code is still the newest."""
-        return self.dispatcher.outdated(self) or self.native(arguments)
+        h, kept, outdated = self.h, self.kept, self.dispatcher.outdated
+        code, followed = self.dispatcher.points.code, self.dispatcher.followed_at(self)
+        original = followed.original if followed else None
+
+        def passed(*arguments: object) -> Result:
+            if original is None or original.__code__ is code:
+                return h, None, kept(arguments)
+            return outdated(self) or (h, None, kept(arguments))
+
+        return passed
 
     def leave_here(self, arguments: tuple[object, ...]) -> Result:
         """Go on with the original code, in a frame that has the newest hooks."""
@@ -209,7 +237,7 @@ class Region:
         return self.dispatcher.miss(self, arguments)
 
     def leave(
-        self, exit_: int, globals_: dict[str, object], cells: tuple[types.CellType, ...]
+        self, exit_: int, globals_: dict[str, object], cells: tuple[CellType, ...]
     ) -> Callable[..., Any]:
         """A function that goes on at an exit that the running code does not know."""
         p = -2 - exit_ if exit_ < -1 else exit_
