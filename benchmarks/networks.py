@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -28,6 +28,8 @@ class Network:
     working_inputs: Callable[[], Inputs]
     needs: str = "torch"
     """The library that has its classes."""
+    trains: bool = True
+    """Whether a step of training is measured, too."""
 
 
 def perceptron(width: int, depth: int = 4) -> nn.Module:
@@ -137,9 +139,9 @@ NETWORKS = (
 )
 
 
-def available() -> Iterator[Network]:
+def available(every: Iterable[Network] = NETWORKS) -> Iterator[Network]:
     """Those whose library is installed."""
-    for network in NETWORKS:
+    for network in every:
         if importlib.util.find_spec(network.needs) is not None:
             yield network
 

@@ -1,9 +1,10 @@
-"""Models in their steady state, on one thread: what compiling is for.
+"""Models in their steady state: what compiling is for.
 
 Inference and a step of training (with eager SGD), by eager code, torch.compile and jitpkg, which
 take turns in one process; and what it costs to launch what a backend has made of a graph.
 
-    python benchmarks/run.py models                          a quarter of an hour
+    python benchmarks/run.py models                          half an hour
+    python benchmarks/run.py models --threads 1 2            twice as long
     python benchmarks/run.py models --only BERT launch       some of them
     python benchmarks/run.py models --no-compile --quick     one minute
 """
@@ -16,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
+import larger
 import networks
 import rounds
 import torch
@@ -68,12 +70,14 @@ def measured(
             notes.append(f"{name} fails: {type(error).__name__}: {str(error).splitlines()[0]}")
         else:
             steps[name] = step
-    return rounds.interleaved(steps, most_rounds, 0.02, seconds), notes
+    clock = rounds.seconds_per_call if torch.get_num_threads() == 1 else rounds.seconds_of_wall
+    return rounds.interleaved(steps, most_rounds, 0.02, seconds, clock), notes
 
 
 def print_header(names: Sequence[str]) -> None:
     print(
-        "\nOne call of a model; times are medians, in ms, and speeds are ratios of one round each,"
+        f"\nOne call of a model, threads: {torch.get_num_threads()}; times are medians, in ms, and"
+        " speeds are ratios of one round each,"
     )
     print(
         "with the interval that holds the median in 19 cases of 20 (! below 0.97 of eager's speed"
@@ -107,8 +111,9 @@ def print_models(arguments: argparse.Namespace) -> None:
     chosen = [
         (f"{network.title}, {name}", partial(make, network))
         for name, make in DIRECTIONS.items()
-        for network in networks.available()
-        if rounds.chosen(f"{network.title}, {name}", arguments.only)
+        for network in networks.available((*networks.NETWORKS, *larger.MORE))
+        if (network.trains or make is inference)
+        and rounds.chosen(f"{network.title}, {name}", arguments.only)
     ]
     if arguments.quick and not arguments.only:
         chosen = chosen[:1]
@@ -196,9 +201,12 @@ def print_launches(arguments: argparse.Namespace) -> None:
 def main(given: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="models", description="Measure models that are compiled.")
     rounds.add_arguments(parser)
+    parser.add_argument("--threads", type=int, nargs="*", default=[1])
     arguments = parser.parse_args(given)
+    print(rounds.platform_line(arguments.backend).replace("one thread; ", ""))
+    for threads in arguments.threads:
+        torch.set_num_threads(threads)
+        print_models(arguments)
     torch.set_num_threads(1)
-    print(rounds.platform_line(arguments.backend))
-    print_models(arguments)
     if rounds.chosen("launch", arguments.only):
         print_launches(arguments)
