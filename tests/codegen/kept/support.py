@@ -24,9 +24,9 @@ class Process:
             monkeypatch.setattr(own, name, self._noting(getattr(own, name)))
 
     def _noting(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        def noting(gm: fx.GraphModule, *rest: Any) -> Any:
+        def noting(gm: fx.GraphModule, *rest: Any, **named: Any) -> Any:
             self.made.append(type(gm).__name__)
-            return function(gm, *rest)
+            return function(gm, *rest, **named)
 
         return noting
 
