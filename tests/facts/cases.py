@@ -4,86 +4,16 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 
 from jitpkg.facts.tensor import TensorFacts, facts_of
-
-LAYOUTS: dict[str, Callable[[], torch.Tensor]] = {
-    "matrix": lambda: torch.zeros(3, 4),
-    "transposed": lambda: torch.zeros(4, 3).t(),
-    "sliced": lambda: torch.zeros(6, 4)[::2],
-    "columns": lambda: torch.zeros(3, 8)[:, ::2],
-    "expanded": lambda: torch.zeros(3, 1).expand(3, 4),
-    "row": lambda: torch.zeros(4),
-    "column": lambda: torch.zeros(3, 1),
-    "number": lambda: torch.zeros(()),
-    "one": lambda: torch.zeros(1, 1),
-    "empty": lambda: torch.zeros(0, 4),
-    "cube": lambda: torch.zeros(2, 3, 4),
-    "turned cube": lambda: torch.zeros(4, 2, 3).permute(1, 2, 0),
-    "images": lambda: torch.zeros(2, 3, 6, 6),
-    "channels last": lambda: torch.zeros(2, 3, 6, 6).to(memory_format=torch.channels_last),
-    # Strides on which no element's place depends
-    "gray": lambda: torch.empty(2, 1, 6, 6, memory_format=torch.channels_last),
-    "pixels": lambda: torch.empty(2, 3, 1, 1, memory_format=torch.channels_last),
-    "image": lambda: torch.empty(1, 3, 6, 6, memory_format=torch.channels_last),
-    "no images": lambda: torch.empty(0, 3, 6, 6, memory_format=torch.channels_last),
-    "empty, turned": lambda: torch.zeros(4, 0).t(),
-    "empty, sliced": lambda: torch.zeros(2, 0, 8)[..., ::2],
-    "empty, expanded": lambda: torch.zeros(0, 1).expand(0, 4),
-    "one of columns": lambda: torch.zeros(3, 4)[:, 1:2],
-    "one of rows": lambda: torch.zeros(4, 3).t()[1:2],
-    "repeated": lambda: torch.zeros(1, 1).expand(3, 1),
-}
-
-FLOATS = (torch.float32, torch.float64, torch.bfloat16)
-DTYPES = (*FLOATS, torch.int64, torch.int32, torch.bool)
-
-
-EXAMPLES = [
-    *((layout, torch.float32, grad) for layout in LAYOUTS for grad in (False, True)),
-    *((layout, dtype, False) for layout in ("matrix", "number") for dtype in DTYPES),
-]
-"""Layouts, dtypes, and whether a gradient is required."""
-
-
-def facts(layout: str = "matrix", dtype: torch.dtype = torch.float32, grad: bool = False) -> Any:
-    """Facts of an example, as those of an intermediate result where it requires grad."""
-    real = LAYOUTS[layout]()
-    found = facts_of(real)
-    return replace(found, dtype=dtype, requires_grad=grad, is_leaf=not grad)
-
-
-def of(*size: int, dtype: torch.dtype = torch.float32) -> TensorFacts:
-    return replace(facts_of(torch.zeros(size)), dtype=dtype)
-
-
-def method(name: str) -> Callable[..., Any]:
-    return lambda tensor, *args, **kwargs: getattr(tensor, name)(*args, **kwargs)
-
-
-@dataclass(frozen=True)
-class Case:
-    name: str
-    call: Callable[..., Any]
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-
-
-def case(name: str, *args: Any, call: Callable[..., Any] | None = None, **kwargs: Any) -> Case:
-    """A call of a method, unless another function of the name is given."""
-    return Case(name, call or method(name), args, kwargs)
-
-
-M, C = facts(), facts("cube")
-I64 = of(3, dtype=torch.int64)
-IMAGES = facts("images", grad=True)
-MASK = facts(dtype=torch.bool)
+from tests.facts.examples import FLOATS, I64, IMAGES, MASK, C, M, case, facts, of
+from tests.facts.losses import LOSSES
 
 AT = of(2, dtype=torch.int64)
 HEADS = replace(of(2, 3, 5, 8), stride=(120, 8, 24, 1), requires_grad=True, is_leaf=False)
@@ -107,10 +37,6 @@ TOKENS = (
     of(2, 4, 8, dtype=torch.float64),
     of(4, 8),
 )
-
-BCE = F.binary_cross_entropy_with_logits
-cosine = F.cosine_similarity
-
 
 CASES = [
     *(
@@ -172,59 +98,7 @@ CASES = [
             ("new_empty", ((2,),)),
         )
     ),
-    *(
-        case("glu", facts(layout, dtype, grad), dim, call=F.glu)
-        for layout in ("matrix", "transposed", "sliced", "columns", "turned cube", "channels last")
-        for dtype, grad in ((torch.float32, True), (torch.bfloat16, False), (torch.int64, False))
-        for dim in (-1, 0, 1, 3)
-    ),
-    *(
-        case("prelu", facts(layout, grad=True), of(size), call=F.prelu)
-        for layout in (
-            "matrix",
-            "transposed",
-            "columns",
-            "images",
-            "channels last",
-            "row",
-            "number",
-        )
-        for size in (1, 3, 4)
-    ),
-    case("prelu", M, of(4, dtype=torch.float64), call=F.prelu),
-    *(
-        case(name, facts(layout, dtype, grad=True), facts(target, other), call=call, **kwargs)
-        for name, call in (
-            ("binary_cross_entropy", F.binary_cross_entropy),
-            ("binary_cross_entropy_with_logits", BCE),
-            ("kl_div", F.kl_div),
-        )
-        for layout, target in (
-            *(("matrix", "matrix"), ("transposed", "transposed"), ("matrix", "transposed")),
-            *(("channels last", "images"), ("matrix", "row"), ("number", "number")),
-        )
-        for dtype, other in (
-            *((torch.float32,) * 2, (torch.bfloat16,) * 2, (torch.float32, torch.float64)),
-            *((torch.float32, torch.int64), (torch.float32, torch.bool)),
-        )
-        for kwargs in (*([{}] * (name != "kl_div")), {"reduction": "none"}, {"reduction": "sum"})
-    ),
-    *(
-        case("binary_cross_entropy_with_logits", M, M, weight=weight, call=BCE, **kwargs)
-        for weight in (M, of(4), of(4, dtype=torch.float64))
-        for kwargs in ({}, {"reduction": "none"})
-    ),
-    case("binary_cross_entropy_with_logits", M, M, pos_weight=of(4), call=BCE),
-    case("kl_div", M, M, log_target=True, reduction="batchmean", call=F.kl_div),
-    *(
-        case("cosine_similarity", facts(a, dtype, grad=True), facts(b, dtype), dim, call=cosine)
-        for a, b in (
-            *(("matrix", "matrix"), ("transposed", "transposed"), ("matrix", "row")),
-            *(("turned cube", "cube"), ("column", "matrix"), ("channels last", "images")),
-        )
-        for dtype in (torch.float32, torch.bfloat16, torch.float64, torch.int64)
-        for dim in (0, 1, -1)
-    ),
+    *LOSSES,
     case("permute", C, 2, 0, 1),
     case("expand", facts("column", grad=True), 3, 4),
     case("expand", facts("row"), 5, -1, 4),

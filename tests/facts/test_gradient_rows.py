@@ -17,7 +17,7 @@ from jitpkg.facts.rows import ROWS, gradients
 from jitpkg.facts.rows.common import META, Raises, Unsure
 from jitpkg.internals import trees
 from jitpkg.internals.ops import op_name
-from tests.facts.cases import LAYOUTS
+from tests.facts.examples import LAYOUTS
 
 
 def stand_in(value: Any) -> Any:

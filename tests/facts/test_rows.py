@@ -27,8 +27,8 @@ from jitpkg.facts.rows.common import Unsure
 from jitpkg.facts.rows.functions import FUNCTION_ROWS
 from jitpkg.facts.tensor import facts_of
 from tests.facts import varying
-from tests.facts.cases import (
-    CASES,
+from tests.facts.cases import CASES
+from tests.facts.examples import (
     DTYPES,
     EXAMPLES,
     I64,

@@ -27,7 +27,8 @@ from jitpkg.facts.outcome import (
 from jitpkg.facts.tensor import facts_of
 from jitpkg.internals import dispatch
 from tests.facts import varying
-from tests.facts.cases import CASES, EXAMPLES, facts, method, of
+from tests.facts.cases import CASES
+from tests.facts.examples import EXAMPLES, facts, method, of
 from tests.facts.test_rows import ACTIVATIONS, BINARY, OPERATORS, UNARY, pairs
 from tests.portions import portion
 

@@ -16,7 +16,8 @@ from jitpkg.codegen.aten.runtime import op_by_op
 from jitpkg.facts.single import Singles, Unanswered
 from jitpkg.facts.tensor import TensorFacts
 from tests.codegen.aten.support import check
-from tests.facts.cases import CASES, Case
+from tests.facts.cases import CASES
+from tests.facts.examples import Case, method
 
 
 def tensor(facts: TensorFacts, k: int) -> torch.Tensor:
@@ -48,7 +49,7 @@ def graph_of(case: Case, results: int) -> fx.GraphModule:
         if isinstance(leaf, TensorFacts) and id(leaf) not in known:
             known[id(leaf)] = graph.placeholder(f"x{len(known)}")
     args, kwargs = pytree.tree_unflatten([known.get(id(leaf), leaf) for leaf in leaves], spec)
-    if case.call.__module__ == "tests.facts.cases":
+    if case.call.__module__ == method.__module__:
         node = graph.call_method(case.name, args, kwargs)
     else:
         node = graph.call_function(case.call, args, kwargs)
