@@ -152,7 +152,8 @@ class OneToken(nn.Module):
 
     def forward(self, input_ids: Tensor) -> Tensor:
         at = torch.tensor([[self.length]])
-        self.cache.layers[0].cumulative_length.fill_(self.length)
+        for layer in self.cache.layers:
+            layer.cumulative_length.fill_(self.length)
         made: Tensor = self.model(input_ids, past_key_values=self.cache, position_ids=at)[0]
         return made
 

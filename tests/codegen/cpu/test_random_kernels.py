@@ -5,7 +5,7 @@ from __future__ import annotations
 import hypothesis.strategies as st
 import pytest
 import torch
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 
 from jitpkg.codegen.cpu.host import Host
 from jitpkg.codegen.fusion.groups import kernel_of
@@ -15,6 +15,7 @@ from jitpkg.codegen.ir.nodes import Axis, Buffer, Definition, Node, Store
 from jitpkg.codegen.lowering.table import Lowering
 from jitpkg.facts.tensor import contiguous_stride
 from tests.codegen.cpu.support import buffer, host
+from tests.codegen.examples import examples
 from tests.codegen.printers import CPU, Printer, each_printer
 from tests.portions import share
 
@@ -165,8 +166,8 @@ class Random:
 
 
 @each_printer
+@examples(share(120, 2))
 @given(st.data())
-@settings(max_examples=share(120, 2), deadline=None, derandomize=True)
 def test_kernel_means_what_its_definitions_mean(printer: Printer, data: st.DataObject) -> None:
     draw = Random(data)
     sizes = tuple(data.draw(st.lists(SIZE, min_size=0, max_size=2)))
@@ -188,8 +189,8 @@ def test_kernel_means_what_its_definitions_mean(printer: Printer, data: st.DataO
 
 
 @each_printer
+@examples(share(40, 2))
 @given(st.data())
-@settings(max_examples=share(40, 2), deadline=None, derandomize=True)
 def test_scatter(printer: Printer, data: st.DataObject) -> None:
     draw = Random(data)
     b = draw.b
