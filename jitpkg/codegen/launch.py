@@ -14,6 +14,7 @@ from jitpkg import config, events, native
 from jitpkg.codegen.cache.objects import object_code
 from jitpkg.codegen.cpu import tuning
 from jitpkg.codegen.cpu.host import Host, host_of
+from jitpkg.codegen.cpu.innermost import put_innermost
 from jitpkg.codegen.cpu.printer import printed
 from jitpkg.codegen.cpu.products import onednn_is_faster, use_onednn
 from jitpkg.codegen.fusion.groups import Limits
@@ -54,7 +55,8 @@ class CpuKernels:
         return [native.target(), native.binding(), native.has("torch_parallel_for")]
 
     def choose_calls(self, graph: fx.Graph) -> None:
-        """Let matrix products be computed by the faster library."""
+        """Let matrix products and convolutions be computed in the faster way."""
+        put_innermost(graph)
         if onednn_is_faster(native.host_cpu(), torch.backends.cpu.get_cpu_capability()):
             use_onednn(graph)
 

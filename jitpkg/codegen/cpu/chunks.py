@@ -12,6 +12,7 @@ from jitpkg.codegen.cpu.folds import Fold
 from jitpkg.codegen.cpu.frame import Frame
 from jitpkg.codegen.cpu.host import Host
 from jitpkg.codegen.fusion.kernel import Compute, Loop, Schedule, Write
+from jitpkg.codegen.fusion.passes.hoist_rows import keeps_only
 from jitpkg.codegen.fusion.statements import loops, offset, scans, statements
 from jitpkg.codegen.ir import ops
 from jitpkg.codegen.ir.extents import same, varies
@@ -99,8 +100,12 @@ class Chunks:
 
 def parted(schedule: Schedule, host: Host) -> Loop | None:
     """The loop whose iterations go to the threads: the only outermost one, if it carries nothing
-    and each iteration writes elements of its own."""
-    outer = [each for each in schedule.body if not isinstance(each, Compute)]
+    and each iteration writes elements of its own. Each thread does what comes before it."""
+    outer = [
+        each
+        for each in schedule.body
+        if not (isinstance(each, Compute) or (isinstance(each, Loop) and keeps_only(each)))
+    ]
     if len(outer) != 1 or not isinstance(outer[0], Loop) or not host.parallel:
         return None
     loop = outer[0]

@@ -10,6 +10,7 @@ from jitpkg.codegen.cpu.chunks import chunks
 from jitpkg.codegen.cpu.host import Host
 from jitpkg.codegen.cpu.lanes import vectorise
 from jitpkg.codegen.fusion.kernel import Schedule
+from jitpkg.codegen.fusion.passes.hoist_rows import hoist_rows
 from jitpkg.codegen.fusion.passes.keep_rows import keep_rows
 from jitpkg.codegen.fusion.passes.live import live_only
 from jitpkg.codegen.fusion.text import text_of_schedule
@@ -22,7 +23,11 @@ def stages(schedule: Schedule, host: Host) -> Iterator[tuple[str, Schedule]]:
     schedule = vectorise(schedule, host)
     yield "vectorise", schedule
     # What is cut becomes functions of their own, which find nothing that another one has kept.
-    schedule = keep_rows(schedule, outermost=chunks(schedule, host) is None)
+    is_whole = chunks(schedule, host) is None
+    if is_whole:
+        schedule = hoist_rows(schedule)
+        yield "hoist_rows", schedule
+    schedule = keep_rows(schedule, outermost=is_whole)
     yield "keep_rows", schedule
     schedule = live_only(schedule)
     yield "live_only", schedule

@@ -54,6 +54,13 @@ class _Windows:
             )
         ]
         self.sizes = [*sizes[:-rank], *self.counts]
+        self.reach = [
+            min(size, -(-(n + p) // d)) if type(n) is int else size
+            for n, size, p, d in zip(
+                self.input, self.kernel, self.padding, self.dilation, strict=True
+            )
+        ]
+        """How much of a window may lie inside: no more than there is, of one that is larger."""
 
     def places(self, at: Sequence[Expr], inner: Sequence[Expr]) -> list[Expr]:
         """The place in the input of an element of a window; it may lie outside."""
@@ -125,7 +132,7 @@ def _avg_pool(
     w = _Windows(k, x.sizes, kernel, stride, padding, ceil=ceil)
     wide = computed_in(x.dtype)
     require(wide.is_floating_point, "a mean of integers")
-    inner = [k.axis(n) for n in w.kernel]
+    inner = [k.axis(n) for n in w.reach]
 
     def element(*at: Expr) -> Expr:
         places = w.places(at[-2:], inner)
@@ -158,7 +165,7 @@ def _avg_pool_backward(
 ) -> Tensor:
     w = _Windows(k, x.sizes, kernel, stride, padding, ceil=ceil)
     wide = computed_in(x.dtype)
-    inner = [k.axis(n) for n in w.kernel]
+    inner = [k.axis(n) for n in w.reach]
 
     def element(*at: Expr) -> Expr:
         hit, windows = k.true(), []
@@ -243,18 +250,18 @@ def _max_pool(
         return [place.maximum(0).minimum(n - 1) for place, n in zip(found, w.input, strict=True)]
 
     def most(*at: Expr) -> Expr:
-        inner = [k.axis(n) for n in w.kernel]
+        inner = [k.axis(n) for n in w.reach]
         return x.get(*at[:-2], *places(at[-2:], inner)).cast(wide).fold("max", inner)
 
     def place_of_most(*at: Expr) -> Expr:
-        flat = k.axis(product(w.kernel))
-        inner = [flat // w.kernel[1], flat % w.kernel[1]]
+        flat = k.axis(product(w.reach))
+        inner = [flat // w.reach[1], flat % w.reach[1]]
         value = x.get(*at[:-2], *places(at[-2:], inner)).cast(wide)
-        if product(w.kernel) == 1:
+        if product(w.reach) == 1:
             found = k.index(0)
         else:
             found = value.fold("argmax", [flat])
-        row, column = places(at[-2:], [found // w.kernel[1], found % w.kernel[1]])
+        row, column = places(at[-2:], [found // w.reach[1], found % w.reach[1]])
         return row * width + column
 
     return k.define(w.sizes, x.dtype, most), k.define(w.sizes, INDEX, place_of_most)

@@ -8,6 +8,7 @@ import hypothesis.strategies as st
 import torch
 from hypothesis import assume, given
 
+from jitpkg.codegen.cpu.chunks import parted
 from jitpkg.codegen.cpu.host import Host
 from jitpkg.codegen.cpu.stages import stages
 from jitpkg.codegen.fusion.groups import fuse, kernel_of
@@ -159,3 +160,40 @@ def test_one_loop_of_a_nest_is_in_lanes() -> None:
     (rows,) = (each for each in last.body if isinstance(each, Loop))
     assert rows.lanes == 1
     assert all(isinstance(each.kind, Lanes) for each in loops(rows.body))
+
+
+def of_columns(b: Builder, rows: int, columns: int) -> tuple[Kernel, dict[Buffer, torch.Tensor]]:
+    """Each column over the root of a number of its own."""
+    x, of = buffer("x", rows, columns), buffer("of", columns)
+    i, j = b.axes([rows, columns])
+    root = b.apply("sqrt", b.apply("exp", b.load(of, [j])))
+    store = Store(buffer("out", rows, columns), (i, j), b.apply("div", b.load(x, [i, j]), root))
+    memory = {x: torch.randn(rows, columns), of: torch.randn(columns)}
+    return kernel_of("columns", [store]), memory
+
+
+def test_what_is_the_same_in_all_rows_is_computed_before_them() -> None:
+    b = Builder()
+    kernel, memory = of_columns(b, 40, 48)
+    before, rows = (each for each in check_stages(kernel, b, memory, Host(512))[-1].body)
+    assert isinstance(before, Loop)
+    assert isinstance(rows, Loop)
+    assert [each.node for each in statements(before.body) if isinstance(each, Keep)] == [
+        each.node for each in statements(rows.body) if isinstance(each, Take)
+    ]
+    inside = [n for s in statements(rows.body) if isinstance(s, Compute) for n in s.nodes]
+    assert not any(getattr(node, "op", "") in ("exp", "sqrt") for node in inside)
+
+
+def test_threads_share_the_rows_all_the_same() -> None:
+    b = Builder()
+    kernel, memory = of_columns(b, 40, 48)
+    host = Host(512, grain=16)
+    last = check_stages(kernel, b, memory, host)[-1]
+    assert parted(last, host) is last.body[-1]
+
+
+def test_few_rows_compute_it_themselves() -> None:
+    b = Builder()
+    kernel, memory = of_columns(b, 3, 48)
+    assert len(check_stages(kernel, b, memory, Host(512))[-1].body) == 1

@@ -94,13 +94,13 @@ class _Rows:
         body: list[Statement] = []
         for each in statement.body:
             if isinstance(each, Compute):
-                body.extend(_parted(each.nodes, kept, taken))
+                body.extend(parted(each.nodes, kept, taken))
             else:
                 body.append(self.written(each))
         return replace(statement, body=tuple(body))
 
 
-def _parted(nodes: Sequence[Node], kept: set[Node], taken: set[Node]) -> Iterator[Statement]:
+def parted(nodes: Sequence[Node], kept: set[Node], taken: set[Node]) -> Iterator[Statement]:
     """What computes these nodes, keeps some and takes others."""
     here: list[Node] = []
     for node in nodes:
