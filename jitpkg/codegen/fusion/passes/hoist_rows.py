@@ -17,6 +17,9 @@ from jitpkg.codegen.fusion.statements import statements
 from jitpkg.codegen.ir import ops
 from jitpkg.codegen.ir.nodes import Apply, Axis, Load, Node, operands
 
+_LEFT = (torch.bool, torch.int64)
+"""Masks are no values in memory; and positions, which are int64, are known by their parts."""
+
 SEVERAL = 4
 """Iterations of the outer loop from which on it is worth a loop of its own."""
 
@@ -77,7 +80,7 @@ def _wanted(loop: Loop) -> set[Node]:
             used.extend((statement.store.value, *statement.store.index))
         elif isinstance(statement, Compute):
             used.extend(x for n in statement.nodes if n not in cost for x in operands(n))
-    return {n for n in used if cost.get(n, 0) >= DEAR and n.dtype is not torch.bool}
+    return {n for n in used if cost.get(n, 0) >= DEAR and n.dtype not in _LEFT}
 
 
 def _nodes(loop: Loop) -> Iterator[Node]:
