@@ -6,8 +6,8 @@
 Among them are the README, with what its programs print, and CONTRIBUTING.md, which quotes code.
 
 Everything that they show of the package (disassembly, graphs, generated code, messages) is what
-running it gives, on Python 3.11 and the torch of constraints.txt. The page that shows Triton is
-left as it is where the Triton that it shows is not installed.
+running it gives, on Python 3.11 and the torch of constraints.txt. The pages that show code of
+Triton's or LLVM's are left as they are where the version that they show is not installed.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from pages import (  # noqa: E402
     breaks,
     coverage,
     hooks,
+    kernels,
     one_call,
     options,
     picture,
@@ -44,6 +45,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     **breaks.pages(),
     "coverage.md": coverage.page,
     "hooks.md": hooks.page,
+    "kernels.md": kernels.page,
     "one-call.md": one_call.page,
     "options.md": options.page,
     "training.md": training.page,
@@ -53,7 +55,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "../CONTRIBUTING.md": quoted.page,
 }
 
-NEEDS = {"triton.md": ("triton", "3.7.1")}
+NEEDS = {"kernels.md": ("llvmlite", "0.50.0"), "triton.md": ("triton", "3.7.1")}
 """Libraries that pages cannot be made without, in the version that they show."""
 
 

@@ -9,29 +9,18 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import torch
-from torch import fx
 
-import jitpkg
-from jitpkg.codegen.aten.prepare import prepare
-from jitpkg.codegen.aten.prepared import Prepared
-from jitpkg.codegen.aten.simplify import simplify
-from jitpkg.codegen.compiler import compile_graph
-from jitpkg.codegen.fusion.groups import Limits
-from jitpkg.codegen.fusion.kernel import Compute, Loop, Schedule, Statement, Write
-from jitpkg.codegen.fusion.loops import schedule
-from jitpkg.codegen.fusion.normal import Normal
-from jitpkg.codegen.ir.builder import Builder
+from jitpkg.codegen.fusion.kernel import Compute, Loop, Statement, Write
 from jitpkg.codegen.ir.nodes import Apply, Axis, Const, Load, Node, Reduce, written
-from jitpkg.codegen.ir.text import all_axes, axis_names, lines_of, text_of_store
-from jitpkg.codegen.made import Made
+from jitpkg.codegen.ir.text import all_axes, axis_names, lines_of
 from jitpkg.codegen.triton.elsewhere import compiled_elsewhere
 from jitpkg.codegen.triton.jobs import Job
 from jitpkg.codegen.triton.printer import printed
 from jitpkg.codegen.triton.target import A100, H200
 from pages import softmax
+from pages.followed import followed
 from pages.text import filled
 
 TEMPLATE = Path(__file__).parent / "triton.in.md"
@@ -42,52 +31,20 @@ def page() -> str:
     return filled(TEMPLATE.read_text(encoding="utf-8"), _artefacts())
 
 
-class _Noted:
-    """Notes the one kernel that is to be made."""
-
-    device = torch.device("cpu")
-    limits = Limits()
-
-    def __init__(self) -> None:
-        self.schedules: list[Schedule] = []
-
-    def choose_calls(self, graph: fx.Graph) -> None:
-        """All stay as they are."""
-
-    def make(self, normal: Normal, builder: Builder, given: int) -> Made:
-        self.schedules.append(schedule(normal.kernel, builder))
-        return Made(lambda *_: None)
-
-
 def _artefacts() -> dict[str, str]:
     """Everything that the page shows, by name."""
-    graphs: list[tuple[fx.GraphModule, Prepared]] = []
-
-    def backend(gm: fx.GraphModule, inputs: list[Any]) -> Any:
-        prepared = prepare(gm, inputs)
-        assert isinstance(prepared, Prepared)
-        graphs.append((gm, prepared))
-        return gm.forward
-
-    with torch.no_grad():
-        jitpkg.compile(softmax.attention_weights, backend=backend)(torch.ones(4096, 1000))
-    ((gm, prepared),) = graphs
-    simplify(prepared)
-    found = {
-        "program": inspect.getsource(softmax.attention_weights).rstrip(),
-        "graph": gm.code.strip(),
-        "aten": _aten(prepared.graph),
-    }
-    noted = _Noted()
-    compile_graph("graph", prepared.graph, noted)
-    (loops,) = noted.schedules
+    found = followed(softmax.attention_weights, torch.ones(4096, 1000))
+    loops = found.loops
     kernel = loops.kernel
     names = axis_names(all_axes(kernel.axes, written(kernel.stores)))
     source = printed(loops, H200, kernel.name)
     every = [Job(source, source.configs[0], target, (True, True)) for target in (A100, H200)]
     done = [outcome.resources for outcome in compiled_elsewhere(every)]
-    return found | {
-        "kernel": "\n".join(line for s in kernel.stores for line in text_of_store(s, names)),
+    return {
+        "program": inspect.getsource(softmax.attention_weights).rstrip(),
+        "graph": found.graph,
+        "aten": found.aten,
+        "kernel": found.kernel,
         "schedule": "\n".join(_statements(loops.body, {**names})),
         "triton": source.text.strip(),
         "grid": f"({', '.join(source.grid)},)",
@@ -98,19 +55,6 @@ def _artefacts() -> dict[str, str]:
         ),
         "interpreted": _interpreted(),
     }
-
-
-def _aten(graph: fx.Graph) -> str:
-    lines = []
-    for node in graph.nodes:
-        facts = node.meta.get("facts")
-        if node.op == "call_function" and facts is not None:
-            args = ", ".join(map(str, node.args))
-            dtype = str(facts.dtype).removeprefix("torch.")
-            lines.append(f"{node.name} = {node.target}({args})  # {dtype}{list(facts.size)}")
-        elif node.op == "output":
-            lines.append(f"return {node.args[0]}")
-    return "\n".join(lines)
 
 
 def _statements(body: Sequence[Statement], names: dict[Node, str], depth: int = 0) -> Iterator[str]:
