@@ -71,7 +71,7 @@ def _wanted(loop: Loop) -> set[Node]:
     """What of a loop depends on nothing but its own axis, and is dear."""
     cost: dict[Node, float] = {}
     for node in _nodes(loop):
-        if node.axes <= {loop.axis} and isinstance(node, Apply | Load):
+        if _is_of(node, loop.axis) and isinstance(node, Apply | Load):
             own = ops.cost(node.op) if isinstance(node, Apply) else 0
             cost[node] = own + sum(cost.get(each, 0) for each in operands(node))
     used: list[Node] = [fold.value for fold in loop.folds]
