@@ -256,7 +256,7 @@ def measured(case: Case, contestants: dict[str, Compile], most_rounds: int, seco
         for name, compile_ in contestants.items()
         if name != THEIRS or (case.op.compared and case.length in (1, 6))
     }
-    clock = rounds.seconds_per_call if case.threads == 1 else rounds.seconds_of_wall
+    clock = rounds.clock_of(case.threads)
     with torch.no_grad():
         return Row(case, rounds.interleaved(calls, most_rounds, seconds, 2.0, clock))
 
@@ -297,7 +297,7 @@ def main(given: Sequence[str]) -> None:
     arguments = parsed(given)
     contestants = rounds.compilers(arguments)
     most_rounds, seconds = (3, 0.001) if arguments.quick else (9, 0.004)
-    print(rounds.platform_line(arguments.backend).replace("one thread; ", ""))
+    print(rounds.platform_line(arguments.backend, threads=","))
     print("Microseconds are medians of rounds in which all take turns; speeds are medians of the")
     print(f"rounds' ratios. Shown is {'everything' if arguments.all else 'what is below 1'}.\n")
     print(f"{'':48}{columns(COLUMNS)}")

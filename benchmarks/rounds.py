@@ -47,10 +47,10 @@ def chosen(title: str, only: Sequence[str]) -> bool:
     return not only or any(each.lower() in title.lower() for each in only)
 
 
-def platform_line(backend: str) -> str:
+def platform_line(backend: str, threads: str = ", one thread;") -> str:
     return (
-        f"Python {platform.python_version()}, torch {torch.__version__}, {platform.machine()}, "
-        f"one thread; jitpkg's backend: {backend}"
+        f"Python {platform.python_version()}, torch {torch.__version__}, {platform.machine()}"
+        f"{threads} jitpkg's backend: {backend}"
     )
 
 
@@ -114,6 +114,11 @@ def seconds_of_wall(call: Callable[[], Any], repeat: int) -> float:
 
 Clock = Callable[[Callable[[], Any], int], float]
 """Seconds per call, of so many."""
+
+
+def clock_of(threads: int) -> Clock:
+    """The clock for what so many threads do."""
+    return seconds_per_call if threads == 1 else seconds_of_wall
 
 
 def turn(call: Callable[[], Any], repeat: int, clock: Clock = seconds_per_call) -> float:

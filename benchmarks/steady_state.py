@@ -70,7 +70,7 @@ def measured(
             notes.append(f"{name} fails: {type(error).__name__}: {str(error).splitlines()[0]}")
         else:
             steps[name] = step
-    clock = rounds.seconds_per_call if torch.get_num_threads() == 1 else rounds.seconds_of_wall
+    clock = rounds.clock_of(torch.get_num_threads())
     return rounds.interleaved(steps, most_rounds, 0.02, seconds, clock), notes
 
 
@@ -203,7 +203,7 @@ def main(given: Sequence[str]) -> None:
     rounds.add_arguments(parser)
     parser.add_argument("--threads", type=int, nargs="*", default=[1])
     arguments = parser.parse_args(given)
-    print(rounds.platform_line(arguments.backend).replace("one thread; ", ""))
+    print(rounds.platform_line(arguments.backend, threads=","))
     for threads in arguments.threads:
         torch.set_num_threads(threads)
         print_models(arguments)

@@ -101,7 +101,7 @@ def measured(
             steps[name] = call
             first[name] = time.perf_counter() - began
     most_rounds, seconds = (5, 2.0) if arguments.quick else (25, 30.0)
-    clock = rounds.seconds_per_call if arguments.threads == 1 else rounds.seconds_of_wall
+    clock = rounds.clock_of(arguments.threads)
     timing = rounds.interleaved(steps, most_rounds, 0.02, seconds, clock)
     return timing, first, {name: peak(call) for name, call in steps.items()}, notes
 

@@ -90,10 +90,12 @@ class _Layouts:
     def visit(self, node: fx.Node) -> None:
         if node in self.chosen:
             x: Any = node.args[0]
-            if x.meta["facts"].stride != _innermost(x.meta["facts"]).stride:
-                node.update_arg(0, self._copied(x, torch.channels_last, before=node))
+            wanted = _innermost(x.meta["facts"])
+            if x.meta["facts"].stride != wanted.stride:
+                with self.graph.inserting_before(node):
+                    node.update_arg(0, self._copied(x, torch.channels_last, wanted))
             self._turn(node)
-        elif node not in self.turned and self._follows(node):
+        elif self._follows(node):
             self._turn(node)
 
     def _follows(self, node: fx.Node) -> bool:
@@ -117,26 +119,17 @@ class _Layouts:
             _say_of_part(node)
         others = [user for user in node.users if not self._takes(user)]
         if others:
-            back = self._copied(node, torch.contiguous_format, after=node)
-            back.meta["facts"] = before
+            with self.graph.inserting_after(node):
+                back = self._copied(node, torch.contiguous_format, before)
             for user in others:
                 user.replace_input_with(node, back)
 
     def _takes(self, user: fx.Node) -> bool:
         return user in self.chosen or _is_kernel(user)
 
-    def _copied(
-        self,
-        node: fx.Node,
-        how: torch.memory_format,
-        before: fx.Node | None = None,
-        after: fx.Node | None = None,
-    ) -> fx.Node:
-        place = self.graph.inserting_before(before) if before else self.graph.inserting_after(after)
-        with place:
-            made = self.graph.call_function(aten.clone.default, (node,), {"memory_format": how})
-        facts = node.meta["facts"]
-        made.meta["facts"] = _innermost(facts) if how is torch.channels_last else facts
+    def _copied(self, node: fx.Node, how: torch.memory_format, facts: TensorFacts) -> fx.Node:
+        made = self.graph.call_function(aten.clone.default, (node,), {"memory_format": how})
+        made.meta["facts"] = facts
         return made
 
 

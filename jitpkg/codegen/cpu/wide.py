@@ -41,7 +41,7 @@ _ROUNDS = 1.5 * 2.0**52
 """A sum with it is rounded to an integer, which the lowest bits are."""
 
 _TINY = 2.0**-10
-"""Below it `x - x**3 / 6` is the inverse of a sine or hyperbolic sine."""
+"""Below it the inverse of a hyperbolic sine is `x - x**3 / 6`."""
 
 
 def _wide(f: Arithmetic, x: str) -> str:
@@ -74,24 +74,22 @@ def power(f: Arithmetic, x: str, y: str) -> str:
     found = d.select(f.compare("ueq", size, f.const(inf)), _wide(f, size), found)
     # So that infinity times 0 is 0: what is next to 1 has a logarithm of 2**-25 and more.
     times = _wide(f, f.between(y, -(2.0**40), 2.0**40))
-    found = f.of(torch.float64).to(
-        "fptrunc", _exp2(d, d.between(d.mul(times, found), -200.0, 200.0)), torch.float32
-    )
-    half = f.mul(y, f.const(0.5))
-    is_whole = f.compare("oeq", f.intrinsic("trunc", y), y)
-    is_even = f.compare("oeq", f.intrinsic("trunc", half), half)
-    is_odd = f.mask("and", is_whole, f.mask("xor", is_even, f.of(torch.bool).const(True)))
+    found = _exp2(d, d.between(d.mul(times, found), -200.0, 200.0))
+    found = d.to("fptrunc", found, torch.float32)
+    whole, half = f.intrinsic("trunc", y), f.mul(y, f.const(0.5))
+    is_whole = f.compare("oeq", whole, y)
+    is_odd = f.mask("and", is_whole, f.compare("une", f.intrinsic("trunc", half), half))
     found = f.select(is_odd, f.copysign(found, x), found)
     finite = f.compare("olt", size, f.const(inf))
     negative = f.mask("and", finite, f.compare("olt", x, f.const(0.0)))
-    there_is_none = f.mask("and", negative, f.compare("une", f.intrinsic("trunc", y), y))
+    there_is_none = f.mask("and", negative, f.compare("une", whole, y))
     found = f.select(there_is_none, f.const(nan), found)
     is_one = f.mask("or", f.compare("oeq", x, f.const(1.0)), f.compare("oeq", y, f.const(0.0)))
     return f.select(is_one, f.const(1.0), found)
 
 
-def _log(f: Arithmetic, x: str, t: str) -> str:
-    """Of a float64 from 1 to twice x."""
+def _log(f: Arithmetic, t: str) -> str:
+    """Of a float64 from 1 to twice the largest float32."""
     d = f.of(torch.float64)
     # A quarter, for twice the largest float is none.
     parts = split(f, d.to("fptrunc", d.mul(t, d.const(0.25)), torch.float32))
@@ -109,7 +107,7 @@ def asinh(f: Arithmetic, x: str) -> str:
     size = f.abs(x)
     wide = _wide(f, size)
     root = d.intrinsic("sqrt", d.fma(wide, wide, d.const(1.0)))
-    found = d.to("fptrunc", _log(f, size, d.add(wide, root)), torch.float32)
+    found = d.to("fptrunc", _log(f, d.add(wide, root)), torch.float32)
     small = f.fma(f.mul(f.mul(size, size), size), f.const(-1 / 6), size)
     found = f.select(f.compare("olt", size, f.const(_TINY)), small, found)
     found = f.select(f.compare("ueq", size, f.const(inf)), size, found)
@@ -121,7 +119,7 @@ def acosh(f: Arithmetic, x: str) -> str:
     d = f.of(torch.float64)
     wide = _wide(f, x)
     root = d.intrinsic("sqrt", d.fma(wide, wide, d.const(-1.0)))
-    found = d.to("fptrunc", _log(f, x, d.add(wide, root)), torch.float32)
+    found = d.to("fptrunc", _log(f, d.add(wide, root)), torch.float32)
     found = f.select(f.compare("ueq", x, f.const(inf)), x, found)
     return f.select(f.compare("olt", x, f.const(1.0)), f.const(nan), found)
 

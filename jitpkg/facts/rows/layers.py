@@ -167,24 +167,27 @@ def layer_norm(func: Any, args: Any, kwargs: Any) -> Any:
     sure(x.is_floating_point())
     lead = x.dim() - len(normalized)
     sure(lead >= 0 and list(x.shape[lead:]) == list(normalized))
-    dtypes = {t.dtype for t in tensors((weight, bias))}
-    wide = dtypes == {torch.float32} and x.dtype in NARROW
-    sure(wide or dtypes <= {x.dtype})
+    dtype = _of_statistics(x, weight, bias)
     sure(all(list(t.shape) == list(normalized) for t in tensors((weight, bias))))
     statistic = (*x.shape[:lead], *(1 for _ in normalized))
-    dtype = torch.float32 if wide else x.dtype
     return empty(x.shape, x.dtype), empty(statistic, dtype), empty(statistic, dtype)
+
+
+def _of_statistics(x: Any, *parameters: Any) -> torch.dtype:
+    """The dtype of a norm's statistics: parameters of float32 beside a narrow input make it so."""
+    dtypes = {t.dtype for t in tensors(parameters)}
+    wide = dtypes == {torch.float32} and x.dtype in NARROW
+    sure(wide or dtypes <= {x.dtype})
+    return torch.float32 if wide else x.dtype
 
 
 def group_norm(func: Any, args: Any, kwargs: Any) -> Any:
     x, weight, bias, n, channels, inner, groups, _ = args
     sure(x.dim() >= 2 and lies_in_order(x) and x.numel() > 0 and channels % groups == 0)
     sure((n, channels, n * channels * inner) == (*x.shape[:2], x.numel()))
-    given = tensors((weight, bias))
-    dtype = torch.float32 if x.dtype in NARROW and given else x.dtype
-    dtype = x.dtype if all(t.dtype is x.dtype for t in given) else dtype
     sure(x.is_floating_point())
-    sure(all(t.dtype is dtype and tuple(t.shape) == (channels,) for t in given))
+    dtype = _of_statistics(x, weight, bias)
+    sure(all(tuple(t.shape) == (channels,) for t in tensors((weight, bias))))
     return empty(x.shape, x.dtype), empty((n, groups), dtype), empty((n, groups), dtype)
 
 
