@@ -47,8 +47,8 @@ TOPIC_MEANINGS = {
         "`jitpkg.explain` has the last of each kernel in `schedules`. A softmax:"
     ),
     "entries": (
-        "The generated Python function of each entry: guards, call of the graph, results. From 16 "
-        "guards on native code tests them, and their text is a comment above that call."
+        "The generated Python function of each entry: guards, call of the graph, results. Once a "
+        "kernel has started native code, that tests them, and their text is a comment above."
     ),
     "breaks": "Each graph break, when a trace meets it: what, where, why, what to do.",
     "recompiles": "Why no entry fitted a call, for each entry; and when the limit is reached.",

@@ -10,6 +10,7 @@ from types import CellType, CodeType
 
 import torch
 
+from jitpkg import native
 from jitpkg.guards import leaves
 from jitpkg.guards.abstract import SubclassesAre
 from jitpkg.guards.metadata import ApartInMemory, LeafIs, OwnMemory, SizesAre, TensorIs
@@ -464,6 +465,8 @@ class Asks:
     """None or one."""
     answer: bool | None
     """Something true, something false, or None."""
+    part: native.Part | None = None
+    """The part of torch's state that this is, where native code can look at it itself."""
 
 
 @dataclass(frozen=True, slots=True)

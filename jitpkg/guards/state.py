@@ -12,6 +12,7 @@ from jitpkg.facts.thread_state import default_devices
 from jitpkg.guards import leaves
 from jitpkg.guards.kinds import Asks, StateIs
 from jitpkg.internals import modes, settings
+from jitpkg.native import Part
 
 _is_jit_tracing: Callable[[], bool] = vars(torch.jit)["is_tracing"]
 
@@ -53,7 +54,7 @@ def state_guards(*, has_tensors: bool) -> Iterator[StateIs]:
     if leaves.compares_state():
         check = leaves.global_state_check()
         what = "a global setting of torch (grad mode, autocast, default dtype, threads, …)"
-        yield _asked(what, "state_same", check, True)
+        yield _asked(what, "state_same", check, True, part="settings")
     else:
         yield from _settings()
     if devices := default_devices():
@@ -61,10 +62,11 @@ def state_guards(*, has_tensors: bool) -> Iterator[StateIs]:
         yield StateIs("the default device", "{default_devices}() == {now}", names)
     else:
         modes_on = modes.FUNCTION_DEPTH.get()
-        yield _asked("the stack of torch-function modes", "mode_count", modes_on, False)
+        what = "the stack of torch-function modes"
+        yield _asked(what, "mode_count", modes_on, False, part="function modes")
     yield _asked("the trace function", "gettrace", sys.gettrace, None)
     hooks = modes.SAVED_TENSOR_HOOKS.get()
-    yield _asked("the saved-tensor hooks", "saved_hooks", hooks, None, True)
+    yield _asked("the saved-tensor hooks", "saved_hooks", hooks, None, True, part="saved hooks")
     if not (has_tensors and leaves.compares_tensors()):
         yield from _dispatch_state()
 
@@ -105,11 +107,12 @@ def _asked(
     function: Callable[..., object],
     answer: bool | None,
     *argument: object,
+    part: Part | None = None,
 ) -> StateIs:
     """That a function of nothing, or of one constant, answers something true, false, or None."""
     call = f"{{{name}}}({', '.join(map(repr, argument))})"
     text = {True: call, False: f"not {call}", None: f"{call} is None"}[answer]
-    return StateIs(what, text, ((name, function),), Asks(function, argument, answer))
+    return StateIs(what, text, ((name, function),), Asks(function, argument, answer, part))
 
 
 def _dispatch_state() -> Iterator[StateIs]:

@@ -21,6 +21,7 @@ from jitpkg.facts.sizes import Length, Size
 from jitpkg.guards.kinds import (
     AFTER_TENSORS,
     BY_PARTS,
+    Asks,
     BasesAre,
     CodeIs,
     ConstantIs,
@@ -72,9 +73,6 @@ from jitpkg.guards.sources import (
 from jitpkg.guards.special import special
 from jitpkg.guards.walks import walk_of
 
-FEWEST = 16
-"""Guards: fewer are as fast in Python, and the native code takes milliseconds to be loaded."""
-
 ENOUGH = 256
 """Guards for which native code is started, where no kernel has: that takes 30 ms."""
 
@@ -94,8 +92,10 @@ class Table:
     held: tuple[object, ...]
     """What the table refers to by address: to be held as long as the function is called."""
     compares_tensors: bool
-    """Whether it does; torch's own function then compares but one, and with it this thread's
-    modes."""
+    """Whether it does."""
+    compares_thread: bool
+    """Whether it compares this thread's modes, too; else torch's own function compares one tensor
+    and, with it, those."""
 
 
 def table(
@@ -104,13 +104,11 @@ def table(
     wanted: Sequence[Source],
     examples: Mapping[Source, torch.Tensor] | None,
 ) -> Table | None:
-    """Guards as a table, which also reads what is `wanted`; None where there is nothing to gain.
+    """Guards as a table, which also reads what is `wanted`; None where native code has no part.
 
     What is not in it are the tests of numbers that vary, and of tensors where it does not compare
     those. `examples` has the tensor of the call at hand for each guard on one, if they are known.
     """
-    if len(guards) < FEWEST:
-        return None
     evaluator = native.evaluator(start=len(guards) >= ENOUGH)
     if evaluator is None:
         return None
@@ -138,6 +136,7 @@ class _Builder:
     ) -> Table:
         tensors = [g for g in self._guards if isinstance(g, TensorIs)]
         described = None if examples is None else self._described(tensors, examples)
+        states = self._evaluator.layout.states
         for guard in self._guards:
             if isinstance(guard, TensorIs) and described is not None:
                 self._tensor(guard, described[guard.at])
@@ -145,6 +144,8 @@ class _Builder:
                 self._guard(guard)
         if described is not None:
             self._distinct([self._read(guard.at) for guard in tensors])
+            if states is not None:
+                self._state(states, "thread")
         read = [*wanted, *(guard.at for guard in tensors)]
         results = tuple(s for s in dict.fromkeys(read) if s not in self._parameters)
         numbers = [self._read(source) for source in results]
@@ -152,7 +153,8 @@ class _Builder:
         function = self._evaluator.function(len(self._parameters), self._count, self._words)
         names = tuple(self._parameters.values())
         held = tuple(self._held.values())
-        return Table(function, names, results, held, compares_tensors=described is not None)
+        compares = described is not None
+        return Table(function, names, results, held, compares, compares and states is not None)
 
     # Records
 
@@ -191,7 +193,7 @@ class _Builder:
                 self._record("ATTRIBUTE", self._read(base), self._hold(name))
             case Item(base, key):
                 held = key.obj if isinstance(key, Held) else key
-                self._record("KEY", self._read(base), self._hold(held))
+                self._key(base, held)
             case OwnDict(base):
                 self._call(special(object, "__getattribute__"), base, "__dict__")
             case BaseItem(base, key, cls):
@@ -219,6 +221,9 @@ class _Builder:
                 self._call(call_of, base, call.obj)
             case MemoryOf(base):
                 self._call(torch.from_numpy, base)
+
+    def _key(self, base: Source, key: object) -> None:
+        self._record("KEY", self._read(base), self._hold(key), words=(native.UNKNOWN, 0))
 
     def _call(self, function: Callable[..., Any], base: Source, *argument: object) -> None:
         second = self._hold(argument[0]) if argument else 0
@@ -254,8 +259,8 @@ class _Builder:
                 self._keys(at, keys, guard)
             case Has(at, key, present, cls) if cls is None or _asks_as_dict(cls):
                 held = key.obj if isinstance(key, Held) else key
-                code = "CONTAINS" if cls is None else "LISTED"
-                self._record(code, self._read(at), self._hold(held), not present)
+                code, words = ("LISTED", ()) if cls else ("CONTAINS", (native.UNKNOWN,))
+                self._record(code, self._read(at), self._hold(held), not present, words)
             case HasAt(at, key, True, cls) if _asks_as_dict(cls or self._types.get(at)):
                 self._read(ItemAt(at, key))
             case LeafIs(at, cls, is_bare) if known := self._evaluator.layout.histories:
@@ -273,9 +278,7 @@ class _Builder:
             case LineageIs(cls, found):
                 self._lineage(cls, lineage_check(cls, found))
             case StateIs(asks=asks) if asks is not None:
-                about = 2 if asks.answer is None else int(asks.answer)
-                argument = self._hold(asks.argument[0]) if asks.argument else 0
-                self._record("ANSWERS", about, self._hold(asks.function), argument)
+                self._asked(asks)
             case _:
                 self._by_text(guard)
 
@@ -314,6 +317,24 @@ class _Builder:
             words += native.version_word(self._hold(namespace))
         self._record("WORDS", len(words) // 3, self._hold(check), words=words)
 
+    def _asked(self, asks: Asks) -> None:
+        states = self._evaluator.layout.states
+        holds = bool(asks.function(*asks.argument)) is bool(asks.answer)
+        if states is None or asks.part is None or not holds:
+            about = 2 if asks.answer is None else int(asks.answer)
+            argument = self._hold(asks.argument[0]) if asks.argument else 0
+            self._record("ANSWERS", about, self._hold(asks.function), argument)
+        elif asks.part == "saved hooks":
+            begin, end = native.HOOKS
+            self._record("EMPTY", begin, states.hooks, end)
+        else:
+            self._state(states, asks.part)
+
+    def _state(self, states: native.States, part: native.Part) -> None:
+        """This part of it is as now."""
+        words = states.words(part)
+        self._record("STATE", len(words) // native.WORDS, words=words)
+
     def _by_text(self, guard: Guard) -> None:
         sources = sources_of(guard)
         check = _check(guard, sources)
@@ -329,7 +350,9 @@ class _Builder:
         self, guards: Sequence[TensorIs], examples: Mapping[Source, torch.Tensor]
     ) -> Mapping[Source, tuple[int, int]] | None:
         """What the table compares of each tensor besides lengths; None where it does not."""
-        if len(guards) < FEWEST_TENSORS or self._evaluator.layout.keys_at is None:
+        layout = self._evaluator.layout
+        fewest = FEWEST_TENSORS if layout.states is None else 1
+        if len(guards) < fewest or layout.keys_at is None:
             return None
         found: dict[Source, tuple[int, int]] = {}
         for guard in guards:

@@ -304,7 +304,8 @@ def write_tests(
         _write_plain_tests(text, guards, otherwise)
     else:
         _write_call(text, guards, otherwise, by)
-        tensors = tensors[:1] if by.compares_tensors else tensors
+        if by.compares_tensors:
+            tensors = [] if by.compares_thread else tensors[:1]
     if tensors:
         _write_tensor_tests(text, tensors, otherwise, examples)
     for guard in numbers:
@@ -323,6 +324,10 @@ def _write_call(text: Text, guards: Iterable[Guard], otherwise: str, by: Table) 
     """The call of a table, after what it tests."""
     said = text.beside()
     _write_plain_tests(said, guards, otherwise)
+    if by.compares_tensors:
+        for guard in guards:
+            if isinstance(guard, TensorIs):
+                said.line(f"{said.of(guard.at)}: {guard.facts}")
     text.lines += [f"# {line}" for line in said.lines]
     text.hold(by.held, "compared")
     values = text.variable("values")

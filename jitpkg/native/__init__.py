@@ -16,9 +16,10 @@ from jitpkg.native.extents import Extent
 from jitpkg.native.functions import builtin
 from jitpkg.native.llvm import Library, compile_ir
 from jitpkg.native.pool import Pool
-from jitpkg.native.records import ANY
+from jitpkg.native.row import ANY, UNKNOWN
 from jitpkg.native.selftest import compile_by, pool
 from jitpkg.native.signature import FAILURES, Failure, Output, Signature
+from jitpkg.native.states import HOOKS, WORDS, Part, States
 from jitpkg.native.symbols import has
 from jitpkg.native.tables import CODES, Evaluator, version_word
 from jitpkg.native.text import joined
@@ -28,14 +29,19 @@ __all__ = [
     "ANY",
     "CODES",
     "FAILURES",
+    "HOOKS",
+    "UNKNOWN",
+    "WORDS",
     "Binding",
     "Evaluator",
     "Extent",
     "Failure",
     "Library",
     "Output",
+    "Part",
     "Pool",
     "Signature",
+    "States",
     "binding",
     "builtin",
     "compile_by",

@@ -71,7 +71,8 @@ SYMBOLS = (
         Symbol(name, "python", "tables of tests")
         for name in (
             *("PyDict_Contains", "PyDict_GetItemWithError", "PyDict_Next", "PyErr_NoMemory"),
-            *("PyObject_CallFunctionObjArgs", "PyObject_GenericGetDict", "PyObject_GetAttr"),
+            *("PyObject_CallFunctionObjArgs", "PyObject_CallNoArgs", "PyObject_CallOneArg"),
+            *("PyObject_GenericGetDict", "PyObject_GetAttr"),
             *("PyObject_GetItem", "PyObject_IsTrue", "PyObject_RichCompareBool"),
             *("PySequence_Contains", "_Py_Dealloc", "_Py_TrueStruct"),
             *("PyBytes_Type", "PyDict_Type", "PyFunction_Type", "PyLong_Type", "PyUnicode_Type"),
@@ -87,6 +88,24 @@ SYMBOLS = (
         "tables of tests compare tensors",
         ("_ZNK3c1010TensorImpl13requires_gradEv",),
     ),
+    *(
+        Symbol(f"jitpkg_{name}", "torch", "tables of tests compare the state", (spelling,))
+        for name, spelling in (
+            ("grad_mode", "_ZN3c108GradMode10is_enabledEv"),
+            ("autocast_enabled", "_ZN2at8autocast19is_autocast_enabledEN3c1010DeviceTypeE"),
+            ("autocast_dtype", "_ZN2at8autocast18get_autocast_dtypeEN3c1010DeviceTypeE"),
+            ("autocast_cache", "_ZN2at8autocast25is_autocast_cache_enabledEv"),
+            ("functions_disabled", "_ZN2at4impl22PythonTorchFunctionTLS18get_disabled_stateEv"),
+            ("function_modes", "_ZN2at4impl22PythonTorchFunctionTLS9stack_lenEv"),
+            ("saved_hooks", "_ZN2at23SavedTensorDefaultHooks13get_tls_stateEv"),
+            ("context", "_ZN2at13globalContextEv"),
+            ("deterministic", "_ZNK2at7Context23deterministicAlgorithmsEv"),
+            ("deterministic_warns", "_ZNK2at7Context31deterministicAlgorithmsWarnOnlyEv"),
+            ("num_threads", "_ZN2at15get_num_threadsEv"),
+            ("default_dtype", "_ZN3c1031get_default_dtype_as_scalartypeEv"),
+        )
+    ),
+    Symbol("__tls_get_addr", "process", "tables of tests compare the thread's dispatch keys"),
 )
 
 _SLEEF_FUNCTIONS = (

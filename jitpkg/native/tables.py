@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 import struct
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from string import Template
 from typing import Any
@@ -24,10 +24,12 @@ import torch
 
 from jitpkg.internals import tensors
 from jitpkg.internals.c_guards import counts_changes
-from jitpkg.native import functions, histories, llvm
+from jitpkg.native import functions, histories, llvm, states
 from jitpkg.native.memory import place, words_at
-from jitpkg.native.records import ANY, END, LEAVES, ROWS, TENSORS, Row
+from jitpkg.native.records import END, ROWS, STATES
+from jitpkg.native.row import ANY, Row
 from jitpkg.native.symbols import dtype_code, has
+from jitpkg.native.tensor_records import LEAVES, TENSORS
 from jitpkg.native.text import AS_IT_IS
 
 ON_STACK = 256
@@ -48,11 +50,16 @@ class Layout:
     order_at: int
     """The method resolution order of a class."""
     counts_changes: bool
-    """Whether `version_word` is another one after each change of a class's dictionary."""
+    """Whether `version_word` is another one after each change of a dictionary that has its values
+    in itself."""
+    counts_stores: bool
+    """Whether it is after each change of one whose values lie in an object."""
     keys_at: int | None
     """The dispatch keys in the C++ object of a tensor; None where tensors cannot be looked at."""
     histories: histories.Histories | None
     """What autograd knows of a tensor; None where that cannot be looked at."""
+    states: states.States | None
+    """How torch is asked for its state; None where Python has to ask."""
 
 
 def look() -> Layout:
@@ -73,13 +80,17 @@ def look() -> Layout:
         items_at=place(Example, (Example,)),
         order_at=place(Example.__mro__, Example),
         counts_changes=_counts_changes(),
+        counts_stores=_counts_stores(),
         keys_at=_keys_at(),
         histories=histories.look(),
+        states=states.look(),
     )
 
 
 VERSION_AT = 24
 """Where the version of a dictionary is, in bytes."""
+VALUES_AT = 40
+"""Where a dictionary says that its values lie in an object, or are kept apart: else 0 is there."""
 VERSION_BITS = {11: -1, 12: ~0xFF}.get(sys.version_info.minor, ~0xFFF)
 """Of the word there; from 3.12 on the lower bits say who watches a dictionary."""
 
@@ -92,7 +103,33 @@ def version_word(dictionary: int) -> tuple[int, int, int]:
 
 def _counts_changes() -> bool:
     """Whether `version_word` is another one after each change, tried on a class."""
-    return sys.version_info < (3, 14) and counts_changes(lambda d: version_word(id(d))[2])
+    if sys.version_info >= (3, 14) or words_at(id({1: 2}) + VALUES_AT, 1) != [0]:
+        return False
+    return counts_changes(lambda d: version_word(id(d))[2])
+
+
+class _Instance:
+    def __init__(self) -> None:
+        self.first = self.second = 1
+
+
+def _counts_stores() -> bool:
+    """Whether it is where attributes of an instance are changed: not in CPython 3.13."""
+    instance = _Instance()
+    names = vars(instance)
+    if sys.version_info >= (3, 14) or words_at(id(names) + VALUES_AT, 1) == [0]:
+        return False
+    changes: Sequence[Callable[[], object]] = (
+        lambda: setattr(instance, "first", 2),
+        lambda: delattr(instance, "second"),
+        lambda: setattr(instance, "third", 3),
+    )
+    for change in changes:
+        before = version_word(id(names))
+        change()
+        if version_word(id(names)) == before:
+            return False
+    return True
 
 
 _NEEDED = ("dtype", "device_type", "device_index", "dim", "sizes", "strides")
@@ -160,6 +197,7 @@ def text(layout: Layout) -> str:
     lacking = [
         *(() if layout.keys_at is not None else TENSORS),
         *(() if layout.histories is not None else LEAVES),
+        *(() if layout.states is not None else STATES),
     ]
     rows = [row for row in ROWS if row not in lacking]
     written = _Writer(layout)
@@ -174,6 +212,8 @@ def text(layout: Layout) -> str:
         "passed": written.phi("pass"),
         "owned": written.phi("own"),
         "borrowed": written.phi("borrow"),
+        "owned_words": written.phi("own words"),
+        "borrowed_words": written.phi("borrow words"),
     }
     return _references(Template(_TEXT).substitute(holes))
 
@@ -192,6 +232,11 @@ class _Writer:
     def __init__(self, layout: Layout) -> None:
         self._holes = {
             "code_at": layout.code_at,
+            "version_at": VERSION_AT,
+            "version_bits": VERSION_BITS,
+            "values_at": VALUES_AT,
+            "counts_changes": str(layout.counts_changes).lower(),
+            "counts_stores": str(layout.counts_stores).lower(),
             "items_at": layout.items_at,
             "keys_at": layout.keys_at,
             "any": ANY,
@@ -220,14 +265,14 @@ class _Writer:
                 at = f"%{row.name}.{register}.at"
                 yield f"  {at} = getelementptr ptr, ptr %registers, i64 %{register.lower()}"
                 yield f"  %{row.name}.{register} = load ptr, ptr {at}"
-        for line in own.splitlines():
-            line = self._named(row.name, line.strip())
+        for line in self._named(row.name, own).splitlines():
+            line = line.strip()
             word, _, value = line.partition(" ")
             if line.endswith(":"):
                 block = f"{row.name}.{line[:-1]}"
                 yield f"{block}:"
             elif word in _TARGETS:
-                self._ways.setdefault(word, []).append((value or "0", block))
+                self._note(word, value.split(), block)
                 yield f"  br label %{_TARGETS[word]}"
             elif " = typeof " in line:
                 name, _, object_ = line.partition(" = typeof ")
@@ -236,13 +281,21 @@ class _Writer:
             elif line:
                 yield f"  {line}"
 
-    def _named(self, name: str, line: str) -> str:
+    def _note(self, way: str, values: Sequence[str], block: str) -> None:
+        """Take note of a way to one of `_TARGETS`: the object, if any, and how many more words."""
+        if way in ("own", "borrow"):
+            self._ways.setdefault(way, []).append((values[0], block))
+            values = values[1:]
+            way = f"{way} words"
+        self._ways.setdefault(way, []).append(([*values, "0"][0], block))
+
+    def _named(self, name: str, text: str) -> str:
         def own(found: re.Match[str]) -> str:
             word = found[1]
             return found[0] if word in self._COMMON else f"%{name}.{word}"
 
-        line = re.sub(r"(?<![\w.%@])([AC])(?![\w.:])", r"%\1", line)
-        return re.sub(r"%([\w.]+)", own, line)
+        text = re.sub(r"(?<![\w.%@])([AC])(?![\w.:])", r"%\1", text)
+        return re.sub(r"%([\w.]+)", own, text)
 
 
 _TARGETS = {
@@ -305,6 +358,8 @@ declare i32 @PySequence_Contains(ptr, ptr)
 declare i32 @PyObject_RichCompareBool(ptr, ptr, i32)
 declare i32 @PyObject_IsTrue(ptr)
 declare ptr @PyObject_CallFunctionObjArgs(ptr, ...)
+declare ptr @PyObject_CallNoArgs(ptr)
+declare ptr @PyObject_CallOneArg(ptr, ptr)
 declare ptr @PyErr_Occurred()
 declare ptr @PyErr_NoMemory()
 declare ptr @PyTuple_New(i64)
@@ -416,11 +471,13 @@ passed:
 
 owned:
   %made = phi ptr $owned
+  %made.words = phi i64 $owned_words
   %nothing = icmp eq ptr %made, null
   br i1 %nothing, label %raised, label %read
 
 borrowed:
   %seen = phi ptr $borrowed
+  %seen.words = phi i64 $borrowed_words
   keep %seen
   br label %keep
 
@@ -429,10 +486,12 @@ keep:
 
 read:
   %new = phi ptr [ %made, %owned ], [ %seen, %keep ]
+  %new.more = phi i64 [ %made.words, %owned ], [ %seen.words, %keep ]
   %new.at = getelementptr ptr, ptr %registers, i64 %top
   store ptr %new, ptr %new.at
   %top.next = add i64 %top, 1
-  %record.read = getelementptr i64, ptr %record, i64 4
+  %new.words = add i64 %new.more, 4
+  %record.read = getelementptr i64, ptr %record, i64 %new.words
   br label %next
 
 $rows

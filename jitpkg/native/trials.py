@@ -7,20 +7,25 @@ import operator
 import struct
 import sys
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 from jitpkg import forks
 from jitpkg.errors import NativeError
+from jitpkg.internals import modes
 from jitpkg.internals.usual import usual_state, zeros
 from jitpkg.interrupts import from_outside
-from jitpkg.native import llvm, selftest
-from jitpkg.native.records import ANY, END
+from jitpkg.native import llvm, selftest, states
+from jitpkg.native.records import END
+from jitpkg.native.row import ANY, UNKNOWN
+from jitpkg.native.symbols import dtype_code
 from jitpkg.native.tables import CODES, Evaluator, Layout, look, text
 from jitpkg.native.text import joined
 
@@ -60,12 +65,13 @@ def evaluator(*, start: bool) -> Evaluator | None:
 
 def _made(started: selftest.Outcome) -> Evaluator:
     layout = look()
-    if layout.histories is not None:
+    bare = replace(layout, histories=None, states=None)
+    for each in (layout, replace(layout, states=None), replace(layout, histories=None)):
         try:
-            return _tried(layout, started)
-        except (selftest.Wrong, NativeError):  # without what may lie elsewhere
-            layout = replace(layout, histories=None)
-    return _tried(layout, started)
+            return _tried(each, started)
+        except (selftest.Wrong, NativeError):
+            continue  # without what may lie elsewhere, or say something else
+    return _tried(bare, started)
 
 
 def _tried(layout: Layout, started: selftest.Outcome) -> Evaluator:
@@ -85,8 +91,9 @@ def tried(evaluator: Evaluator) -> None:
     Raises:
         Wrong: an answer is not as expected.
     """
-    known = (_of_tensors(evaluator), _of_leaves(evaluator.layout))
-    examples = chain(_examples(evaluator.layout), *known)
+    layout = evaluator.layout
+    known = (_of_tensors(evaluator), _of_leaves(layout), _of_states(layout.states))
+    examples = chain(_examples(layout), *known)
     for name, arguments, record, answer in examples:
         read = answer if isinstance(answer, tuple) else ()
         count, results = len(arguments), len(arguments) + len(read)
@@ -97,12 +104,38 @@ def tried(evaluator: Evaluator) -> None:
         selftest.expect(f"whether a table answers {name}", right, True)
         after = list(map(sys.getrefcount, arguments))
         selftest.expect(f"references after {name}", after, before)
-    selftest.expect("a table with another number of arguments", function(), None)
+    _expect_changes(evaluator)
+    selftest.expect("a table with other arguments", function(*range(9)), None)
 
 
 class _Instance:
     def __init__(self, value: object) -> None:
         self.value = value
+
+
+def _expect_changes(evaluator: Evaluator) -> None:
+    """Try whether what a table remembers of a dictionary is given up with each change of it."""
+    first, second, name, other = object(), object(), "value", "other"
+    words = [CODES["KEY"], 0, id(name), 0, UNKNOWN, 0]
+    words += [CODES["CONTAINS"], 0, id(other), 1, UNKNOWN]
+    function = evaluator.function(1, 2, [*words, CODES[END], 1, 0, 0, 1])
+    plain: dict[object, object] = {name: first}
+    instances = [_Instance(first) for _ in range(2)]
+    kinds: list[tuple[dict[Any, object], Callable[[Any, object], object]]] = [
+        (plain, partial(operator.setitem, plain)),
+        *((vars(x), partial(setattr, x)) for x in instances),
+    ]
+    for names, store in kinds:
+        for value in (first, first, second, second, first):
+            store(name, value)
+            selftest.expect("what a dictionary has", function(names), (value,))
+            selftest.expect("what it has again", function(names), (value,))
+        store(other, 0)
+        selftest.expect("a dictionary with another name", function(names), None)
+        del names[other]
+        selftest.expect("one without it again", function(names), (first,))
+        del names[name]
+        selftest.expect("one without the name", function(names), None)
 
 
 def _examples(layout: Layout) -> Iterator[Example]:
@@ -114,9 +147,9 @@ def _examples(layout: Layout) -> Iterator[Example]:
     for cls in (_Instance, int):
         yield "DICTIONARY", (instance,), [0, id(cls), id("__dict__")], (vars(instance),)
     yield "ATTRIBUTE", (instance,), [0, id(name), 0], (one,)
-    yield "KEY", (dictionary,), [0, id(name), 0], (one,)
-    yield "KEY", (dictionary,), [0, id(other), 0], False
-    yield "KEY", ([text, one],), [0, id(1), 0], (one,)
+    yield "KEY", (dictionary,), [0, id(name), 0, UNKNOWN, 0], (one,)
+    yield "KEY", (dictionary,), [0, id(other), 0, UNKNOWN, 0], False
+    yield "KEY", ([text, one],), [0, id(1), 0, UNKNOWN, 0], (one,)
     yield "KEYED", (dictionary, name), [0, 0, 1], (one,)
     yield "KEYED", (dictionary, other), [0, 0, 1], False
     for named in (dictionary, OrderedDict(dictionary)):
@@ -131,9 +164,9 @@ def _examples(layout: Layout) -> Iterator[Example]:
         yield "IS", (one,), [0, id(text), apart], apart
         yield "SAME", (one, one), [0, apart, 1], not apart
         yield "SAME", (one, text), [0, apart, 1], apart
-        yield "CONTAINS", (dictionary,), [0, id(name), apart], not apart
-        yield "CONTAINS", (dictionary,), [0, id(other), apart], apart
-        yield "CONTAINS", ([7],), [0, id(7), apart], not apart
+        yield "CONTAINS", (dictionary,), [0, id(name), apart, UNKNOWN], not apart
+        yield "CONTAINS", (dictionary,), [0, id(other), apart, UNKNOWN], apart
+        yield "CONTAINS", ([7],), [0, id(7), apart, UNKNOWN], not apart
     for value, kind, holds in ((1 << 80, int, True), (1 << 81, int, False), (1 << 80, str, False)):
         yield "EQUAL", (value,), [0, id(large), id(kind)], holds
     for number, holds in ((0.5, True), (-0.5, False), (1, False)):
@@ -237,3 +270,75 @@ def _of_other_gradients() -> Iterator[torch.Tensor]:
             leaf: Any = zeros(2).requires_grad_()
             leaf.grad_dtype = dtype
             yield leaf
+
+
+def _of_states(known: states.States | None) -> Iterator[Example]:
+    """Of what is this thread's alone the state is changed, of all else what a record says of it."""
+    if known is None:
+        return
+    for part in known.parts:
+        words = known.words(part)
+        count = len(words) // states.WORDS
+        yield "STATE", (), [count, 0, 0, *words], True
+        for k in range(count):
+            wrong = [*words]
+            wrong[states.WORDS * (k + 1) - 1] ^= 1
+            yield "STATE", (), [count, 0, 0, *wrong], False
+        for change in _CHANGES[part]:
+            with change():
+                _expect_settings(known)
+                yield "STATE", (), [count, 0, 0, *words], False
+            yield "STATE", (), [count, 0, 0, *words], True
+    begin, end = states.HOOKS
+    hooks = [begin, known.hooks, end]
+    yield "EMPTY", (), hooks, True
+    for depth in (1, 100):
+        with ExitStack() as stack:
+            for _ in range(depth):
+                stack.enter_context(torch.autograd.graph.saved_tensors_hooks(_same, _same))
+            yield "EMPTY", (), hooks, False
+        yield "EMPTY", (), hooks, True
+
+
+def _expect_settings(known: states.States) -> None:
+    """Compare what native code is told with what Python is told."""
+    told = (
+        torch.is_grad_enabled(),
+        *(torch.is_autocast_enabled(kind) for kind in ("cpu", "cuda")),
+        *(dtype_code(torch.get_autocast_dtype(kind)) for kind in ("cpu", "cuda")),
+        torch.is_autocast_cache_enabled(),
+        None,
+        torch.are_deterministic_algorithms_enabled(),
+        torch.is_deterministic_algorithms_warn_only_enabled(),
+        torch.get_num_threads(),
+        dtype_code(torch.get_default_dtype()),
+    )
+    for (name, *_), getter, answer in zip(
+        states.SETTINGS, known.parts["settings"], told, strict=True
+    ):
+        if answer is not None:
+            selftest.expect(name, getter.now(), int(answer))
+
+
+def _same(tensor: Any) -> Any:
+    return tensor
+
+
+def _without_subclasses() -> AbstractContextManager[object]:
+    return modes.WITHOUT_SUBCLASSES.get()()
+
+
+Change = Callable[[], AbstractContextManager[object]]
+
+_CHANGES: Mapping[states.Part, tuple[Change, ...]] = {
+    "settings": (
+        lambda: torch.set_grad_enabled(not torch.is_grad_enabled()),
+        lambda: torch.autocast("cpu", dtype=torch.bfloat16),
+        lambda: torch.autocast("cpu", dtype=torch.float16, enabled=False),
+        lambda: torch.autocast("cpu", enabled=False, cache_enabled=False),
+        _without_subclasses,
+    ),
+    "function modes": (TorchFunctionMode,),
+    "thread": (torch.inference_mode, lambda: torch.autocast("cpu")),
+}
+"""What changes a part of this thread's state."""

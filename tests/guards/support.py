@@ -8,7 +8,7 @@ tells that something was compiled, that the change was seen, and that the way ba
 
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
@@ -82,7 +82,8 @@ class Traces:
 
 
 def in_place(case: Case) -> Iterator[Any]:
-    return case(jitpkg.jit)
+    with without_tables():
+        yield from case(jitpkg.jit)
 
 
 def as_twin(case: Case) -> Iterator[Any]:
@@ -96,6 +97,7 @@ def by_text(case: Case) -> Iterator[Any]:
         warnings.simplefilter("ignore", JitpkgWarning)
         for row in (c_guards.TENSORS, c_guards.GLOBAL_STATE, c_guards.DICT_VERSION):
             stack.enter_context(row.removed())
+        stack.enter_context(without_tables())
         yield from case(jitpkg.jit)
 
 
@@ -104,9 +106,16 @@ def by_table(case: Case) -> Iterator[Any]:
     if native.start() is not None:
         pytest.skip("needs llvmlite")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(table, "FEWEST", 1)
         patch.setattr(table, "FEWEST_TENSORS", 1)
         yield from case(jitpkg.jit)
+
+
+@contextmanager
+def without_tables() -> Iterator[None]:
+    """With Python code for all guards."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(native, "evaluator", lambda *, start: None)
+        yield
 
 
 WAYS = (in_place, as_twin, by_text, by_table)

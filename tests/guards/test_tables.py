@@ -337,7 +337,6 @@ def by_table(guards: Sequence[Guard], given: Sequence[object]) -> Callable[..., 
         if isinstance(guard, TensorIs):
             examples[guard.at] = read(guard.at, given)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tables, "FEWEST", 0)
         patch.setattr(tables, "FEWEST_TENSORS", 0)
         made = tables.table(guards, PARAMETERS, [], examples)
     assert made is not None

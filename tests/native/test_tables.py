@@ -13,10 +13,13 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from jitpkg import native
 from jitpkg.internals import tensors
-from jitpkg.native import histories, memory, records, tables, trials
+from jitpkg.native import histories, memory, records, states, symbols, tables, trials
+from jitpkg.native.row import UNKNOWN, Row
 from jitpkg.native.tables import CODES
 from tests.native.support import needs_llvm
 
@@ -41,7 +44,7 @@ def test_many_registers(evaluator: native.Evaluator, count: int) -> None:
     given = dict.fromkeys(map(str, range(count)))
     given |= zip(given, values, strict=True)
     keys = list(given)
-    words = [word for key in keys for word in record("KEY", 0, id(key))]
+    words = [word for key in keys for word in record("KEY", 0, id(key), 0, UNKNOWN, 0)]
     words += record("END", count, 0, 0, *range(count, 0, -1))
     before = [sys.getrefcount(value) for value in values]
     function = evaluator.function(1, count + 1, words)
@@ -80,7 +83,8 @@ def test_code_that_a_read_runs_takes_nothing_away(evaluator: native.Evaluator) -
 
     odd.then = let_go
     first, second, cls = "thing", "key", Thing
-    table = record("KEY", 0, id(first)) + record("KEY", 1, id(second)) + record("TYPE", 2, id(cls))
+    table = record("KEY", 0, id(first), 0, UNKNOWN, 0)
+    table += record("KEY", 1, id(second), 0, UNKNOWN, 0) + record("TYPE", 2, id(cls))
     function = evaluator.function(2, 4, table + record("END", 2, 0, 0, 2, 3))
     found = function(holder, names)
     assert type(found[0]) is Thing
@@ -97,8 +101,8 @@ def raising() -> None:
 @pytest.mark.parametrize(
     "made",
     [
-        lambda: record("KEY", 0, id("key")),
-        lambda: record("CONTAINS", 0, id("key"), 1),
+        lambda: record("KEY", 0, id("key"), 0, UNKNOWN, 0),
+        lambda: record("CONTAINS", 0, id("key"), 1, UNKNOWN),
         lambda: record("CALL", 0, id(RAISES)),
         lambda: record("HOLDS", 0, id(RAISES), -1 & (1 << 64) - 1),
         lambda: record("ANSWERS", 1, id(raising)),
@@ -154,6 +158,72 @@ def test_threads(evaluator: native.Evaluator) -> None:
     assert not wrong
 
 
+def store(holder: Any, name: str, value: object) -> None:
+    if name == "a":
+        holder.a = value  # an instruction of its own, which CPython specialises
+    else:
+        setattr(holder, name, value)
+
+
+def discard(holder: Any, name: str, value: object) -> None:
+    vars(holder).pop(name, None)
+
+
+def delete(holder: Any, name: str, value: object) -> None:
+    with contextlib.suppress(AttributeError):
+        delattr(holder, name)
+
+
+CHANGES = (
+    *(store, discard, delete),
+    lambda holder, name, value: vars(holder).__setitem__(name, value),
+    lambda holder, name, value: vars(holder).update({name: value}),
+    lambda holder, name, value: vars(holder).setdefault(name, value),
+    lambda holder, name, value: vars(holder).clear(),
+    lambda holder, name, value: setattr(holder, "__dict__", {name: value}),
+    lambda holder, name, value: setattr(holder, "__dict__", dict(vars(holder))),
+    lambda holder, name, value: [setattr(holder, f"x{k}", value) for k in range(40)],
+)
+
+
+@pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside"])
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(CHANGES),
+            st.sampled_from("abc"),
+            st.integers(-3, 3),
+            st.booleans(),
+        ),
+        max_size=30,
+    )
+)
+def test_what_is_remembered_of_a_dictionary(beside: bool, changes: list[Any]) -> None:
+    """After each change a table says what the dictionary says, of an object or on its own."""
+    evaluator = native.evaluator(start=True)
+    assert evaluator is not None
+
+    class Holder:  # anew: instances of one class share how their values lie
+        def __init__(self) -> None:
+            self.a = self.b = 1
+
+    holder, name, other, cls = Holder(), "a", "b", Holder
+    words = record("DICTIONARY", 0, id(cls), id("__dict__"))
+    words += record("KEY", 1, id(name), 0, UNKNOWN, 0)
+    words += record("CONTAINS", 1, id(other), 0, UNKNOWN)
+    function = evaluator.function(1, 3, words + record("END", 1, 0, 0, 2))
+    asked: Any = vars(holder) if beside else None  # its values may lie in the object or in it
+    for change, changed, value, asks in changes:
+        change(holder, changed, value)
+        if not asks:
+            continue
+        asked = vars(holder)
+        there = "a" in asked and "b" in asked
+        for _ in range(2):
+            assert function(holder) == ((asked["a"],) if there else None)
+
+
 @pytest.fixture
 def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if nobody had asked yet."""
@@ -179,24 +249,28 @@ def test_a_wrong_answer_means_none(monkeypatch: pytest.MonkeyPatch) -> None:
     assert native.evaluator(start=True) is None  # it is asked once
 
 
-@pytest.mark.parametrize("row", [*records.READS, *records.TESTS, *records.TENSORS], ids=str)
-def test_the_trials_see_a_row_that_says_yes(
-    row: records.Row, monkeypatch: pytest.MonkeyPatch
-) -> None:
+ROWS = (*records.READS, *records.TESTS, *records.STATES, *records.TENSORS)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=str)
+def test_the_trials_see_a_row_that_says_yes(row: Row, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each row in turn lets everything pass, or reads its first argument."""
     if row in records.READS:
-        text = "%one = load ptr, ptr %registers\n borrow %one"
+        words = 2 if row.name == "KEY" else 0
+        text = f"%one = load ptr, ptr %registers\n borrow %one {words}"
     else:
         text = {
             "WORDS": "%length = mul i64 %a, 3\n pass %length",
             "TENSOR": "%both = shl i64 %c, 1\n %words = add i64 %both, 2\n pass %words",
             "DISTINCT": "pass %a",
+            "CONTAINS": "pass 1",
+            "STATE": "%length = mul i64 %a, 5\n pass %length",
         }.get(row.name, "pass")
-    rows = tuple(records.Row(r.name, r.means, text) if r is row else r for r in records.ROWS)
+    rows = tuple(Row(r.name, r.means, text) if r is row else r for r in records.ROWS)
     monkeypatch.setattr(tables, "ROWS", rows)
     started = trials.selftest.outcome()
     with pytest.raises(trials.selftest.Wrong, match=row.name):
-        trials._made(started)
+        trials._tried(tables.look(), started)
 
 
 def test_without_dispatch_keys_torch_compares_tensors() -> None:
@@ -256,6 +330,29 @@ def test_tables_without_histories(monkeypatch: pytest.MonkeyPatch) -> None:
     found = native.evaluator(start=True)
     assert found is not None
     assert found.layout.histories is None
+
+
+def test_tables_without_states(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If a function says something else than Python is told, Python is asked."""
+    right = states.look()
+    if right is None:
+        pytest.skip("this PyTorch does not tell")
+    swapped = dict(right.parts)
+    first, *others = swapped["settings"]
+    swapped["settings"] = (dataclasses.replace(first, function=others[-1].function), *others)
+    monkeypatch.setattr(states, "look", lambda: dataclasses.replace(right, parts=swapped))
+    monkeypatch.setattr(trials, "_ONCE", trials._Once())
+    found = native.evaluator(start=True)
+    assert found is not None
+    assert found.layout.states is None
+    assert found.layout.histories is not None or histories.look() is None
+
+
+@pytest.mark.parametrize("missing", ["jitpkg_grad_mode", "__tls_get_addr"])
+def test_a_function_that_is_missing(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    others = {name: at for name, at in symbols.addresses().items() if name != missing}
+    monkeypatch.setattr(states, "addresses", lambda: others)
+    assert states.look.__wrapped__() is None
 
 
 def test_a_trial_that_a_signal_ends_is_done_again(monkeypatch: pytest.MonkeyPatch) -> None:
