@@ -28,9 +28,14 @@ if "JITPKG_CACHE_DIR" not in os.environ:
     atexit.register(shutil.rmtree, os.environ["JITPKG_CACHE_DIR"], ignore_errors=True)
 
 
+from jitpkg import native  # when the environment is set
+
+
 def pytest_collection_finish() -> None:
     """What is imported and collected stays: the garbage collector need not walk through it (1.2
-    million objects, half a second each time)."""
+    million objects, half a second each time). Native code is started, as a kernel does: it tests
+    guards in each test, and not from some test on."""
+    native.start()
     gc.collect()
     gc.freeze()
 

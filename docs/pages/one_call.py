@@ -16,7 +16,7 @@ from unittest import mock
 import torch
 
 import jitpkg
-from jitpkg import events
+from jitpkg import events, native
 from jitpkg.code.dialect import translate
 from jitpkg.guards.sources import described
 from jitpkg.messages import break_message, counted, place
@@ -31,7 +31,10 @@ TEMPLATE = Path(__file__).parent / "one_call.in.md"
 
 
 def page() -> str:
-    return filled(TEMPLATE.read_text(encoding="utf-8"), _artefacts())
+    # As where no kernel has started native code yet.
+    with mock.patch.object(native, "evaluator", return_value=None):
+        found = _artefacts()
+    return filled(TEMPLATE.read_text(encoding="utf-8"), found)
 
 
 def _artefacts() -> dict[str, str]:

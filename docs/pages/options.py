@@ -12,7 +12,7 @@ from itertools import takewhile
 import torch
 
 import jitpkg
-from jitpkg import events
+from jitpkg import events, native
 from jitpkg.codegen import options
 from jitpkg.codegen.cpu.host import Host
 from jitpkg.codegen.cpu.stages import stages
@@ -568,6 +568,7 @@ def _sample(topic: str) -> str:
 
 
 def _log_sections() -> list[str]:
+    native.start()  # as a kernel does
     sections = []
     for topic in TOPICS:
         if topic in SAMPLES:

@@ -22,7 +22,7 @@ _PARTS = tuple(map(float.fromhex, ("0x1.921fb0p+0", "0x1.5110b4p-22", "0x1.84698
 _LOW = -4.37113883e-8
 """What `pi / 2` is less than the nearest float."""
 
-_FAR = 65536.0
+FAR = 65536.0
 """From here on the three steps may not do."""
 
 _ROUNDS = 12582912.0
@@ -70,7 +70,7 @@ def _unless_far(f: Arithmetic, name: str, x: str, found: str) -> str:
     Of infinity it is found's NaN, since Sleef's is not one of those that `low_half` relies on.
     """
     size = f.abs(x)
-    far = f.compare("ogt", size, f.const(_FAR))
+    far = f.compare("ogt", size, f.const(FAR))
 
     def otherwise() -> str:
         finite = f.compare("olt", size, f.const(inf))
@@ -94,11 +94,19 @@ def _sign(f: Arithmetic, x: str) -> str:
 
 
 def sin(f: Arithmetic, x: str) -> str:
-    return _unless_far(f, "sin", x, _signed(f, _wave(f, x, 0), _sign(f, x)))
+    return _unless_far(f, "sin", x, _near_sin(f, x))
 
 
 def cos(f: Arithmetic, x: str) -> str:
-    return _unless_far(f, "cos", x, _wave(f, x, 1))
+    return _unless_far(f, "cos", x, _near_cos(f, x))
+
+
+def _near_sin(f: Arithmetic, x: str) -> str:
+    return _signed(f, _wave(f, x, 0), _sign(f, x))
+
+
+def _near_cos(f: Arithmetic, x: str) -> str:
+    return _wave(f, x, 1)
 
 
 def _wave(f: Arithmetic, x: str, ahead: int) -> str:
@@ -122,6 +130,10 @@ def _wave(f: Arithmetic, x: str, ahead: int) -> str:
 
 
 def tan(f: Arithmetic, x: str) -> str:
+    return _unless_far(f, "tan", x, _near_tan(f, x))
+
+
+def _near_tan(f: Arithmetic, x: str) -> str:
     """By the nearest multiple of pi / 2; next to an odd one it is `-1 / tan`."""
     size = f.abs(x)
     shifted = f.fma(size, f.const(2 / pi), f.const(_ROUNDS))
@@ -138,7 +150,7 @@ def tan(f: Arithmetic, x: str) -> str:
     i = f.of(torch.int32)
     lowest = i.op("and", f.to("bitcast", shifted, torch.int32), i.const(1))
     found = f.select(i.compare("ne", lowest, i.const(0)), inverse, found)
-    return _unless_far(f, "tan", x, _signed(f, found, _sign(f, x)))
+    return _signed(f, found, _sign(f, x))
 
 
 def _arc_tangent(f: Arithmetic, z: str) -> str:
@@ -216,3 +228,6 @@ ANGLES: dict[str, Callable[..., str]] = {
     "atan": atan,
     "atan2": atan2,
 }
+
+NEAR: dict[str, Callable[..., str]] = {"sin": _near_sin, "cos": _near_cos, "tan": _near_tan}
+"""Where the argument is below `FAR`, or NaN."""

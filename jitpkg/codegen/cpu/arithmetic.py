@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 
 import torch
@@ -95,6 +96,8 @@ class Writer:
         self.block = "entry"
         """The label of what is being printed."""
         self._count = 0
+        self._known: dict[str, str] = {}
+        """The names of what was computed where that is always done before what is printed now."""
 
     def fresh(self) -> int:
         self._count += 1
@@ -109,12 +112,26 @@ class Writer:
             into.append(f"  {name} = {text}")
         return name
 
+    def value(self, text: str) -> str:
+        """An instruction that has no effect and always gives the same: it is printed once."""
+        if text not in self._known:
+            self._known[text] = self.op(text)
+        return self._known[text]
+
     def do(self, text: str) -> None:
         self.lines.append(f"  {text}")
 
     def label(self, name: str) -> None:
         self.lines.append(f"{name}:")
         self.block = name
+        self._known = {}
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Blocks of which the last one is always reached, and the others perhaps."""
+        known = self._known
+        yield
+        self._known = known
 
     def declare(self, text: str) -> None:
         self.declared.add(text)
@@ -134,8 +151,8 @@ def any_lane(w: Writer, condition: str, lanes: int) -> str:
     """Whether a condition holds in any lane."""
     if lanes == 1:
         return condition
-    bits = w.op(f"bitcast {vector('i1', lanes)} {condition} to i{lanes}")
-    return w.op(f"icmp ne i{lanes} {bits}, 0")
+    bits = w.value(f"bitcast {vector('i1', lanes)} {condition} to i{lanes}")
+    return w.value(f"icmp ne i{lanes} {bits}, 0")
 
 
 class Arithmetic:
@@ -160,7 +177,7 @@ class Arithmetic:
         return constant(literal(value, self.dtype), self.element, self.lanes)
 
     def op(self, name: str, a: str, b: str) -> str:
-        return self.w.op(f"{name} {self.type} {a}, {b}")
+        return self.w.value(f"{name} {self.type} {a}, {b}")
 
     def add(self, a: str, b: str) -> str:
         return self.op("fadd", a, b)
@@ -175,7 +192,7 @@ class Arithmetic:
         return self.op("fdiv", a, b)
 
     def neg(self, a: str) -> str:
-        return self.w.op(f"fneg {self.type} {a}")
+        return self.w.value(f"fneg {self.type} {a}")
 
     def fma(self, a: str, b: str, c: str) -> str:
         return self.intrinsic("fma", a, b, c)
@@ -204,32 +221,35 @@ class Arithmetic:
     def intrinsic(self, name: str, *args: str) -> str:
         whole = f"@llvm.{name}.{suffix(self.element, self.lanes)}"
         self.w.declare(f"declare {self.type} {whole}({', '.join([self.type] * len(args))})")
-        return self.w.op(f"call {self.type} {whole}({', '.join(f'{self.type} {a}' for a in args)})")
+        return self.w.value(
+            f"call {self.type} {whole}({', '.join(f'{self.type} {a}' for a in args)})"
+        )
 
     def compare(self, test: str, a: str, b: str) -> str:
         """`test` is a predicate of `fcmp` or `icmp`, in one lane an i1."""
         kind = "fcmp" if self.element in ("float", "double", "half") else "icmp"
-        return self.w.op(f"{kind} {test} {self.type} {a}, {b}")
+        return self.w.value(f"{kind} {test} {self.type} {a}, {b}")
 
     def select(self, condition: str, yes: str, no: str) -> str:
         ones = vector("i1", self.lanes)
-        return self.w.op(f"select {ones} {condition}, {self.type} {yes}, {self.type} {no}")
+        return self.w.value(f"select {ones} {condition}, {self.type} {yes}, {self.type} {no}")
 
     def mask(self, name: str, a: str, b: str) -> str:
         """Logic on conditions."""
-        return self.w.op(f"{name} {vector('i1', self.lanes)} {a}, {b}")
+        return self.w.value(f"{name} {vector('i1', self.lanes)} {a}, {b}")
 
     def rarely(self, condition: str, usual: str, otherwise: Callable[[], str]) -> str:
         """`usual`, or, where the condition holds in any lane, what `otherwise` prints."""
         some = any_lane(self.w, condition, self.lanes)
         k, before = self.w.fresh(), self.w.block
-        self.w.do(f"br i1 {some}, label %rare.{k}, label %usual.{k}, !prof !1")
-        self.w.label(f"rare.{k}")
-        other, inside = otherwise(), self.w.block
-        self.w.do(f"br label %usual.{k}")
-        self.w.label(f"usual.{k}")
+        with self.w.aside():
+            self.w.do(f"br i1 {some}, label %rare.{k}, label %usual.{k}, !prof !1")
+            self.w.label(f"rare.{k}")
+            other, inside = otherwise(), self.w.block
+            self.w.do(f"br label %usual.{k}")
+            self.w.label(f"usual.{k}")
         return self.w.op(f"phi {self.type} [ {usual}, %{before} ], [ {other}, %{inside} ]")
 
     def to(self, name: str, a: str, dtype: torch.dtype) -> str:
         """A conversion instruction."""
-        return self.w.op(f"{name} {self.type} {a} to {register(dtype, self.lanes)}")
+        return self.w.value(f"{name} {self.type} {a} to {register(dtype, self.lanes)}")

@@ -15,6 +15,7 @@ from jitpkg.codegen.cpu.arithmetic import (
     literal,
     register,
 )
+from jitpkg.codegen.cpu.bounds import bound
 from jitpkg.codegen.cpu.host import Host
 from jitpkg.codegen.cpu.low_half import LowHalf, low_half
 from jitpkg.codegen.fusion.kernel import Loop
@@ -116,6 +117,8 @@ class Frame:
         """Memory with what an earlier loop has computed, for all positions of its axis."""
         self.low_halves: dict[Node, LowHalf] = {}
         """Of values of float32."""
+        self.bounds: dict[Node, float] = {}
+        """How far from 0 these are at most."""
         self.room = ROOM
         """Bytes of the stack that are left for turned loads and for columns."""
         self.mask: str | None = None
@@ -139,6 +142,7 @@ class Frame:
         self.levels[-1].nodes.append(node)
         if node.dtype is torch.float32:
             self.low_halves[node] = low_half(node, self.low_halves)
+            self.bounds[node] = bound(node, self.bounds)
 
     def of(self, node: Node) -> Value:
         known = self.values.get(node)

@@ -189,6 +189,17 @@ BITS: Mapping[str, Emit] = MappingProxyType({"where": _where})
 """For bfloat16 and float16, which nothing is computed in."""
 
 
+def row(dtype: torch.dtype, op: str, most: float) -> Emit:
+    """What an op is on operands of a dtype.
+
+    Args:
+        most: what the absolute value of the first one is not above, unless it is NaN.
+    """
+    if dtype is torch.float32 and op in math.NEAR and most < math.FAR:
+        return math.NEAR[op]
+    return rows(dtype)[op]
+
+
 def rows(dtype: torch.dtype) -> Mapping[str, Emit]:
     if dtype in (torch.float32, torch.float64):
         return FLOAT

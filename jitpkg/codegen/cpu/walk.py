@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf
 
 import torch
 
@@ -125,7 +126,8 @@ class Walk:
                     found = cast(a, texts[0], node.dtype, low)
                 else:
                     kind = args[1].dtype if op == "where" else args[0].dtype
-                    found = scalar_ops.rows(kind)[op](frame.arithmetic(kind, lanes), *texts)
+                    row = scalar_ops.row(kind, op, frame.bounds.get(args[0], inf))
+                    found = row(frame.arithmetic(kind, lanes), *texts)
                 frame.define(node, found, lanes)
             case Checked():
                 self.check(node)

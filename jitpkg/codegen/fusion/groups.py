@@ -88,10 +88,14 @@ class _Group:
     """A fold of each tensor that is read in folds which depend on no other ones."""
     deep: dict[Buffer, int] = field(default_factory=dict)
     """How many folds an element of each member needs one after another."""
+    has_folds: bool = False
+    """Whether there are folds or running folds."""
 
     def add(self, item: Definition) -> None:
         self.members.append(item)
-        self.size += len(below(item.value))
+        nodes = below(item.value)
+        self.size += len(nodes)
+        self.has_folds |= has_any(nodes, Reduce, Scan)
         self.axes |= running_axes(item)
         self.reads.update(reads_of(item))
         self.folded = {**folds_of(item.value), **self.folded}
@@ -100,7 +104,7 @@ class _Group:
     def remove(self, item: Definition) -> None:
         others = [each for each in self.members if each is not item]
         self.members, self.size, self.axes = [], 0, frozenset()
-        self.reads, self.folded, self.deep = set(), {}, {}
+        self.reads, self.folded, self.deep, self.has_folds = set(), {}, {}, False
         for each in others:
             self.add(each)
 
@@ -433,6 +437,8 @@ class _Fusion:
         for load in loads(item.value):
             if load.buffer in inside and not _is_aligned(load, inside[load.buffer], item):
                 return False
+        if not (group.has_folds or has_any(below(item.value), Reduce, Scan)):
+            return True
         value = self.builder.substitute(item.value, {}, inside)
         values = [value, *(member.value for member in group.members)]
         return is_row_by_row(values) and not has_any(below(*values), Scan)
