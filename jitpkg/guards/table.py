@@ -147,7 +147,11 @@ class _Builder:
             if states is not None:
                 self._state(states, "thread")
         read = [*wanted, *(guard.at for guard in tensors)]
-        results = tuple(s for s in dict.fromkeys(read) if s not in self._parameters)
+        results = tuple(
+            source
+            for source in dict.fromkeys(read)
+            if source not in self._parameters and not isinstance(source, Held)
+        )
         numbers = [self._read(source) for source in results]
         self._record("END", len(numbers), words=numbers)
         function = self._evaluator.function(len(self._parameters), self._count, self._words)

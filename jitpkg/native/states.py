@@ -6,6 +6,7 @@ Such a call takes 3 ns; one of the Python functions that say the same, 30 to 150
 from __future__ import annotations
 
 import ctypes
+import os
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -73,6 +74,8 @@ class States:
     hooks: int
     """The function that gives the address of this thread's saved-tensor hooks: a queue, whose
     begin and end are at `HOOKS`."""
+    held: object
+    """What is referred to by address."""
 
     def words(self, part: Part) -> list[int]:
         """What the record `STATE` has for a part, as it is now."""
@@ -106,12 +109,8 @@ def look() -> States | None:
         "function modes": (Getter(known["jitpkg_function_modes"], 0, VALUE, _ALL),),
         "thread": tuple(Getter(*of_thread, at, _ALL) for at in (0, 8)),
     }
-    _KEPT.append(index)
-    return States(MappingProxyType(parts), known["jitpkg_saved_hooks"])
+    return States(MappingProxyType(parts), known["jitpkg_saved_hooks"], index)
 
-
-_KEPT: list[ctypes.Array[ctypes.c_uint64]] = []
-"""What is referred to by address."""
 
 _INCLUDED = "_ZN3c104impl26raw_local_dispatch_key_setE"
 """The dispatch keys that a thread includes, and those that it excludes: two words."""
@@ -130,7 +129,7 @@ def _thread_index() -> ctypes.Array[ctypes.c_uint64] | None:
             library = ctypes.CDLL(str(path))
             here = ctypes.addressof(ctypes.c_char.in_dll(library, _INCLUDED))
             module, block = ctypes.c_size_t(), ctypes.c_size_t()
-            handle = ctypes.c_void_p(library._handle)
+            handle = _opened(str(path))
             for what, found in ((_MODULE, module), (_BLOCK, block)):
                 if process.dlinfo(handle, what, ctypes.byref(found)):
                     return None
@@ -139,6 +138,13 @@ def _thread_index() -> ctypes.Array[ctypes.c_uint64] | None:
         index = (ctypes.c_uint64 * 2)(module.value, here - block.value)
         return index if _finds(index, library) else None
     return None
+
+
+def _opened(path: str) -> ctypes.c_void_p:
+    """What `dlinfo` takes for a library that is in the process: it stays there."""
+    open_ = ctypes.CDLL(None).dlopen
+    open_.restype = ctypes.c_void_p
+    return ctypes.c_void_p(open_(path.encode(), ctypes.DEFAULT_MODE | os.RTLD_NOW))
 
 
 def _finds(index: ctypes.Array[ctypes.c_uint64], library: ctypes.CDLL) -> bool:
