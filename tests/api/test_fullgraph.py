@@ -17,8 +17,9 @@ from tests.api.support import Counts, Net, X, affine, broken, fresh, sine
 
 
 def optimiser() -> torch.optim.Optimizer:
-    """One of which a step asks tensors for numbers."""
-    return torch.optim.LBFGS([nn.Parameter(torch.ones(2))], lr=0.5)
+    """One of which a step asks tensors for numbers; torch.compile, where that is loaded, marks no
+    method of it."""
+    return torch.optim.Adafactor([nn.Parameter(torch.ones(2))], lr=0.5)
 
 
 def half(optimizer: torch.optim.Optimizer) -> Callable[[], torch.Tensor]:
@@ -89,7 +90,7 @@ def test_without_it_a_library_s_function_runs_and_a_warning_says_so() -> None:
         step = jitpkg.compile(opt.step)
     (warning,) = caught
     assert str(warning.message).startswith(
-        "LBFGS.step is not compiled: B116: a function of a library"
+        "Adafactor.step is not compiled: B116: a function of a library"
     )
     assert warning.filename == __file__
     eagerly = optimiser()
