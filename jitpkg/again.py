@@ -14,11 +14,11 @@ import types
 import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import jitpkg
 from jitpkg import config
+from jitpkg.dataclass import dataclass
 from jitpkg.errors import JitpkgError
 from jitpkg.living import Living
 from jitpkg.marks import disable

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from types import FunctionType, MethodType
 from typing import Any, TypeVar, overload
 
@@ -14,6 +13,7 @@ from jitpkg import config, logs, native
 from jitpkg.again import Again, wake
 from jitpkg.codegen.backends import REGISTRY, WITHOUT_OPTIONS, Backend, configured
 from jitpkg.codegen.options import checked_mode
+from jitpkg.dataclass import dataclass
 from jitpkg.errors import InvalidArgument, NotCompilable
 from jitpkg.guards.kinds import static_lookup
 from jitpkg.internals import Missing

@@ -15,7 +15,6 @@ import sys
 import sysconfig
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
@@ -23,6 +22,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from jitpkg import config, events, logs, report
+from jitpkg.dataclass import dataclass
 from jitpkg.interrupts import from_outside, uninterrupted
 from jitpkg.living import Living
 from jitpkg.messages import warn

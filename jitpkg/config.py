@@ -11,11 +11,12 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import cache
 from types import MappingProxyType, ModuleType
 from typing import ParamSpec, TypeVar
 
+from jitpkg.dataclass import dataclass
 from jitpkg.errors import InvalidArgument
 from jitpkg.messages import near, warn
 

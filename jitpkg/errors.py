@@ -5,7 +5,9 @@ An error says what happened, where, why, and what to do.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from jitpkg.dataclass import dataclass
 
 
 class JitpkgError(Exception):

@@ -8,10 +8,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import CodeType
 
 from jitpkg import forks
+from jitpkg.dataclass import dataclass
 from jitpkg.errors import Break, Location
 
 

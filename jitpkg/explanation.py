@@ -6,10 +6,11 @@ import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ParamSpec
 
 from jitpkg import api, events
+from jitpkg.dataclass import dataclass
 from jitpkg.errors import Break
 from jitpkg.guards import state
 from jitpkg.internals import Missing

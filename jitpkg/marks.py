@@ -6,10 +6,10 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from types import FunctionType, MethodType
 from typing import Any, Literal, NoReturn, TypeVar, overload
 
+from jitpkg.dataclass import dataclass
 from jitpkg.endings import dropping
 from jitpkg.errors import InvalidArgument
 from jitpkg.internals import Missing, modules

@@ -9,11 +9,12 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import CodeType, ModuleType
 from typing import Protocol
 
 from jitpkg import events
+from jitpkg.dataclass import dataclass
 from jitpkg.errors import Break
 from jitpkg.messages import WIDTH, counted, duration, place
 from jitpkg.rewriter.hooked import Hooks, inside

@@ -71,6 +71,7 @@ LAYERS: tuple[tuple[Room, ...], ...] = (
         Room("endings", ("what is forgotten",)),
         Room("errors", ("exceptions, breaks, reasons",)),
     ),
+    (Room("dataclass", ("dataclasses, defined sooner",)),),
 )
 """From the top down: each room may import what lies below it."""
 
@@ -80,6 +81,7 @@ LEAVES = frozenset(
         "attempts",
         "collector",
         "config",
+        "dataclass",
         "endings",
         "errors",
         "events",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from types import CodeType
 
@@ -25,6 +24,7 @@ from jitpkg.code.effects import (
     join,
 )
 from jitpkg.code.instructions import Decoded, Inconsistent, Instruction, decode
+from jitpkg.dataclass import dataclass
 
 GENERATOR_FLAGS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 FUNCTION_FLAGS = inspect.CO_OPTIMIZED | inspect.CO_NEWLOCALS

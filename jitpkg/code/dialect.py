@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dis
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType
 from typing import NamedTuple
@@ -24,6 +23,7 @@ from jitpkg.code.versions import (
     END_FOR_POPS_ONE,
     FOR_ITER_SKIPS_END,
 )
+from jitpkg.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import opcode
 from collections.abc import Iterator
-from dataclasses import dataclass
 from types import CodeType
 from typing import NamedTuple
 
 from jitpkg.code.versions import CACHES
+from jitpkg.dataclass import dataclass
 
 
 class Inconsistent(Exception):

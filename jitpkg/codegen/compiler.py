@@ -9,7 +9,7 @@ wrap      a line for each kernel and each call, as readable Python
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from math import prod
 from operator import getitem
@@ -41,6 +41,7 @@ from jitpkg.codegen.maker import Maker
 from jitpkg.codegen.options import Options
 from jitpkg.codegen.progress import Progress
 from jitpkg.codegen.straight_line import straight_line
+from jitpkg.dataclass import dataclass
 from jitpkg.facts.tensor import TensorFacts
 from jitpkg.internals.ops import OpOverload, op_name, schema
 from jitpkg.interrupts import from_outside

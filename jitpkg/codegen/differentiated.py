@@ -8,7 +8,6 @@ results, subclasses, symbolic sizes. That takes 150 us for a forward and a backw
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
@@ -23,6 +22,7 @@ from jitpkg.codegen.autograd.twice import (
     refused,
     remembered,
 )
+from jitpkg.dataclass import dataclass
 from jitpkg.errors import BackendError
 from jitpkg.internals import aot, modes, ops, tensors
 

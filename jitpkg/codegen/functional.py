@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum, auto
 from functools import partial
 from typing import Any
@@ -35,6 +35,7 @@ from jitpkg.codegen.taken_views import taken_again
 from jitpkg.codegen.unused import return_unused, without
 from jitpkg.codegen.varying import Varying
 from jitpkg.codegen.writing import name_of
+from jitpkg.dataclass import dataclass
 from jitpkg.errors import BackendError
 from jitpkg.facts import fake
 from jitpkg.facts.layout import overlaps_itself

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any
 
@@ -14,6 +14,7 @@ from torch import fx
 from jitpkg.codegen.functional import Compiled, through_aot
 from jitpkg.codegen.in_parts import in_parts
 from jitpkg.codegen.stages import in_stages
+from jitpkg.dataclass import dataclass
 from jitpkg.errors import BackendError, InvalidArgument
 from jitpkg.facts import fake
 from jitpkg.internals import aot

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -27,6 +26,7 @@ from jitpkg.codegen.ir.nodes import Buffer
 from jitpkg.codegen.kept.entry import MadeKernel
 from jitpkg.codegen.kept.plain import Plain
 from jitpkg.codegen.made import Made
+from jitpkg.dataclass import dataclass
 from jitpkg.internals import dispatch
 
 LONG = 1 << 20

@@ -6,7 +6,6 @@ AOTAutograd makes other ops of some: `rrelu` keeps the order of dims, where eage
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -15,6 +14,7 @@ from torch import fx
 from jitpkg.codegen.copies import copied, replaced
 from jitpkg.codegen.differentiated import Layout
 from jitpkg.codegen.writing import name_of
+from jitpkg.dataclass import dataclass
 from jitpkg.facts.layout import overlaps
 from jitpkg.facts.tensor import is_idle
 

@@ -7,7 +7,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import torch
@@ -18,6 +18,7 @@ from jitpkg.codegen import writing
 from jitpkg.codegen.layouts import Laid
 from jitpkg.codegen.taken_views import Views, views_of
 from jitpkg.codegen.writing import name_of
+from jitpkg.dataclass import dataclass
 from jitpkg.errors import JitpkgWarning
 from jitpkg.facts import fake
 from jitpkg.facts.outcome import is_random

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from jitpkg.dataclass import dataclass
 from jitpkg.errors import InvalidArgument
 from jitpkg.messages import near
 

@@ -8,7 +8,6 @@ number in an op is cut there. So no read waits for a GPU that eager code would n
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from operator import getitem
 from typing import Any
@@ -26,6 +25,7 @@ from jitpkg.codegen.declined import as_it_is
 from jitpkg.codegen.numbers import ARITHMETIC
 from jitpkg.codegen.stages import Cut, can_be_cut
 from jitpkg.codegen.straight_line import straight_line
+from jitpkg.dataclass import dataclass
 from jitpkg.marks import DIMS, MEMORY, READING, SCALAR, TRAINS, VARIES, WRITES, Dims, varies
 
 Function = Callable[..., Any]

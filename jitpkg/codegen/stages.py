@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from operator import getitem
 from typing import Any
@@ -25,6 +24,7 @@ from jitpkg.codegen.autocast import casts, is_kept
 from jitpkg.codegen.declined import as_it_is
 from jitpkg.codegen.numbers import ARITHMETIC
 from jitpkg.codegen.straight_line import straight_line
+from jitpkg.dataclass import dataclass
 from jitpkg.facts.thread_state import changes_autocast, mode_switches
 from jitpkg.internals.tensors import is_leaf
 from jitpkg.marks import ASKED, DIMS, GRADIENTS, RECORDED, TRAINS, VARIES, WRITES, Dims, varies

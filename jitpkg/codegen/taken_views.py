@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Any
 
 import torch
 
+from jitpkg.dataclass import dataclass
 from jitpkg.facts.layout import overlaps_itself
 from jitpkg.internals import tensors
 

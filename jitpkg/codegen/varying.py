@@ -7,7 +7,6 @@ where it cannot do with symbols, the graph is compiled again.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -25,6 +24,7 @@ from jitpkg.codegen.numbers import (
     with_numbers,
 )
 from jitpkg.codegen.straight_line import straight_line
+from jitpkg.dataclass import dataclass
 from jitpkg.facts import fake
 from jitpkg.interrupts import from_outside
 from jitpkg.marks import Dims

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import torch
 
 from jitpkg.comparison.facts import Fact
+from jitpkg.dataclass import dataclass
 from jitpkg.messages import counted
 
 _LONGEST = 200

@@ -7,12 +7,12 @@ import enum
 import functools
 import types
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from jitpkg.comparison.copies import ATOMS, is_library
+from jitpkg.dataclass import dataclass
 from jitpkg.internals import modules, tensors
 from jitpkg.interrupts import of_handler
 

@@ -11,7 +11,7 @@ import re
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise, zip_longest
 from pathlib import Path
 from types import TracebackType
@@ -21,6 +21,7 @@ import torch
 
 from jitpkg.comparison.facts import Fact, Phrase, State
 from jitpkg.comparison.surroundings import process_facts
+from jitpkg.dataclass import dataclass
 from jitpkg.errors import JitpkgError, JitpkgWarning
 from jitpkg.interrupts import of_handler
 

@@ -13,13 +13,13 @@ import types
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from jitpkg.comparison.copies import Copies, codes, has_state, is_library
 from jitpkg.comparison.facts import Fact, Phrase, State
+from jitpkg.dataclass import dataclass
 
 # The process
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 
+from jitpkg.dataclass import dataclass
 from jitpkg.interrupts import from_outside
 
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import torch
 
+from jitpkg.dataclass import dataclass
 from jitpkg.facts.corrected import corrected_mode
 from jitpkg.facts.decomposed import is_cast_inside, is_lstm, is_wrong, lstm_is_right, reads_lengths
 from jitpkg.facts.meta import products_compare_sizes

@@ -6,11 +6,12 @@ Follows `compute_shape`, `fast_set_up` and `reorder_dimensions` of aten/src/ATen
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
 
+from jitpkg.dataclass import dataclass
 from jitpkg.facts.tensor import TensorFacts, contiguous_stride, size_of, stride_of
 
 Sizes = tuple[int, ...]

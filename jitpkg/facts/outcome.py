@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import fx
 
+from jitpkg.dataclass import dataclass
 from jitpkg.facts.sizes import Length, Relation, Size
 from jitpkg.facts.tensor import TensorFacts
 from jitpkg.internals import tensors, trees

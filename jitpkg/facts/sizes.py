@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Literal
+
+from jitpkg.dataclass import dataclass
 
 Comparison = Literal["==", "!=", "<", "<=", ">", ">="]
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 from typing import Any, cast
 
 import torch
 
+from jitpkg.dataclass import dataclass
 from jitpkg.facts import sizes
 from jitpkg.facts.sizes import Length, Size, plain
 from jitpkg.internals import tensors

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
+from jitpkg.dataclass import dataclass
 from jitpkg.guards.names import Names
 from jitpkg.guards.sources import Held, Source
 from jitpkg.interrupts import from_outside

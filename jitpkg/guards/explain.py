@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from jitpkg.dataclass import dataclass
 from jitpkg.guards.abstract import SubclassesAre
 from jitpkg.guards.kinds import (
     Answers,

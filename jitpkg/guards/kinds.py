@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import CellType, CodeType
 
 import torch
 
 from jitpkg import native
+from jitpkg.dataclass import dataclass
 from jitpkg.guards import leaves
 from jitpkg.guards.abstract import SubclassesAre
 from jitpkg.guards.metadata import ApartInMemory, LeafIs, OwnMemory, SizesAre, TensorIs

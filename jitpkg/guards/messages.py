@@ -12,9 +12,10 @@ import logging
 import re
 import sys
 import warnings
-from dataclasses import dataclass
 from types import BuiltinMethodType, FunctionType
 from typing import Any
+
+from jitpkg.dataclass import dataclass
 
 _LOGGING = logging.addLevelName.__code__.co_filename
 _WARNINGS = warnings.simplefilter.__code__.co_filename

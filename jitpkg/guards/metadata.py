@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import torch
 
+from jitpkg.dataclass import dataclass
 from jitpkg.facts.sizes import Length, Size, Symbol
 from jitpkg.facts.tensor import TensorFacts
 from jitpkg.guards.names import Names

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from jitpkg.dataclass import dataclass
 from jitpkg.facts.sizes import Comparison, Relation, Size, Symbol
 from jitpkg.guards.names import InWords, Names
 from jitpkg.guards.sources import Source, described

@@ -9,7 +9,6 @@ from __future__ import annotations
 import gc
 import keyword
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from types import (
     BuiltinFunctionType,
@@ -19,6 +18,8 @@ from types import (
     ModuleType,
 )
 from typing import Any, TypeVar
+
+from jitpkg.dataclass import dataclass
 
 _NAMED = (type, FunctionType, BuiltinFunctionType, MethodDescriptorType)
 

@@ -10,13 +10,13 @@ import ctypes
 import struct
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import FunctionType, GetSetDescriptorType
 from typing import Any
 
 import torch
 
 from jitpkg import native
+from jitpkg.dataclass import dataclass
 from jitpkg.facts.sizes import Length, Size
 from jitpkg.guards.kinds import (
     AFTER_TENSORS,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from jitpkg.dataclass import dataclass
 from jitpkg.internals.row import Attribute, Missing, Row
 from jitpkg.interrupts import from_outside
 

@@ -7,12 +7,13 @@ import pkgutil
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
 from jitpkg import events
+from jitpkg.dataclass import dataclass
 from jitpkg.internals import versions
 from jitpkg.interrupts import from_outside
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import torch
 
+from jitpkg.dataclass import dataclass
 from jitpkg.internals import tensors
 from jitpkg.internals.usual import zeros
 from jitpkg.native.memory import place, words_at

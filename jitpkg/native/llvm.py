@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
 from typing import Any
 
 from jitpkg import forks
+from jitpkg.dataclass import dataclass
 from jitpkg.errors import NativeError
 
 OLDEST = (0, 45)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from jitpkg.dataclass import dataclass
 
 ANY = -(1 << 63)
 """In place of a length: is not compared."""

@@ -12,13 +12,13 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import torch
 
 from jitpkg import forks, threads
+from jitpkg.dataclass import dataclass
 from jitpkg.errors import JitpkgError
 from jitpkg.internals import tensors
 from jitpkg.native import llvm, runtime, storages, symbols

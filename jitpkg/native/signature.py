@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import torch
 
+from jitpkg.dataclass import dataclass
 from jitpkg.errors import InvalidArgument
 from jitpkg.native.extents import Extent, check
 

@@ -9,7 +9,6 @@ import ctypes
 import os
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -18,6 +17,7 @@ from typing import Literal
 import torch
 
 from jitpkg import threads
+from jitpkg.dataclass import dataclass
 from jitpkg.native.memory import words_at
 from jitpkg.native.symbols import addresses
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
 from functools import cache
 
 import torch
 
+from jitpkg.dataclass import dataclass
 from jitpkg.internals import tensors
 from jitpkg.internals.tensors import memory
 from jitpkg.native import symbols

@@ -6,7 +6,6 @@ import ctypes
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -14,6 +13,7 @@ from typing import Any, Literal
 
 import torch
 
+from jitpkg.dataclass import dataclass
 from jitpkg.internals.build import EXTENSION
 
 Home = Literal["python", "torch", "process"]

@@ -16,12 +16,12 @@ import re
 import struct
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from string import Template
 from typing import Any
 
 import torch
 
+from jitpkg.dataclass import dataclass
 from jitpkg.internals import tensors
 from jitpkg.internals.c_guards import counts_changes
 from jitpkg.native import functions, histories, llvm, states

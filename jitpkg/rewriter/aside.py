@@ -7,13 +7,13 @@ back. So the next call finds all as it was, and no result depends on whether any
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
 import torch
 from torch import fx
 
+from jitpkg.dataclass import dataclass
 from jitpkg.facts.random_streams import RandomStreams
 from jitpkg.facts.thread_state import snapshot
 from jitpkg.internals.ops import OpOverloadPacket

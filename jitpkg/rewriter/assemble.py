@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import opcode
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 from operator import add
@@ -19,6 +18,7 @@ from bytecode.concrete import ExceptionTableEntry
 
 from jitpkg.code.instructions import Position
 from jitpkg.code.versions import CACHES, HAS_ARGUMENT
+from jitpkg.dataclass import dataclass
 
 GOTO = "GOTO"
 """An unconditional jump that may go either way and never handles signals."""

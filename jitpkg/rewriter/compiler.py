@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import CellType, CodeType
 from typing import Any, Protocol
 
 from torch import fx
 
+from jitpkg.dataclass import dataclass
 from jitpkg.rewriter.ledger import Ledger
 from jitpkg.rewriter.points import Points
 

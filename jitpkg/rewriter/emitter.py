@@ -8,10 +8,10 @@ behind the original instructions; in their midst there is one jump for each hook
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import CodeType
 from typing import NamedTuple
 
+from jitpkg.dataclass import dataclass
 from jitpkg.rewriter.door import Door
 from jitpkg.rewriter.emission import Emission, Entrance, Hook
 from jitpkg.rewriter.points import Points

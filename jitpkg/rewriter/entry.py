@@ -9,7 +9,7 @@ import builtins
 import dataclasses
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from itertools import repeat
 from operator import length_hint
@@ -20,6 +20,7 @@ import torch
 from torch import fx
 
 from jitpkg import events, listing
+from jitpkg.dataclass import dataclass
 from jitpkg.guards.abstract import SubclassesAre, merged
 from jitpkg.guards.kinds import (
     Exists,

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass
 from functools import partial
 from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import Any, NoReturn
@@ -26,6 +25,7 @@ from torch import fx
 
 from jitpkg import listing
 from jitpkg.attempts import Attempts, words
+from jitpkg.dataclass import dataclass
 from jitpkg.errors import BackendError, Location
 from jitpkg.facts.random_streams import RandomStreams
 from jitpkg.facts.thread_state import (

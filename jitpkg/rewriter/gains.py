@@ -15,13 +15,13 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import repeat
 from operator import length_hint
 from typing import Any, Protocol
 
 from torch import fx
 
+from jitpkg.dataclass import dataclass
 from jitpkg.facts.thread_state import snapshot
 from jitpkg.interrupts import from_outside
 from jitpkg.messages import duration

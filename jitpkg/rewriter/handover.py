@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from jitpkg.code.analysis import slot_names
 from jitpkg.code.effects import MAYBE_BOUND, MAYBE_NULL, NULL
 from jitpkg.code.versions import NULL_BELOW_CALLABLE
+from jitpkg.dataclass import dataclass
 from jitpkg.guards.kinds import Guard, Is, IsNot
 from jitpkg.guards.sources import CellInput, Globals, Input, Source
 from jitpkg.guards.text import Text

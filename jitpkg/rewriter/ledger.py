@@ -13,9 +13,10 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import CodeType, FunctionType
 
+from jitpkg.dataclass import dataclass
 from jitpkg.rewriter.originals import ORIGINALS
 
 Clock = Callable[[], float]

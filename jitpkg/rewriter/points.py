@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import weakref
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, lru_cache, wraps
 from types import CodeType
 from typing import Any, TypeVar
@@ -25,6 +25,7 @@ from jitpkg.code.effects import (
     VALUE,
 )
 from jitpkg.code.versions import END_FOR_POPS_ONE, FOR_ITER_SKIPS_END
+from jitpkg.dataclass import dataclass
 from jitpkg.endings import dropping
 
 T = TypeVar("T")

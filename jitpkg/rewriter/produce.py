@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import CodeType
 from typing import Any, TypeVar
 
@@ -16,6 +16,7 @@ from torch import fx
 from jitpkg import collector, events, forks, listing
 from jitpkg.code.analysis import is_generator
 from jitpkg.config import Options
+from jitpkg.dataclass import dataclass
 from jitpkg.errors import BackendError, SizeSpecialized
 from jitpkg.facts.answers import Facts
 from jitpkg.facts.tensor import TensorFacts

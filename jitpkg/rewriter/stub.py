@@ -13,7 +13,6 @@ import builtins
 import opcode
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import CodeType
 
 from jitpkg.code.analysis import is_generator, parameter_count, slot_names
@@ -26,6 +25,7 @@ from jitpkg.code.versions import (
     LOAD_CELL,
     NULL_BELOW_CALLABLE,
 )
+from jitpkg.dataclass import dataclass
 from jitpkg.rewriter.door import drop_frame
 
 ASK = "run"

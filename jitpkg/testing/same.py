@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any
 
@@ -18,6 +18,7 @@ from jitpkg.comparison.differences import Difference, Tolerance, differences
 from jitpkg.comparison.facts import Fact, State, content
 from jitpkg.comparison.running import Call, observe
 from jitpkg.comparison.surroundings import Names, same_process
+from jitpkg.dataclass import dataclass
 from jitpkg.errors import InvalidArgument
 from jitpkg.internals.modules import replaced_call
 from jitpkg.marks import COMPILED

@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 import torch
 
+from jitpkg.dataclass import dataclass
 from jitpkg.facts.tensor import contiguous_stride
 from jitpkg.guards.kinds import Answers
 from jitpkg.guards.sources import Held

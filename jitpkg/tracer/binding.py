@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import CodeType
 
 from jitpkg.code.analysis import slot_names
+from jitpkg.dataclass import dataclass
 from jitpkg.tracer import containers, reasons
 from jitpkg.tracer.values import UNBOUND, Cell, Constant, Tuple, Value
 from jitpkg.tracer.vm import VM, Args, Kwargs

@@ -11,13 +11,13 @@ import ctypes
 import math
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 import torch
 from torch import fx
 
+from jitpkg.dataclass import dataclass
 from jitpkg.facts.tensor import TensorFacts
 from jitpkg.guards.metadata import OwnMemory, fill_their_storages
 from jitpkg.guards.numbers import Expression, Formula

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from jitpkg.dataclass import dataclass
 from jitpkg.tracer.values import Cell, Tensor, Value
 
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NoReturn
 
 import torch
 
 from jitpkg.code.dialect import Program
+from jitpkg.dataclass import dataclass
 from jitpkg.facts.thread_state import setters, snapshot
 from jitpkg.guards.metadata import TensorIs
 from jitpkg.internals import modes

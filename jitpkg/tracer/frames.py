@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from jitpkg.code.dialect import Op, Program
+from jitpkg.dataclass import dataclass
 from jitpkg.errors import Location
 from jitpkg.guards.sources import Source
 from jitpkg.tracer.values import Value

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import operator
 import types
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import Any, NoReturn
 
 import torch
 from torch.overrides import TorchFunctionMode, get_overridable_functions, handle_torch_function
 
+from jitpkg.dataclass import dataclass
 from jitpkg.facts.sizes import Length
 from jitpkg.facts.tensor import TensorFacts
 from jitpkg.facts.thread_state import snapshot

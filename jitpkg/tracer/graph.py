@@ -7,12 +7,12 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import fx
 
+from jitpkg.dataclass import dataclass
 from jitpkg.guards.numbers import Formula
 from jitpkg.guards.sources import Source, described
 from jitpkg.marks import WRITES

@@ -7,12 +7,13 @@ not.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import MappingProxyType
 from typing import Literal, overload
 
 from torch import fx
 
+from jitpkg.dataclass import dataclass
 from jitpkg.facts.tensor import TensorFacts
 from jitpkg.tracer.values import Array, Lazy, Object, Tuple, Value
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import CodeType
 
 import torch
 
+from jitpkg.dataclass import dataclass
 from jitpkg.facts import sizes
 from jitpkg.facts.sizes import Length
 from jitpkg.facts.tensor import (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from types import (
     BuiltinFunctionType,
     FunctionType,
@@ -12,6 +11,7 @@ from types import (
     WrapperDescriptorType,
 )
 
+from jitpkg.dataclass import dataclass
 from jitpkg.guards.kinds import Is, KeysAre
 from jitpkg.guards.sources import Held
 from jitpkg.tracer import classes, reasons

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import CodeType, FunctionType, MappingProxyType
 from typing import Any
 
+from jitpkg.dataclass import dataclass
 from jitpkg.errors import Reason
 from jitpkg.internals import library, modules
 from jitpkg.marks import DISABLED, mark_of

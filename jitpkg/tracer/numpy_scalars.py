@@ -12,7 +12,6 @@ import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 from functools import lru_cache
 from types import (
     BuiltinFunctionType,
@@ -26,6 +25,7 @@ from typing import Any
 
 import torch
 
+from jitpkg.dataclass import dataclass
 from jitpkg.facts.heard import Heard
 
 _NUMBERS = """

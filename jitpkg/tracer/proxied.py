@@ -5,13 +5,14 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import MappingProxyType
 from typing import Any
 
 import torch
 from torch import fx
 
+from jitpkg.dataclass import dataclass
 from jitpkg.facts.sizes import Size
 from jitpkg.facts.tensor import TensorFacts
 from jitpkg.tracer import classes, constant_tensors, containers, numbers, numpy_scalars, reasons

@@ -11,13 +11,13 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NoReturn
 
 import torch
 from torch import fx
 
+from jitpkg.dataclass import dataclass
 from jitpkg.facts.tensor import TensorFacts
 from jitpkg.marks import READING
 from jitpkg.tracer import (

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from types import CodeType
 
 from jitpkg.code.dialect import Op, Program
 from jitpkg.config import Options
+from jitpkg.dataclass import dataclass
 from jitpkg.errors import Break
 from jitpkg.guards.sources import Source
 from jitpkg.tracer import iterators, reasons

@@ -5,12 +5,13 @@ from __future__ import annotations
 import operator
 import types
 from collections.abc import Callable, Container
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import fx
 
+from jitpkg.dataclass import dataclass
 from jitpkg.facts.decomposed import is_recurrent
 from jitpkg.facts.outcome import (
     DataDependent,

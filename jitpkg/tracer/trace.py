@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from types import CellType, CodeType, FunctionType
 
 import torch
@@ -13,6 +12,7 @@ from torch import fx
 from jitpkg import collector
 from jitpkg.code.dialect import translate
 from jitpkg.config import Options
+from jitpkg.dataclass import dataclass
 from jitpkg.errors import Break, Location
 from jitpkg.facts.answers import Facts
 from jitpkg.guards.kinds import Guard, Same, sources_of

@@ -9,13 +9,14 @@ tensors without data.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MethodType
 from typing import Any, NoReturn
 
 import torch
 from torch import fx
 
+from jitpkg.dataclass import dataclass
 from jitpkg.facts.heard import Heard
 from jitpkg.facts.outcome import NoFacts, Outcome, TheArgument
 from jitpkg.facts.replayed import on_stand_ins, stand_in

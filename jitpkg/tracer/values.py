@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import CodeType, GeneratorType, MappingProxyType
 from typing import Literal
 
 from torch import fx
 
+from jitpkg.dataclass import dataclass
 from jitpkg.guards.numbers import Expression, Formula
 from jitpkg.guards.sources import Source
 

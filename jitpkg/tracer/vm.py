@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import CodeType
 from typing import Any, NoReturn, Protocol, cast
 
@@ -13,6 +13,7 @@ from torch import fx
 
 from jitpkg.code.dialect import Op
 from jitpkg.config import Options
+from jitpkg.dataclass import dataclass
 from jitpkg.errors import Break, Location, Reason
 from jitpkg.facts.answers import Facts
 from jitpkg.facts.outcome import Outcome

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import fx
 
+from jitpkg.dataclass import dataclass
 from jitpkg.internals import modes
 from jitpkg.marks import GRADIENTS, WRITES
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -11,6 +10,7 @@ import torch
 from torch import fx
 
 from jitpkg.codegen.aten.views import View
+from jitpkg.dataclass import dataclass
 
 aten = torch.ops.aten
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import Any
 
 from torch import fx
 
 from jitpkg.codegen.aten.views import View
+from jitpkg.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

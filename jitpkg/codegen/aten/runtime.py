@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
@@ -26,6 +25,7 @@ from jitpkg.codegen.aten.prepared import (
 from jitpkg.codegen.aten.views import View
 from jitpkg.codegen.ir.extents import SYMBOL, Symbolic, text_of, varies
 from jitpkg.codegen.straight_line import straight_line
+from jitpkg.dataclass import dataclass
 from jitpkg.internals import modes, tensors
 from jitpkg.internals.ops import op_name, overload_name
 from jitpkg.interrupts import from_outside

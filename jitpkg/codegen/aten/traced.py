@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import torch
 from torch import fx
 
 from jitpkg.codegen.aten.views import View
+from jitpkg.dataclass import dataclass
 from jitpkg.facts.tensor import TensorFacts
 
 NO_GRAD = "no_grad"

@@ -7,12 +7,12 @@ value, and a write through it makes a new value of the whole tensor.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 import torch
 
+from jitpkg.dataclass import dataclass
 from jitpkg.internals.ops import OpOverload, op_name, overload_name, schema
 
 aten = torch.ops.aten

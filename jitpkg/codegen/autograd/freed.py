@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
+
+from jitpkg.dataclass import dataclass
 
 Function = Callable[..., Any]
 

@@ -9,7 +9,7 @@ take a kernel that does nothing else.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf, prod
 from typing import Any
 
@@ -24,6 +24,7 @@ from jitpkg.codegen.ir.extents import SYMBOL, example
 from jitpkg.codegen.lowering import activations, comparison, creation, pointwise
 from jitpkg.codegen.lowering.calls import row_of
 from jitpkg.codegen.reach import needed_for, root_of
+from jitpkg.dataclass import dataclass
 from jitpkg.facts.tensor import TensorFacts
 from jitpkg.internals.ops import OpOverload
 

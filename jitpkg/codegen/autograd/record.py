@@ -8,7 +8,6 @@ are written down as the forward's are.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from operator import getitem
 from typing import Any, TypeVar
 
@@ -31,6 +30,7 @@ from jitpkg.codegen.aten.traced import (
 )
 from jitpkg.codegen.ir.extents import Symbolic, with_expressions
 from jitpkg.codegen.reach import root_of
+from jitpkg.dataclass import dataclass
 from jitpkg.facts.layout import overlaps
 from jitpkg.facts.rows.functions import flash_is_on
 from jitpkg.facts.single import RECORDED, Singles, Unanswered, elsewhere, of_whole_function

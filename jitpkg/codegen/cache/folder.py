@@ -12,13 +12,13 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 import platformdirs
 
 from jitpkg.codegen.cache import trust
+from jitpkg.dataclass import dataclass
 
 VARIABLE = "JITPKG_CACHE_DIR"
 OFF = "off"

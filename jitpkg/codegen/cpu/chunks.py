@@ -6,7 +6,7 @@ How many chunks there are depends on the sizes alone, so results do not depend o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from jitpkg.codegen.cpu.folds import Fold
 from jitpkg.codegen.cpu.frame import Frame
@@ -17,6 +17,7 @@ from jitpkg.codegen.fusion.statements import loops, offset, scans, statements
 from jitpkg.codegen.ir import ops
 from jitpkg.codegen.ir.extents import same, varies
 from jitpkg.codegen.ir.nodes import Axis, Store
+from jitpkg.dataclass import dataclass
 
 MOST = 64
 """Chunks of a loop: enough for as many threads, few enough to be folded by one of them."""

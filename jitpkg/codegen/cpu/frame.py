@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import torch
 
@@ -21,6 +21,7 @@ from jitpkg.codegen.cpu.low_half import LowHalf, low_half
 from jitpkg.codegen.fusion.kernel import Loop
 from jitpkg.codegen.ir.extents import varies
 from jitpkg.codegen.ir.nodes import Axis, Buffer, Const, Given, Load, Node
+from jitpkg.dataclass import dataclass
 
 ROOM = 1 << 20
 """Bytes of the stack: threads have a few megabytes. It should stay in the second cache, too."""

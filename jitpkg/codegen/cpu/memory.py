@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 
 import torch
@@ -22,6 +21,7 @@ from jitpkg.codegen.fusion.statements import offset
 from jitpkg.codegen.ir import ops
 from jitpkg.codegen.ir.extents import same, varies
 from jitpkg.codegen.ir.nodes import Axis, Buffer, Load, Node, Store
+from jitpkg.dataclass import dataclass
 
 NOWHERE = "@nowhere"
 """Memory that may always be read: zeros."""

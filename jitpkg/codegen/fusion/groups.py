@@ -11,7 +11,7 @@ decided here is only what that costs: what is computed twice, and what need not 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from jitpkg.codegen.fusion.items import (
     Item,
@@ -47,6 +47,7 @@ from jitpkg.codegen.ir.nodes import (
     loads,
     written,
 )
+from jitpkg.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ through each statement together, in order, as they do in registers.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from operator import itemgetter
 from typing import Any
 
@@ -32,6 +32,7 @@ from jitpkg.codegen.ir.nodes import (
     Scan,
     Store,
 )
+from jitpkg.dataclass import dataclass
 
 Folded = list[tuple[int, torch.Tensor]]
 """What a fold takes: the position and the value of each iteration."""

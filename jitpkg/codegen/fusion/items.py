@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from math import prod
 
 from jitpkg.codegen.fusion.rows import runs
@@ -19,6 +18,7 @@ from jitpkg.codegen.ir.nodes import (
     below,
     loads,
 )
+from jitpkg.dataclass import dataclass
 
 
 @dataclass(frozen=True, eq=False, slots=True)

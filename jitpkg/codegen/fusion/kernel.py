@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from jitpkg.codegen.ir.nodes import Axis, Buffer, Node, Reduce, Scan, Store
+from jitpkg.dataclass import dataclass
 
 
 @dataclass(frozen=True, eq=False, slots=True)

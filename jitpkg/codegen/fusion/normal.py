@@ -6,7 +6,7 @@ Kernels that do the same, as those of equal layers do, become the same nodes; on
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 
@@ -31,6 +31,7 @@ from jitpkg.codegen.ir.nodes import (
 )
 from jitpkg.codegen.ir.ops import NARROW
 from jitpkg.codegen.ir.ranges import Linear
+from jitpkg.dataclass import dataclass
 
 
 @dataclass(frozen=True, eq=False, slots=True)

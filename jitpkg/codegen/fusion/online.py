@@ -20,7 +20,6 @@ An infinite maximum is taken for 0 in the powers of a state, for `inf - inf` is 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from math import inf, prod
 
 from jitpkg.codegen.ir import ops
@@ -40,6 +39,7 @@ from jitpkg.codegen.ir.nodes import (
     operands,
 )
 from jitpkg.codegen.ir.ranges import Linear
+from jitpkg.dataclass import dataclass
 
 
 @dataclass(frozen=True, eq=False, slots=True)

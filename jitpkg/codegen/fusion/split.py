@@ -12,7 +12,7 @@ whose parts can be put together.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import count
 from math import prod
 
@@ -37,6 +37,7 @@ from jitpkg.codegen.ir.nodes import (
     written,
 )
 from jitpkg.codegen.ir.ranges import Linear
+from jitpkg.dataclass import dataclass
 
 PIECE = 1 << 13
 """Elements that are worth a program: fewer take less time than to start one more kernel."""

@@ -9,11 +9,11 @@ Nodes are made by a `Builder` only, which makes equal nodes one object.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import torch
 
 from jitpkg.codegen.ir.extents import same
+from jitpkg.dataclass import dataclass
 
 Extent = int
 """How often an axis runs; how long a dim is. May vary: see `extents`."""

@@ -7,11 +7,12 @@ are tested against that. There is no arithmetic on bfloat16 and float16: they ar
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 import torch
+
+from jitpkg.dataclass import dataclass
 
 FLOATS = frozenset({torch.float32, torch.float64})
 INTEGERS = frozenset({torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8})

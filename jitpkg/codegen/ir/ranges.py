@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 
 from jitpkg.codegen.ir.extents import at_least, same, varies
 from jitpkg.codegen.ir.nodes import Apply, Axis, Checked, Const, Given, Node, Reduce
+from jitpkg.dataclass import dataclass
 
 Range = tuple[int | None, int | None]
 """The least and the greatest value; None where it is not known."""

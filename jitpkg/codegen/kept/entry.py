@@ -11,7 +11,6 @@ import json
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from torch import fx
@@ -21,6 +20,7 @@ from jitpkg.codegen.aten.runtime import Later
 from jitpkg.codegen.cache import kernels as cache
 from jitpkg.codegen.kept.functions import Apart, Together
 from jitpkg.codegen.kept.plain import NotPlain, Plain
+from jitpkg.dataclass import dataclass
 from jitpkg.errors import NativeError
 from jitpkg.interrupts import from_outside
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import linecache
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -19,6 +19,7 @@ from jitpkg import listing
 from jitpkg.attempts import OpByOp
 from jitpkg.codegen.aten.runtime import Later
 from jitpkg.codegen.kept.plain import NotPlain, Plain, read, written
+from jitpkg.dataclass import dataclass
 from jitpkg.facts.tensor import data_of
 
 Function = Callable[..., Any]

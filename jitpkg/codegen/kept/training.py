@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import torch
@@ -24,6 +24,7 @@ from jitpkg.codegen.maker import Maker
 from jitpkg.codegen.options import Options
 from jitpkg.codegen.partial_backward import Halves
 from jitpkg.codegen.taken_views import Shown, of_plain, plain, taken_again
+from jitpkg.dataclass import dataclass
 from jitpkg.errors import BackendError
 from jitpkg.facts.random_streams import RandomStreams
 from jitpkg.interrupts import from_outside, lost

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 
@@ -11,6 +10,7 @@ from jitpkg.codegen.ir.builder import INDEX, Builder
 from jitpkg.codegen.ir.extents import same, varies
 from jitpkg.codegen.ir.nodes import Axis, Node
 from jitpkg.codegen.ir.nodes import Extent as Extent
+from jitpkg.dataclass import dataclass
 
 Number = bool | int | float
 

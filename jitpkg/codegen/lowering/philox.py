@@ -7,13 +7,12 @@ whole there, up to its sign.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 
 from jitpkg.codegen.ir.extents import varies
 from jitpkg.codegen.lowering.expression import Expr
 from jitpkg.codegen.lowering.table import Lowering, product
+from jitpkg.dataclass import dataclass
 
 Words = tuple[Expr, Expr, Expr, Expr]
 

@@ -7,7 +7,6 @@ It returns a `Tensor`, or a tuple of them, or raises `NotLowered`: then the call
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -21,6 +20,7 @@ from jitpkg.codegen.lowering.expression import Expr, Number
 from jitpkg.codegen.lowering.expression import NotLowered as NotLowered
 from jitpkg.codegen.lowering.expression import require as require
 from jitpkg.codegen.lowering.promotion import computed_in, promoted
+from jitpkg.dataclass import dataclass
 from jitpkg.facts import layout
 from jitpkg.facts.tensor import contiguous_stride
 

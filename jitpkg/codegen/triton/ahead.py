@@ -15,7 +15,6 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +37,7 @@ from jitpkg.codegen.triton.resources import (
 from jitpkg.codegen.triton.source import Config, Source
 from jitpkg.codegen.triton.target import Target
 from jitpkg.codegen.triton.version import assembler_flags
+from jitpkg.dataclass import dataclass
 from jitpkg.errors import BackendError
 
 CONTRACTS = False

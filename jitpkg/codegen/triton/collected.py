@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import torch
@@ -11,6 +11,7 @@ import torch
 from jitpkg.codegen.triton.maker import TritonKernels
 from jitpkg.codegen.triton.source import Source
 from jitpkg.codegen.triton.target import Target
+from jitpkg.dataclass import dataclass
 
 
 @dataclass(eq=False, slots=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import keyword
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import torch
 
@@ -14,6 +13,7 @@ from jitpkg.codegen.ir.nodes import Apply, Axis, Buffer, Checked, Const, Extent,
 from jitpkg.codegen.ir.ranges import range_of
 from jitpkg.codegen.triton.scalar_ops import constant
 from jitpkg.codegen.triton.tiles import Plan, Tile
+from jitpkg.dataclass import dataclass
 
 ORDER = ("y", "x", "r")
 """Of the dims in a tile."""

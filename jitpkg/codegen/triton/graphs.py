@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
 from functools import cache
 from threading import Lock
 from typing import Any, Protocol
@@ -29,6 +28,7 @@ import torch
 from torch import fx
 
 from jitpkg import events
+from jitpkg.dataclass import dataclass
 from jitpkg.facts.random_streams import RandomStreams, can_be_set_back
 from jitpkg.facts.tensor import TensorFacts
 from jitpkg.internals import devices, modes, ops, tensors

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 
 import torch
 
 from jitpkg.codegen.triton.resources import Resources
 from jitpkg.codegen.triton.source import Config, Source
 from jitpkg.codegen.triton.target import Target
+from jitpkg.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

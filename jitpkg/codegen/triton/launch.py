@@ -11,7 +11,6 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from functools import cache
 from math import prod
 from types import FunctionType
@@ -25,6 +24,7 @@ from jitpkg.codegen.ir.extents import example
 from jitpkg.codegen.triton.module import cdiv, grid_of, is_empty, plain
 from jitpkg.codegen.triton.source import Config, Source
 from jitpkg.codegen.triton.target import Target
+from jitpkg.dataclass import dataclass
 
 Key = tuple[bool, ...]
 """Whether all pointers are multiples of 16, and for each number whether it is one."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, astuple, dataclass, replace
+from dataclasses import asdict, astuple, replace
 from functools import cache
 from typing import Any, Protocol
 
@@ -32,6 +32,7 @@ from jitpkg.codegen.triton.source import Source
 from jitpkg.codegen.triton.target import H200, Target
 from jitpkg.codegen.triton.version import installed
 from jitpkg.codegen.triton.wrapper import Step, Wrapper, wrapped
+from jitpkg.dataclass import dataclass
 
 
 class Runs(Protocol):

@@ -9,8 +9,10 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
+
+from jitpkg.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
 import torch
 
 from jitpkg.codegen.ir.nodes import Extent
+from jitpkg.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from math import prod
 
@@ -23,6 +23,7 @@ from jitpkg.codegen.ir.nodes import Apply, Axis, Buffer, Extent, Load, Store
 from jitpkg.codegen.ir.ranges import Linear
 from jitpkg.codegen.triton.source import Config
 from jitpkg.codegen.triton.target import Target
+from jitpkg.dataclass import dataclass
 
 PERSISTENT = 16384
 """Elements of a row, at most, that registers hold. A row of 32768 needs 32 of them in each of 1024

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import torch
 
@@ -29,6 +29,7 @@ from jitpkg.codegen.triton import folds, memory, scalar_ops
 from jitpkg.codegen.triton.frame import Frame, NotPrinted, Value
 from jitpkg.codegen.triton.scalar_ops import cast, literal
 from jitpkg.codegen.triton.tiles import Tile
+from jitpkg.dataclass import dataclass
 
 INLINE = 60
 """Characters of what may stand inside of another expression."""

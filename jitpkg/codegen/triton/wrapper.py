@@ -9,7 +9,6 @@ def run_softmax(in0, s0):
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
@@ -20,6 +19,7 @@ from jitpkg.codegen.fusion.kernel import Kernel
 from jitpkg.codegen.fusion.normal import Normal
 from jitpkg.codegen.ir.extents import Symbolic, symbols_of
 from jitpkg.codegen.ir.nodes import Buffer
+from jitpkg.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 import torch
 
+from jitpkg.dataclass import dataclass
 from jitpkg.facts.asked import asked_once
 from jitpkg.facts.layout import preserved
 from jitpkg.facts.rows.common import empty, is_usual, lies_in_order, sure, tensors

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from jitpkg.dataclass import dataclass
 from jitpkg.testing.programs.choices import Choices, chance, one_of, weighted
 from jitpkg.testing.programs.writer import Writer
 

@@ -9,11 +9,13 @@ import subprocess
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread, Timer
 from typing import Any
+
+from jitpkg.dataclass import dataclass
 
 CHUNK = 2000
 """A worker checks so many programs, and is replaced: what torch keeps grows by 0.1 MB for each."""

@@ -12,13 +12,14 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from jitpkg import events
 from jitpkg.comparison.differences import Difference
 from jitpkg.comparison.running import Call
 from jitpkg.comparison.surroundings import same_process
+from jitpkg.dataclass import dataclass
 from jitpkg.errors import InvalidArgument, JitpkgError
 from jitpkg.testing.programs.modes import Mode
 from jitpkg.testing.programs.program import NAME, Program

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
 from textwrap import dedent, indent
 
+from jitpkg.dataclass import dataclass
 from jitpkg.testing.programs import definitions
 from jitpkg.testing.programs.choices import chance, one_of, some, weighted
 from jitpkg.testing.programs.grammar import Row, paragraphs, row

@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from textwrap import dedent
 
+from jitpkg.dataclass import dataclass
 from jitpkg.errors import InvalidArgument
 
 HOLE = re.compile(r"<(?:(\w+)=)?(\w+)(?::(\w+))?>")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import torch
 
+from jitpkg.dataclass import dataclass
 from jitpkg.testing.programs.choices import Choices, between, weighted
 from jitpkg.testing.same import Comparison
 

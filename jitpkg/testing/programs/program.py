@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 import linecache
 from collections.abc import Sequence
-from dataclasses import dataclass
 from textwrap import indent
 from typing import Any
 
 from jitpkg.comparison.differences import Difference
 from jitpkg.comparison.running import Call
+from jitpkg.dataclass import dataclass
 from jitpkg.testing.same import Comparison
 
 NAME = "program"

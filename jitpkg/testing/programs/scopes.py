@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from jitpkg.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from jitpkg.dataclass import dataclass
 from jitpkg.testing.programs.arguments import PARAMETERS, Sizes, argument, differing, sizes
 from jitpkg.testing.programs.choices import Choices, chance, one_of, some
 from jitpkg.testing.programs.scopes import Variable

@@ -6,13 +6,13 @@ None is exact, so they are for those who ask for them; each says how far its res
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import fx
 
 from jitpkg.codegen.aten.purity import name_of
+from jitpkg.dataclass import dataclass
 from jitpkg.facts.rows.functions import flash_is_on
 from jitpkg.facts.single import Unanswered, facts_of_stand_in, of_whole_function, stand_in
 from jitpkg.facts.tensor import TensorFacts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import torch
 
@@ -21,6 +21,7 @@ from jitpkg.codegen.fusion.statements import statements
 from jitpkg.codegen.ir import ops
 from jitpkg.codegen.ir.extents import same
 from jitpkg.codegen.ir.nodes import Apply, Load, Node, operands
+from jitpkg.dataclass import dataclass
 
 DEAR = 12
 """What is worth a store and a load, in units of `ops.cost`."""
