@@ -234,7 +234,8 @@ def _backward(vm: VM, cls: Value, ctx: Value, results: Sequence[Value]) -> Value
     kept = vm.heap.read(vm.look(ctx), "attributes") or {}
     if not all(_is_own(vm, value) for value in kept.values()):
         vm.stop(reasons.UNSUPPORTED, "ctx leads to an object that may have changed until backward")
-    read, vm.seen, vm.owners = len(vm.guards), {}, {}  # what it reads is read now
+    read = len(vm.guards)
+    vm.seen, vm.owners, vm.found_in_classes = {}, {}, {}  # what it reads is read now
     drawn = len(vm.mutations)
     found = vm.look(vm.call_object(polyfills.backward, cls, ctx, Tuple(tuple(gradients))))
     if any(each is RANDOM_STREAM for each in vm.mutations[drawn:]):

@@ -9,7 +9,7 @@ from collections.abc import Iterator as PythonIterator
 from typing import Any, NoReturn
 
 from jitpkg.guards import leaves
-from jitpkg.guards.kinds import ABSENT, BasesAre, Has, LineageIs, TypeIs, static_lookup
+from jitpkg.guards.kinds import ABSENT, BasesAre, Has, TypeIs, static_lookup
 from jitpkg.guards.sources import Attr, Held, Item, Source
 from jitpkg.tracer import numpy_scalars, reasons
 from jitpkg.tracer.values import (
@@ -61,7 +61,7 @@ def lookup(vm: VM, cls: type, name: str) -> object:
     """What a class or a base holds under a name, or ABSENT; guarded."""
     found = static_lookup(cls, name)
     if is_mutable(cls):
-        vm.guard(LineageIs(cls, ((name, found),)))
+        vm.guard_lookup(cls, name, found)
     return found
 
 

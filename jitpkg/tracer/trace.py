@@ -185,6 +185,7 @@ def trace(
         finally:
             vm.checkpoint = None  # it refers to the trace, which holds the call's arguments
     _keep_replaced(vm)
+    vm.guards = list(dict.fromkeys(vm.guards))  # a model reads the same things in each layer
     vm.guards.extend(_distinct(vm))
     array_memory.guard_apart(vm)
     if vm.frozen:

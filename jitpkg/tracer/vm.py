@@ -20,7 +20,7 @@ from jitpkg.facts.outcome import Outcome
 from jitpkg.facts.sizes import Symbol
 from jitpkg.facts.tensor import TensorFacts
 from jitpkg.facts.thread_state import default_devices
-from jitpkg.guards.kinds import Exists, Guard
+from jitpkg.guards.kinds import Exists, Guard, LineageIs
 from jitpkg.guards.numbers import Expression, Formula
 from jitpkg.guards.sources import Source
 from jitpkg.tracer import reasons
@@ -199,6 +199,8 @@ class VM(ABC):
         self.graph = GraphWriter()
         self.heap = Heap()
         self.guards: list[Guard] = []
+        self.found_in_classes: dict[tuple[type, str], tuple[int, LineageIs]] = {}
+        """The guards on what classes have under a name, and where in the list they are."""
         self.effects: list[Effect] = []
         self.around = Around()
         self.mutations: list[Tensor] = []
@@ -279,6 +281,16 @@ class VM(ABC):
     # Bookkeeping
 
     def guard(self, guard: Guard) -> None:
+        self.guards.append(guard)
+
+    def guard_lookup(self, cls: type, name: str, found: object) -> None:
+        """A class goes on having this under a name: it is asked for again and again."""
+        at, guard = self.found_in_classes.get((cls, name), (0, None))
+        is_there = at < len(self.guards) and self.guards[at] is guard  # not rolled back
+        if guard is not None and is_there and guard.found[0][1] is found:
+            return
+        guard = LineageIs(cls, ((name, found),))
+        self.found_in_classes[cls, name] = len(self.guards), guard
         self.guards.append(guard)
 
     def effect(self, effect: Effect) -> None:

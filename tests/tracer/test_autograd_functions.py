@@ -232,3 +232,42 @@ def test_what_returns_its_argument_returns_another_object(grad: bool) -> None:
         assert found.data_ptr() == x.data_ptr()
         with torch.no_grad():
             assert compiled(x) is not x
+
+
+class Table:
+    """With data that a program may change at any time."""
+
+    scale = 2.0
+
+
+class Scaled(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, table: Table) -> Tensor:
+        return x * table.scale
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        return grad * Table().scale, None
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_what_backward_reads_of_a_class_may_have_changed(
+    backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Forward has read the same."""
+
+    def program(x: Tensor) -> Tensor:
+        return Scaled.apply(x * 2, Table())
+
+    def gradient(function: Program) -> list[float]:
+        found = []
+        x = leaf(3)
+        for scale in (2.0, 3.0):
+            monkeypatch.setattr(Table, "scale", 2.0)
+            result = function(x).sum()
+            monkeypatch.setattr(Table, "scale", scale)
+            (grad,) = torch.autograd.grad(result, x)
+            found += grad.tolist()
+        return found
+
+    assert gradient(jitpkg.compile(program, backend=backend)) == gradient(program)
