@@ -42,9 +42,10 @@ def dataclass(
 
     def made(cls: type) -> type:
         own = dict(vars(cls))
-        new = dataclasses.dataclass(init=False, eq=False, repr=False, slots=slots, kw_only=kw_only)(
-            cls
+        found = dataclasses.dataclass(
+            init=False, eq=False, repr=False, slots=slots, kw_only=kw_only
         )
+        new: Any = found(cls)
         new.__doc__ = own.get("__doc__")
         fields = dataclasses.fields(new)
         if "__init__" not in own:
@@ -55,15 +56,18 @@ def dataclass(
             _add(new, "__eq__", _equal(_values(f.name for f in fields if f.compare)))
         if eq and (own.get("__hash__") is None and ("__eq__" in own or "__hash__" not in own)):
             hashed = (f.name for f in fields if (f.compare if f.hash is None else f.hash))
-            _add(new, "__hash__", _hash(_values(hashed)) if frozen else None)
+            if frozen:
+                _add(new, "__hash__", _hash(_values(hashed)))
+            else:
+                new.__hash__ = None
         if frozen:
             names = frozenset(f.name for f in fields)
             _add(new, "__setattr__", _refusing(new, names, "assign to", object.__setattr__))
             _add(new, "__delattr__", _refusing(new, names, "delete", object.__delattr__))
             if slots and "__getstate__" not in own:
-                _add(new, "__getstate__", _state)
+                new.__getstate__ = _state
             if slots and "__setstate__" not in own:
-                _add(new, "__setstate__", _set_state)
+                new.__setstate__ = _set_state
         return new
 
     return made if cls is None else made(cls)
@@ -78,18 +82,14 @@ def _set_state(self: Any, state: Sequence[object]) -> None:
         object.__setattr__(self, f.name, value)
 
 
-def _add(cls: type, name: str, method: Method | None) -> None:
-    if method is not None and method not in (_state, _set_state):
-        method.__name__, method.__qualname__ = name, f"{cls.__qualname__}.{name}"
-        method.__module__ = cls.__module__
+def _add(cls: type, name: str, method: Method) -> None:
+    method.__name__, method.__qualname__ = name, f"{cls.__qualname__}.{name}"
+    method.__module__ = cls.__module__
     setattr(cls, name, method)
 
 
 def _init(cls: Any, fields: Sequence[dataclasses.Field[Any]], *, frozen: bool) -> Method:
-    held: dict[str, Any] = {
-        "dataclass_made": _MADE,
-        "dataclass_set": object.__setattr__,
-    }
+    held: dict[str, Any] = {"dataclass_made": _MADE, "dataclass_set": object.__setattr__}
     parameters: dict[bool, list[str]] = {False: [], True: []}
     lines = []
     for k, f in enumerate(fields):

@@ -91,11 +91,9 @@ class Table:
     results: tuple[Source, ...]
     held: tuple[object, ...]
     """What the table refers to by address: to be held as long as the function is called."""
-    compares_tensors: bool
-    """Whether it does."""
-    compares_thread: bool
-    """Whether it compares this thread's modes, too; else torch's own function compares one tensor
-    and, with it, those."""
+    left: int
+    """How many of the tensors, from the first one on, are still to be compared: all; one, with
+    which torch's own function compares this thread's modes; or none."""
 
 
 def table(
@@ -142,10 +140,12 @@ class _Builder:
                 self._tensor(guard, described[guard.at])
             elif not isinstance(guard, (TensorIs, *AFTER_TENSORS)):
                 self._guard(guard)
+        left = len(tensors)
         if described is not None:
             self._distinct([self._read(guard.at) for guard in tensors])
+            left = 1 if states is None else 0
             if states is not None:
-                self._state(states, "thread")
+                self._record(*states.record("thread"))
         read = [*wanted, *(guard.at for guard in tensors)]
         results = tuple(
             source
@@ -157,8 +157,7 @@ class _Builder:
         function = self._evaluator.function(len(self._parameters), self._count, self._words)
         names = tuple(self._parameters.values())
         held = tuple(self._held.values())
-        compares = described is not None
-        return Table(function, names, results, held, compares, compares and states is not None)
+        return Table(function, names, results, held, left)
 
     # Records
 
@@ -197,7 +196,8 @@ class _Builder:
                 self._record("ATTRIBUTE", self._read(base), self._hold(name))
             case Item(base, key):
                 held = key.obj if isinstance(key, Held) else key
-                self._key(base, held)
+                words = (native.UNKNOWN, 0)
+                self._record("KEY", self._read(base), self._hold(held), words=words)
             case OwnDict(base):
                 self._call(special(object, "__getattribute__"), base, "__dict__")
             case BaseItem(base, key, cls):
@@ -225,9 +225,6 @@ class _Builder:
                 self._call(call_of, base, call.obj)
             case MemoryOf(base):
                 self._call(torch.from_numpy, base)
-
-    def _key(self, base: Source, key: object) -> None:
-        self._record("KEY", self._read(base), self._hold(key), words=(native.UNKNOWN, 0))
 
     def _call(self, function: Callable[..., Any], base: Source, *argument: object) -> None:
         second = self._hold(argument[0]) if argument else 0
@@ -323,21 +320,13 @@ class _Builder:
 
     def _asked(self, asks: Asks) -> None:
         states = self._evaluator.layout.states
-        holds = bool(asks.function(*asks.argument)) is bool(asks.answer)
-        if states is None or asks.part is None or not holds:
-            about = 2 if asks.answer is None else int(asks.answer)
-            argument = self._hold(asks.argument[0]) if asks.argument else 0
-            self._record("ANSWERS", about, self._hold(asks.function), argument)
-        elif asks.part == "saved hooks":
-            begin, end = native.HOOKS
-            self._record("EMPTY", begin, states.hooks, end)
-        else:
-            self._state(states, asks.part)
-
-    def _state(self, states: native.States, part: native.Part) -> None:
-        """This part of it is as now."""
-        words = states.words(part)
-        self._record("STATE", len(words) // native.WORDS, words=words)
+        # A record says that all is as now: the guard has to hold.
+        if states and asks.part and bool(asks.function(*asks.argument)) is bool(asks.answer):
+            self._record(*states.record(asks.part))
+            return
+        about = 2 if asks.answer is None else int(asks.answer)
+        argument = self._hold(asks.argument[0]) if asks.argument else 0
+        self._record("ANSWERS", about, self._hold(asks.function), argument)
 
     def _by_text(self, guard: Guard) -> None:
         sources = sources_of(guard)

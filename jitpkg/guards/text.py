@@ -303,9 +303,8 @@ def write_tests(
     if by is None:
         _write_plain_tests(text, guards, otherwise)
     else:
-        _write_call(text, guards, otherwise, by)
-        if by.compares_tensors:
-            tensors = [] if by.compares_thread else tensors[:1]
+        _write_call(text, guards, otherwise, by, tensors[by.left :])
+        tensors = tensors[: by.left]
     if tensors:
         _write_tensor_tests(text, tensors, otherwise, examples)
     for guard in numbers:
@@ -320,14 +319,14 @@ def _write_plain_tests(text: Text, guards: Iterable[Guard], otherwise: str) -> N
             text.line(f"if not ({guard.test(text)}): {otherwise}")
 
 
-def _write_call(text: Text, guards: Iterable[Guard], otherwise: str, by: Table) -> None:
-    """The call of a table, after what it tests."""
+def _write_call(
+    text: Text, guards: Iterable[Guard], otherwise: str, by: Table, compared: Iterable[TensorIs]
+) -> None:
+    """The call of a table, after what it tests; nothing else tests the tensors `compared`."""
     said = text.beside()
     _write_plain_tests(said, guards, otherwise)
-    if by.compares_tensors:
-        for guard in guards:
-            if isinstance(guard, TensorIs):
-                said.line(f"{said.of(guard.at)}: {guard.facts}")
+    for guard in compared:
+        said.line(f"{said.of(guard.at)}: {guard.facts}")
     text.lines += [f"# {line}" for line in said.lines]
     text.hold(by.held, "compared")
     values = text.variable("values")

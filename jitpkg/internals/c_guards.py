@@ -82,14 +82,23 @@ def counts_changes(version: Callable[[dict[str, object]], int]) -> bool:
     only then: tried on a class, which is what it is used for."""
     names = dict.fromkeys(("first", "second"), 1)
     cls: Any = type("Example", (), dict(names))
-    instance = cls()
+    return sees_changes(version, cls, cls(), class_dictionary(cls))
+
+
+def sees_changes(
+    version: Callable[[dict[str, object]], int],
+    cls: Any,
+    instance: Any,
+    dictionary: dict[str, object],
+) -> bool:
+    """The same of the dictionary of an object with the attributes `first` and `second`: a class
+    and its instance, or twice an instance."""
     changes: Sequence[Callable[[], object]] = (
         lambda: setattr(cls, "third", 1),
         lambda: setattr(cls, "first", 2),
         lambda: delattr(cls, "second"),
         lambda: setattr(cls, "first", len),
     )
-    dictionary = class_dictionary(cls)
     for change in changes:
         before = version(dictionary)
         instance.first, cls.first, hasattr(cls, "fourth")

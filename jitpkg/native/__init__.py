@@ -19,7 +19,7 @@ from jitpkg.native.pool import Pool
 from jitpkg.native.row import ANY, UNKNOWN
 from jitpkg.native.selftest import compile_by, pool
 from jitpkg.native.signature import FAILURES, Failure, Output, Signature
-from jitpkg.native.states import HOOKS, WORDS, Part, States
+from jitpkg.native.states import Part
 from jitpkg.native.symbols import has
 from jitpkg.native.tables import CODES, Evaluator, version_word
 from jitpkg.native.text import joined
@@ -29,9 +29,7 @@ __all__ = [
     "ANY",
     "CODES",
     "FAILURES",
-    "HOOKS",
     "UNKNOWN",
-    "WORDS",
     "Binding",
     "Evaluator",
     "Extent",
@@ -41,7 +39,6 @@ __all__ = [
     "Part",
     "Pool",
     "Signature",
-    "States",
     "binding",
     "builtin",
     "compile_by",

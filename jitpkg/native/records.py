@@ -8,6 +8,30 @@ from __future__ import annotations
 from jitpkg.native.row import Row
 from jitpkg.native.tensor_records import LEAVES, TENSORS
 
+_UNCHANGED = """
+      look:
+        %version.at = getelementptr i8, ptr A, i64 $version_at
+        %version.word = load i64, ptr %version.at
+        %version = and i64 %version.word, $version_bits
+        %last.at = getelementptr i64, ptr %record, i64 4
+        %last = load i64, ptr %last.at
+        %alike = icmp eq i64 %version, %last
+        %values.at = getelementptr i8, ptr A, i64 $values_at
+        %values = load ptr, ptr %values.at
+        %combined = icmp eq ptr %values, null
+        %counted = or i1 %combined, $counts_stores
+        %sure = and i1 %counted, $counts_changes
+        %unchanged = and i1 %alike, %sure
+"""
+"""Of a dict: whether its version is the one after the record, and counts all that is changed."""
+
+_STILL = """
+        %after.word = load i64, ptr %version.at
+        %after = and i64 %after.word, $version_bits
+        %same = icmp eq i64 %version, %after
+"""
+"""Whether it is still that, after a look into the dict."""
+
 READS = (
     Row("CONSTANT", "the object `b`", "%it = inttoptr i64 %b to ptr\n borrow %it"),
     Row(
@@ -44,23 +68,13 @@ READS = (
         %class = typeof A
         %exact = icmp eq ptr %class, @PyDict_Type
         br i1 %exact, label %look, label %other
-      look:
-        %version.at = getelementptr i8, ptr A, i64 $version_at
-        %version.word = load i64, ptr %version.at
-        %version = and i64 %version.word, $version_bits
-        %last.at = getelementptr i64, ptr %record, i64 4
-        %held.at = getelementptr i64, ptr %record, i64 5
-        %last = load i64, ptr %last.at
-        %alike = icmp eq i64 %version, %last
-        %values.at = getelementptr i8, ptr A, i64 $values_at
-        %values = load ptr, ptr %values.at
-        %combined = icmp eq ptr %values, null
-        %counted = or i1 %combined, $counts_stores
-        %sure = and i1 %counted, $counts_changes
-        %unchanged = and i1 %alike, %sure
+        """
+        + _UNCHANGED
+        + """
         br i1 %unchanged, label %again, label %direct
       again:
-        %held = load ptr, ptr %held.at
+        %again.at = getelementptr i64, ptr %record, i64 5
+        %held = load ptr, ptr %again.at
         borrow %held 2
       direct:
         %key = inttoptr i64 %b to ptr
@@ -68,12 +82,13 @@ READS = (
         %none = icmp eq ptr %found, null
         br i1 %none, label %lacking, label %there
       there:
-        %after.word = load i64, ptr %version.at
-        %after = and i64 %after.word, $version_bits
-        %same = icmp eq i64 %version, %after
+        """
+        + _STILL
+        + """
         br i1 %same, label %remember, label %moving
       remember:
         store i64 %version, ptr %last.at
+        %held.at = getelementptr i64, ptr %record, i64 5
         store ptr %found, ptr %held.at
         br label %moving
       moving:
@@ -197,19 +212,9 @@ TESTS = (
         %key = inttoptr i64 %b to ptr
         %exact = icmp eq ptr %class, @PyDict_Type
         br i1 %exact, label %look, label %other
-      look:
-        %version.at = getelementptr i8, ptr A, i64 $version_at
-        %version.word = load i64, ptr %version.at
-        %version = and i64 %version.word, $version_bits
-        %last.at = getelementptr i64, ptr %record, i64 4
-        %last = load i64, ptr %last.at
-        %alike = icmp eq i64 %version, %last
-        %values.at = getelementptr i8, ptr A, i64 $values_at
-        %values = load ptr, ptr %values.at
-        %combined = icmp eq ptr %values, null
-        %counted = or i1 %combined, $counts_stores
-        %sure = and i1 %counted, $counts_changes
-        %unchanged = and i1 %alike, %sure
+        """
+        + _UNCHANGED
+        + """
         br i1 %unchanged, label %right, label %direct
       direct:
         %there = call i32 @PyDict_Contains(ptr A, ptr %key)
@@ -219,9 +224,9 @@ TESTS = (
         %holds.direct = and i1 %as.before, %known
         br i1 %holds.direct, label %true, label %asked
       true:
-        %after.word = load i64, ptr %version.at
-        %after = and i64 %after.word, $version_bits
-        %same = icmp eq i64 %version, %after
+        """
+        + _STILL
+        + """
         br i1 %same, label %remember, label %right
       remember:
         store i64 %version, ptr %last.at
@@ -433,7 +438,7 @@ STATES = (
         " address that the function returns; -1: that is the answer), bits, and what these are",
         """
         %words.at = getelementptr i64, ptr %record, i64 4
-        %length = mul i64 %a, 5
+        %length = mul i64 %a, $state_words
         br label %walk
       walk:
         %k = phi i64 [ 0, %start ], [ %k.next, %equal ]
@@ -464,7 +469,7 @@ STATES = (
         %same = icmp eq i64 %now, %then
         br i1 %same, label %equal, label %wrong
       equal:
-        %k.next = add i64 %k, 5
+        %k.next = add i64 %k, $state_words
         br label %walk
       right:
         pass %length

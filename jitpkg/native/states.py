@@ -10,16 +10,13 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from functools import cache
-from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
-
-import torch
 
 from jitpkg import threads
 from jitpkg.dataclass import dataclass
 from jitpkg.native.memory import words_at
-from jitpkg.native.symbols import addresses
+from jitpkg.native.symbols import addresses, torch_folder
 
 Part = Literal["settings", "function modes", "saved hooks", "thread"]
 
@@ -77,6 +74,14 @@ class States:
     held: object
     """What is referred to by address."""
 
+    def record(self, part: Part) -> tuple[str, int, int, int, list[int]]:
+        """What says in a table that a part is as it is now: saved-tensor hooks, that there are
+        none."""
+        if part == "saved hooks":
+            return "EMPTY", HOOKS[0], self.hooks, HOOKS[1], []
+        words = self.words(part)
+        return "STATE", len(words) // WORDS, 0, 0, words
+
     def words(self, part: Part) -> list[int]:
         """What the record `STATE` has for a part, as it is now."""
         return [
@@ -123,8 +128,7 @@ thread has them."""
 def _thread_index() -> ctypes.Array[ctypes.c_uint64] | None:
     """What `__tls_get_addr` takes to give the address of this thread's dispatch keys."""
     process = ctypes.CDLL(None)
-    folder = Path(torch.__file__).parent / "lib"
-    for path in folder.glob("libc10.so*"):
+    for path in torch_folder().glob("libc10.so*"):
         try:
             library = ctypes.CDLL(str(path))
             here = ctypes.addressof(ctypes.c_char.in_dll(library, _INCLUDED))

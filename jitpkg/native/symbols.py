@@ -157,6 +157,11 @@ def _function(home: Home, name: str) -> Any:
     return next((getattr(lib, name) for lib in _libraries(home) if hasattr(lib, name)), None)
 
 
+def torch_folder() -> Path:
+    """Where the libraries of torch lie."""
+    return Path(torch.__file__).parent / "lib"
+
+
 @cache
 def _libraries(home: Home) -> tuple[ctypes.CDLL, ...]:
     match home:
@@ -164,7 +169,7 @@ def _libraries(home: Home) -> tuple[ctypes.CDLL, ...]:
             return (ctypes.pythonapi,)
         case "torch":
             # The extension module first: where possible, what it depends on is searched too.
-            folder = Path(torch.__file__).parent / "lib"
+            folder = torch_folder()
             others = [*folder.glob("*torch_cpu.*"), *folder.glob("*torch_python.*")]
             return _opened([EXTENSION.found(), *map(str, others)])
         case "process":

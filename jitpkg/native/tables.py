@@ -23,7 +23,7 @@ import torch
 
 from jitpkg.dataclass import dataclass
 from jitpkg.internals import tensors
-from jitpkg.internals.c_guards import counts_changes
+from jitpkg.internals.c_guards import counts_changes, sees_changes
 from jitpkg.native import functions, histories, llvm, states
 from jitpkg.native.memory import place, words_at
 from jitpkg.native.records import END, ROWS, STATES
@@ -105,7 +105,7 @@ def _counts_changes() -> bool:
     """Whether `version_word` is another one after each change, tried on a class."""
     if sys.version_info >= (3, 14) or words_at(id({1: 2}) + VALUES_AT, 1) != [0]:
         return False
-    return counts_changes(lambda d: version_word(id(d))[2])
+    return counts_changes(_version)
 
 
 class _Instance:
@@ -119,17 +119,11 @@ def _counts_stores() -> bool:
     names = vars(instance)
     if sys.version_info >= (3, 14) or words_at(id(names) + VALUES_AT, 1) == [0]:
         return False
-    changes: Sequence[Callable[[], object]] = (
-        lambda: setattr(instance, "first", 2),
-        lambda: delattr(instance, "second"),
-        lambda: setattr(instance, "third", 3),
-    )
-    for change in changes:
-        before = version_word(id(names))
-        change()
-        if version_word(id(names)) == before:
-            return False
-    return True
+    return sees_changes(_version, instance, instance, names)
+
+
+def _version(dictionary: dict[str, object]) -> int:
+    return version_word(id(dictionary))[2]
 
 
 _NEEDED = ("dtype", "device_type", "device_index", "dim", "sizes", "strides")
@@ -232,6 +226,7 @@ class _Writer:
     def __init__(self, layout: Layout) -> None:
         self._holes = {
             "code_at": layout.code_at,
+            "state_words": states.WORDS,
             "version_at": VERSION_AT,
             "version_bits": VERSION_BITS,
             "values_at": VALUES_AT,

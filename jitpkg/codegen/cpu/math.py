@@ -11,15 +11,13 @@ from types import MappingProxyType
 
 import torch
 
-from jitpkg.codegen.cpu.angles import ANGLES, FAR, NEAR
+from jitpkg.codegen.cpu.angles import ANGLES
 from jitpkg.codegen.cpu.arithmetic import Arithmetic
 from jitpkg.codegen.cpu.exponentials import EXPONENTIALS
 from jitpkg.codegen.cpu.logarithms import LOGARITHMS
 from jitpkg.codegen.cpu.quotients import QUOTIENTS
 from jitpkg.codegen.cpu.sleef import SLEEF, sleef
 from jitpkg.codegen.cpu.wide import WIDE
-
-__all__ = ["FAR", "FUNCTIONS", "NEAR", "OWN", "call", "is_own"]
 
 OWN: Mapping[str, Callable[..., str]] = MappingProxyType(
     EXPONENTIALS | LOGARITHMS | ANGLES | QUOTIENTS | WIDE

@@ -8,6 +8,7 @@ from types import MappingProxyType
 import torch
 
 from jitpkg.codegen.cpu import math
+from jitpkg.codegen.cpu.angles import FAR, NEAR
 from jitpkg.codegen.cpu.arithmetic import Arithmetic
 
 Emit = Callable[..., str]
@@ -195,8 +196,8 @@ def row(dtype: torch.dtype, op: str, most: float) -> Emit:
     Args:
         most: what the absolute value of the first one is not above, unless it is NaN.
     """
-    if dtype is torch.float32 and op in math.NEAR and most < math.FAR:
-        return math.NEAR[op]
+    if dtype is torch.float32 and op in NEAR and most < FAR:
+        return NEAR[op]
     return rows(dtype)[op]
 
 
