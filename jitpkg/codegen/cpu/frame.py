@@ -58,6 +58,8 @@ class Turned:
     """How far the loop of the lanes goes."""
     start: str = "0"
     """The first of these iterations."""
+    first: str = "0"
+    """The first lane of the rows."""
 
 
 @dataclass(slots=True)

@@ -167,6 +167,8 @@ def _turned_row(frame: Frame, turned: Turned) -> str:
 
     start = frame.once(("turned", turned.load, at), depth, line)
     lane, _ = frame.positions[turned.lanes]
+    if turned.first != "0":
+        lane = frame.w.op(f"sub i64 {lane}, {turned.first}")
     return frame.w.op(f"getelementptr {element}, ptr {start}, i64 {lane}")
 
 

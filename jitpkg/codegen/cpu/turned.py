@@ -17,11 +17,12 @@ from jitpkg.codegen.ir.extents import at_least, same, varies
 from jitpkg.codegen.ir.nodes import Load
 
 
-def turned_loads(frame: Frame, loop: Loop) -> list[Turned]:
-    """Those for which the rows of some iterations of `loop` are worth turning."""
-    if frame.axis is not None or typical(loop.extent) < 4:
-        return []
+def loads_across(frame: Frame, loop: Loop) -> dict[Load, Loop]:
+    """Those for which the rows of some iterations of `loop` are worth turning, and the loop in
+    lanes that each stands in."""
     wanted: dict[Load, Loop] = {}
+    if frame.axis is not None or typical(loop.extent) < 4:
+        return wanted
     for lanes in loops(loop.body):
         if not isinstance(lanes.kind, Lanes):
             continue
@@ -32,6 +33,12 @@ def turned_loads(frame: Frame, loop: Loop) -> list[Turned]:
                         continue
                     if _is_across(frame, loop, lanes, node):
                         wanted[node] = lanes
+    return wanted
+
+
+def turned_loads(frame: Frame, loop: Loop) -> list[Turned]:
+    """Memory for whole rows of each of these loads, as far as there is room."""
+    wanted = loads_across(frame, loop)
     # All of them fill a cache line at least.
     high = max((LINE // load.dtype.itemsize for load in wanted), default=0)
     found = [_turned(frame, loop, lanes, load, high) for load, lanes in wanted.items()]
@@ -118,7 +125,7 @@ def fill(frame: Frame, turned: Turned, start: str) -> None:
                     pointer = w.op(f"getelementptr {element}, ptr {pointer}, i64 {part * side}")
                 lines.append(_line(frame, pointer, element, size, side, mask))
             lines += ["zeroinitializer"] * (side - count)
-            for k, line in enumerate(_transposed(frame, lines, kind, side)):
+            for k, line in enumerate(transposed(frame, lines, kind, side)):
                 to = _multiple(frame, turned.row, part * side + k)
                 pointer = w.op(f"getelementptr {element}, ptr {turned.rows}, i64 {to}")
                 pointer = w.op(f"getelementptr {element}, ptr {pointer}, i64 {at}")
@@ -157,7 +164,7 @@ def _line(frame: Frame, pointer: str, element: str, size: int, side: int, mask: 
     )
 
 
-def _transposed(frame: Frame, lines: list[str], kind: str, side: int) -> list[str]:
+def transposed(frame: Frame, lines: list[str], kind: str, side: int) -> list[str]:
     """By exchanging ever larger squares."""
     far = 1
     while far < side:

@@ -19,6 +19,7 @@ from jitpkg.codegen.cpu.lanes import bytes_of_columns
 from jitpkg.codegen.cpu.low_half import low_half_of
 from jitpkg.codegen.cpu.positions import compared_positions
 from jitpkg.codegen.cpu.scans import Carried, Running
+from jitpkg.codegen.cpu.tiles import tiles_of
 from jitpkg.codegen.cpu.turned import fill, turned_loads
 from jitpkg.codegen.fusion.kernel import Compute, Keep, Lanes, Loop, Statement, Take, Write
 from jitpkg.codegen.fusion.statements import loops, scans, statements
@@ -205,7 +206,12 @@ class Walk:
         if loop is self.parted:
             low, high = "%low", "%high"
         carried = self.carried(loop)
-        state = self.repeated(loop, carried, low, high, 1)
+        tiles = None if carried else tiles_of(self, loop)
+        if tiles is None:
+            state = self.repeated(loop, carried, low, high, 1)
+        else:
+            tiles.print(low, high)
+            state = []
         self.known(loop, carried, state)
 
     def in_lanes(self, loop: Loop) -> None:
