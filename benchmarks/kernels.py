@@ -277,7 +277,8 @@ def measured(
     source = torch.ones(case.size, case.size, dtype=case.dtype)
     target = torch.zeros_like(source)
     calls[COPY] = partial(target.copy_, source)
-    timing = rounds.interleaved(calls, most_rounds, 0.03, most_seconds)
+    clock = rounds.clock_of(torch.get_num_threads())
+    timing = rounds.interleaved(calls, most_rounds, 0.03, most_seconds, clock)
     return Measured(case, timing, least_traffic(case, inputs), 2 * in_memory([source])), notes
 
 
@@ -378,6 +379,7 @@ def parsed(given: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--dtype", nargs="*", default=["float32", "bfloat16"], choices=["float32", "bfloat16"]
     )
+    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--direction", choices=["forward", "both"], help="both: and backward")
     parser.add_argument("--budget", type=float, help="seconds after which no case is begun")
     arguments = parser.parse_args(given)
@@ -388,11 +390,11 @@ def parsed(given: Sequence[str]) -> argparse.Namespace:
 
 def main(given: Sequence[str]) -> None:
     arguments = parsed(given)
-    torch.set_num_threads(1)
+    torch.set_num_threads(arguments.threads)
     contestants = rounds.compilers(arguments)
     names = list(contestants)
     most_rounds, most_seconds = (5, 1.0) if arguments.quick else (15, 10.0)
-    print(rounds.platform_line(arguments.backend))
+    print(rounds.platform_line(arguments.backend, f", threads: {arguments.threads};"))
     print("Medians of rounds in which all take turns; ratios are medians of the rounds' ratios.")
     began, rows, section, left = time.monotonic(), [], "", 0
     for case in cases(arguments):
