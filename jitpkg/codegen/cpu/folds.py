@@ -119,8 +119,19 @@ class Position(Fold):
         more = a.compare("ugt" if self.op == "argmax" else "ult", value, best)
         return a.mask("and", more, a.compare("ord", best, best))
 
+    def masked(self, state: list[str], mask: str | None) -> list[str]:
+        if mask is None:
+            return state
+        pairs = zip((self.a, self.index), state, self.start(), strict=True)
+        return [a.select(mask, found, nothing) for a, found, nothing in pairs]
+
     def merge(self, state: list[str], other: list[str]) -> list[str]:
-        raise AssertionError("a position is found along one axis")
+        """`other` comes from later iterations."""
+        better = self._better(other[0], state[0])
+        return [
+            self.a.select(better, other[0], state[0]),
+            self.index.select(better, other[1], state[1]),
+        ]
 
     def result(self, state: list[str]) -> str:
         a, index = self.a, self.index

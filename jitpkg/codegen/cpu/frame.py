@@ -18,13 +18,10 @@ from jitpkg.codegen.cpu.arithmetic import (
 from jitpkg.codegen.cpu.bounds import bound
 from jitpkg.codegen.cpu.host import Host
 from jitpkg.codegen.cpu.low_half import LowHalf, low_half
-from jitpkg.codegen.fusion.kernel import Loop
+from jitpkg.codegen.fusion.kernel import Loop, Turn
 from jitpkg.codegen.ir.extents import varies
 from jitpkg.codegen.ir.nodes import Axis, Buffer, Const, Given, Load, Node
 from jitpkg.dataclass import dataclass
-
-ROOM = 1 << 20
-"""Bytes of the stack: threads have a few megabytes. It should stay in the second cache, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,29 +34,19 @@ class Value:
     """Of the loops inside of which it is known."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Turned:
-    """A load whose neighbouring elements belong to neighbouring iterations of an outer loop, while
-    the lanes are far from each other: some of those iterations' rows lie turned in memory of ours.
-    """
+    """What a load reads lies in rows of ours: see `fusion.kernel.Turn`."""
 
-    load: Load
-    outer: Axis
-    lanes: Axis
-    high: int
-    """How many iterations' rows there are."""
+    turn: Turn
     row: str
     """From one row to the next, in elements."""
     rows: str
     """Where they are."""
-    iterations: int
-    """Of the outer loop."""
-    across: int
-    """How far the loop of the lanes goes."""
-    start: str = "0"
-    """The first of these iterations."""
-    first: str = "0"
-    """The first lane of the rows."""
+    start: str
+    """The position of the outer axis that the first row is of."""
+    first: str
+    """The lane that they begin with."""
 
 
 @dataclass(slots=True)
@@ -122,8 +109,8 @@ class Frame:
         """Of values of float32."""
         self.bounds: dict[Node, float] = {}
         """How far from 0 these are at most."""
-        self.room = ROOM
-        """Bytes of the stack that are left for turned loads and for columns."""
+        self.ranges: dict[Axis, tuple[str, str]] = {}
+        """Where the loops along an axis begin, and before what they end, inside of blocks."""
         self.mask: str | None = None
         """The lanes that count; None where all do."""
         self._arithmetic: dict[tuple[torch.dtype, int], Arithmetic] = {}
@@ -306,6 +293,33 @@ class Frame:
             self.w.op(f"phi {kind} [ {first}, %{before} ], [ {new}, %{latch} ]")
             for (kind, first), new in zip(state, after, strict=True)
         ]
+
+    def repeat(
+        self,
+        start: str,
+        stop: str,
+        step: int,
+        state: Sequence[tuple[str, str]],
+        body: Callable[[str, list[str]], list[str]],
+        *,
+        surely: bool,
+    ) -> list[str]:
+        """Such a loop, inside of which is a level of its own."""
+        self.enter()
+        after = self.counted(start, stop, step, state, body, surely=surely)
+        self.leave()
+        return after
+
+    def range(self, axis: Axis) -> tuple[str, str]:
+        """Where a loop along an axis begins, and before what it ends."""
+        return self.ranges.get(axis) or ("0", self.number(axis.extent))
+
+    def least(self, one: str, other: str) -> str:
+        """The smaller one of two numbers."""
+        if not one.startswith("%") and not other.startswith("%"):
+            return str(min(int(one), int(other)))
+        less = self.w.op(f"icmp slt i64 {one}, {other}")
+        return self.w.op(f"select i1 {less}, i64 {one}, i64 {other}")
 
     # Lanes
 

@@ -10,7 +10,7 @@ import torch
 from jitpkg.codegen.cpu import math
 from jitpkg.codegen.cpu.host import Host
 from jitpkg.codegen.fusion.kernel import Compute, Lanes, Loop, Schedule, Statement, Write
-from jitpkg.codegen.fusion.statements import offset, scans, statements, typical
+from jitpkg.codegen.fusion.statements import offset, statements, typical
 from jitpkg.codegen.ir import ops
 from jitpkg.codegen.ir.extents import same
 from jitpkg.codegen.ir.nodes import Apply, Axis, Load, Node, Scan, Store
@@ -147,25 +147,3 @@ def _lane_bytes(node: Node) -> int:
     if node.dtype in ops.NARROW:
         return 4
     return 1 if node.dtype is torch.int64 else node.dtype.itemsize
-
-
-SHORTEST = 64
-"""Rows from which on columns are worth blocks."""
-
-
-def bytes_of_columns(loop: Loop) -> int | None:
-    """What a loop in lanes needs that runs over columns: all that is inside of it are long loops.
-
-    None where it is another kind of loop.
-    """
-    inner = [each for each in loop.body if isinstance(each, Loop)]
-    extent = loop.extent
-    if not inner or typical(extent) < 4 * loop.lanes:
-        return None
-    if any(typical(each.extent) < SHORTEST for each in inner):
-        return None
-    states: list[Node] = [fold for each in inner for fold in each.folds]
-    states += [node for each in inner for node in scans(each)]
-    if any(node.dtype is torch.bool for node in states):
-        return None
-    return sum(16 * extent for _ in states)

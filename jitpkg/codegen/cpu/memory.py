@@ -122,7 +122,7 @@ def load(frame: Frame, node: Load) -> None:
         frame.define(node, literal(0, node.dtype), 1)
         return
     turned = frame.turned.get(node)
-    if turned is not None and is_filled(frame, turned):
+    if turned is not None and frame.axis is turned.turn.lanes:
         raw = row(frame, _turned_row(frame, turned), node.dtype, None)
         frame.define(node, of_memory(frame, raw, node.dtype, frame.width), frame.width)
         return
@@ -144,29 +144,18 @@ def load(frame: Frame, node: Load) -> None:
     frame.define(node, of_memory(frame, raw, node.dtype, frame.width), frame.width)
 
 
-def is_filled(frame: Frame, turned: Turned) -> bool:
-    """Whether the lanes are those that the turned rows have."""
-    loop = frame.loop
-    return (
-        loop is not None
-        and loop.axis is turned.lanes
-        and same(loop.extent, turned.across)
-        and turned.outer in frame.positions
-    )
-
-
 def _turned_row(frame: Frame, turned: Turned) -> str:
     """A pointer to the lanes' elements; all lanes may be read."""
-    element = memory(turned.load.dtype)
-    at, depth = frame.positions[turned.outer]
+    element = memory(turned.turn.load.dtype)
+    at, depth = frame.positions[turned.turn.outer]
 
     def line(into: list[str] | None) -> str:
         number = frame.w.op(f"sub i64 {at}, {turned.start}", into)
         far = frame.w.op(f"mul i64 {number}, {turned.row}", into)
         return frame.w.op(f"getelementptr {element}, ptr {turned.rows}, i64 {far}", into)
 
-    start = frame.once(("turned", turned.load, at), depth, line)
-    lane, _ = frame.positions[turned.lanes]
+    start = frame.once(("turned", turned.rows, at), depth, line)
+    lane, _ = frame.positions[turned.turn.lanes]
     if turned.first != "0":
         lane = frame.w.op(f"sub i64 {lane}, {turned.first}")
     return frame.w.op(f"getelementptr {element}, ptr {start}, i64 {lane}")

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from jitpkg.codegen.cpu import memory
-from jitpkg.codegen.cpu.chunks import Chunks, Cut, chunks, elements, inside, parted
+from jitpkg.codegen.cpu.chunks import Chunks, count
 from jitpkg.codegen.cpu.frame import Frame, Numbers
 from jitpkg.codegen.cpu.host import Host
 from jitpkg.codegen.cpu.stages import scheduled
 from jitpkg.codegen.cpu.walk import Walk
-from jitpkg.codegen.fusion.kernel import Schedule
+from jitpkg.codegen.fusion.kernel import Chunks as KindOfChunks
+from jitpkg.codegen.fusion.kernel import Loop, Parts, Schedule
 from jitpkg.codegen.fusion.statements import span
 from jitpkg.codegen.ir import legality
 from jitpkg.codegen.ir.extents import example, varies
@@ -63,8 +64,9 @@ class _Function:
         self.host = host
         self.schedule = schedule = scheduled(schedule, host)
         self.name = name
-        self.parted = parted(schedule, host)
-        self.chunks = chunks(schedule, host)
+        outer = [each for each in schedule.body if isinstance(each, Loop)]
+        self.parts = next((each for each in outer if isinstance(each.kind, Parts)), None)
+        self.chunks = [each for each in outer if isinstance(each.kind, KindOfChunks)]
         kernel = schedule.kernel
         self.buffers = [*kernel.inputs, *kernel.outputs]
         self.given = Numbers()
@@ -72,8 +74,8 @@ class _Function:
 
     def lines(self) -> list[str]:
         """The module."""
-        if self.chunks is not None:
-            return self._in_chunks(self.chunks)
+        if self.chunks:
+            return self._in_chunks()
         streamed = self._streamed()
         declared: set[str] = set()
         parts = self._part("part", frozenset(), declared)
@@ -96,7 +98,7 @@ class _Function:
     def _part(self, name: str, streamed: frozenset[Buffer], declared: set[str]) -> list[str]:
         """The function that runs the steps from `%low` to `%high`."""
         arguments = "i64 %low, i64 %high, ptr %context"
-        return self._function(name, arguments, Walk(self._frame(streamed), self.parted), declared)
+        return self._function(name, arguments, Walk(self._frame(streamed), self.parts), declared)
 
     def _frame(self, streamed: frozenset[Buffer] = frozenset()) -> Frame:
         frame = Frame(self.host)
@@ -139,16 +141,16 @@ class _Function:
             "",
         ]
 
-    def _in_chunks(self, chunks: Chunks) -> list[str]:
+    def _in_chunks(self) -> list[str]:
         """The module, where outermost loops are cut: a function for each, and one for the rest."""
         declared = {_PARALLEL_FOR}
-        parts, calls = [], []
-        for k, (loop, cut) in enumerate(chunks.cuts.items()):
+        parts, calls, chunks = [], [], Chunks()
+        for k, loop in enumerate(self.chunks):
             arguments = "i64 %low, i64 %high, ptr %context, i64 %chunk"
             walk = Walk(self._frame(), loop, chunks)
             parts += self._function(f"chunk{k}", arguments, walk, declared)
-            parts += _driver(f"{self.name}.chunks{k}", f"{self.name}.chunk{k}", cut)
-            of = f"i64 0, i64 {cut.chunks}, i64 1, ptr @{self.name}.chunks{k}, ptr %context"
+            parts += _driver(f"{self.name}.chunks{k}", f"{self.name}.chunk{k}", loop)
+            of = f"i64 0, i64 {count(loop)}, i64 1, ptr @{self.name}.chunks{k}, ptr %context"
             calls.append(f"  call i32 @torch_parallel_for({of})")
         walk = Walk(self._frame(), None, chunks)
         parts += self._function("last", "ptr %context", walk, declared)
@@ -211,22 +213,22 @@ class _Function:
         """The call of `@part`, by several threads where that is worth it."""
         if self._depends():
             return self._run_as_it_comes()
-        count, grain = self._steps(), self._grain()
+        steps, grain = self._steps(), self._grain()
         if grain:
-            arguments = f"i64 0, i64 {count}, i64 {grain}, ptr @part, ptr %context"
+            arguments = f"i64 0, i64 {steps}, i64 {grain}, ptr @part, ptr %context"
             return [f"  call i32 @torch_parallel_for({arguments})"]
-        return [f"  call void @part(i64 0, i64 {count}, ptr %context)"]
+        return [f"  call void @part(i64 0, i64 {steps}, ptr %context)"]
 
     def _run_as_it_comes(self) -> list[str]:
         """The same where the number of steps is known in the call only."""
-        loop = self.parted
+        loop = self.parts
         assert loop is not None
-        lanes = loop.lanes
-        inner = self.given.text(inside(loop) * lanes)
+        assert isinstance(loop.kind, Parts)
+        inner = self.given.text(loop.kind.work)
         several = "i64 0, i64 %steps, i64 %grain, ptr @part, ptr %context"
         return [
-            f"  %up = add i64 {self.given.text(loop.extent)}, {lanes - 1}",
-            f"  %steps = udiv i64 %up, {lanes}",
+            f"  %up = add i64 {self.given.text(loop.extent)}, {loop.step - 1}",
+            f"  %steps = udiv i64 %up, {loop.step}",
             f"  %is_little = icmp slt i64 {inner}, 1",
             f"  %each = select i1 %is_little, i64 1, i64 {inner}",
             f"  %worth = udiv i64 {self.host.grain}, %each",
@@ -244,11 +246,11 @@ class _Function:
         ]
 
     def _depends(self) -> bool:
-        """Whether it is known only in the call how often the parted loop and those in it run."""
-        loop = self.parted
-        if loop is None:
+        """Whether it is known only in the call how often the shared loop and those in it run."""
+        if self.parts is None:
             return False
-        return varies(loop.extent) or varies(inside(loop))
+        assert isinstance(self.parts.kind, Parts)
+        return varies(self.parts.extent) or varies(self.parts.kind.work)
 
     def _streamed(self) -> frozenset[Buffer]:
         """Outputs that no cache holds: they are written past it."""
@@ -259,23 +261,19 @@ class _Function:
         return frozenset(store.buffer for store in stores if store.combine is None)
 
     def _steps(self) -> int:
-        """How many steps the parted loop has: iterations, or vectors."""
-        loop = self.parted
-        if loop is None:
-            return 1
-        return -(-loop.extent // loop.lanes)
+        """How many steps the shared loop has."""
+        return 1 if self.parts is None else count(self.parts)
 
     def _grain(self) -> int:
         """Steps that are worth a thread; 0 where the whole is not worth two."""
-        loop = self.parted
-        if loop is None:
+        if self.parts is None:
             return 0
-        inner = elements(loop) // max(self._steps(), 1)
-        grain = max(1, self.host.grain // max(inner, 1))
+        assert isinstance(self.parts.kind, Parts)
+        grain = max(1, self.host.grain // max(self.parts.kind.work, 1))
         return grain if self._steps() > grain else 0
 
 
-def _driver(name: str, part: str, cut: Cut) -> list[str]:
+def _driver(name: str, part: str, loop: Loop) -> list[str]:
     """The function that runs the chunks from `%from` to `%to`."""
     return f"""define internal void @{name}(i64 %from, i64 %to, ptr %context) #0 {{
 entry:
@@ -283,10 +281,10 @@ entry:
   br i1 %some, label %chunk, label %end
 chunk:
   %k = phi i64 [ %from, %entry ], [ %next, %chunk ]
-  %low = mul i64 %k, {cut.each}
-  %far = add i64 %low, {cut.each}
-  %less = icmp slt i64 %far, {cut.steps}
-  %high = select i1 %less, i64 %far, i64 {cut.steps}
+  %low = mul i64 %k, {loop.step}
+  %far = add i64 %low, {loop.step}
+  %less = icmp slt i64 %far, {loop.extent}
+  %high = select i1 %less, i64 %far, i64 {loop.extent}
   call void @{part}(i64 %low, i64 %high, ptr %context, i64 %k)
   %next = add i64 %k, 1
   %more = icmp slt i64 %next, %to

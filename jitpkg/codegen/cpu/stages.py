@@ -6,14 +6,22 @@ from collections.abc import Iterator
 from functools import partial
 
 from jitpkg import events
-from jitpkg.codegen.cpu.chunks import chunks
 from jitpkg.codegen.cpu.host import Host
 from jitpkg.codegen.cpu.lanes import vectorise
-from jitpkg.codegen.fusion.kernel import Schedule
+from jitpkg.codegen.fusion.kernel import Chunks, Loop, Schedule
+from jitpkg.codegen.fusion.passes.block_sums import block_sums
 from jitpkg.codegen.fusion.passes.hoist_rows import hoist_rows
+from jitpkg.codegen.fusion.passes.interchange import interchange
 from jitpkg.codegen.fusion.passes.keep_rows import keep_rows
 from jitpkg.codegen.fusion.passes.live import live_only
+from jitpkg.codegen.fusion.passes.room import Room
+from jitpkg.codegen.fusion.passes.share import share_chunks, share_parts
+from jitpkg.codegen.fusion.passes.turn_rows import turn_rows
 from jitpkg.codegen.fusion.text import text_of_schedule
+
+ROOM = 1 << 20
+"""Bytes of the stack for rows that are turned and for what columns carry: threads have a few
+megabytes. It should stay in the second cache, too."""
 
 
 def stages(schedule: Schedule, host: Host) -> Iterator[tuple[str, Schedule]]:
@@ -22,13 +30,25 @@ def stages(schedule: Schedule, host: Host) -> Iterator[tuple[str, Schedule]]:
     yield "live_only", schedule
     schedule = vectorise(schedule, host)
     yield "vectorise", schedule
-    # What is cut becomes functions of their own, which find nothing that another one has kept.
-    is_whole = chunks(schedule, host) is None
-    if is_whole:
+    if host.parallel:
+        schedule = share_chunks(schedule, host.grain)
+        yield "share_chunks", schedule
+    # Chunks become functions of their own, which find nothing that another one has kept.
+    if not any(isinstance(x, Loop) and isinstance(x.kind, Chunks) for x in schedule.body):
         schedule = hoist_rows(schedule)
         yield "hoist_rows", schedule
-    schedule = keep_rows(schedule, outermost=is_whole)
+    schedule = keep_rows(schedule)
     yield "keep_rows", schedule
+    if host.parallel:
+        schedule = share_parts(schedule)
+        yield "share_parts", schedule
+    room = Room(ROOM)
+    schedule = interchange(schedule, room)
+    yield "interchange", schedule
+    schedule = turn_rows(schedule, room)
+    yield "turn_rows", schedule
+    schedule = block_sums(schedule)
+    yield "block_sums", schedule
     schedule = live_only(schedule)
     yield "live_only", schedule
 

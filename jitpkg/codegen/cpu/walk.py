@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import inf
 
 import torch
@@ -12,50 +12,59 @@ from jitpkg.codegen.cpu.arithmetic import any_lane, vector
 from jitpkg.codegen.cpu.arithmetic import memory as in_memory
 from jitpkg.codegen.cpu.casts import cast
 from jitpkg.codegen.cpu.chunks import Chunks
-from jitpkg.codegen.cpu.columns import Columns
 from jitpkg.codegen.cpu.folds import Fold, fold
 from jitpkg.codegen.cpu.frame import Frame
-from jitpkg.codegen.cpu.lanes import bytes_of_columns
 from jitpkg.codegen.cpu.low_half import low_half_of
 from jitpkg.codegen.cpu.positions import compared_positions
 from jitpkg.codegen.cpu.scans import Carried, Running
-from jitpkg.codegen.cpu.tiles import tiles_of
-from jitpkg.codegen.cpu.turned import fill, turned_loads
-from jitpkg.codegen.fusion.kernel import Compute, Keep, Lanes, Loop, Statement, Take, Write
+from jitpkg.codegen.cpu.states import States
+from jitpkg.codegen.cpu.turned import turn
+from jitpkg.codegen.fusion.kernel import (
+    Begin,
+    Blocks,
+    Compute,
+    Gather,
+    Keep,
+    Lanes,
+    Loop,
+    Parts,
+    Statement,
+    Take,
+    Turn,
+    Write,
+)
+from jitpkg.codegen.fusion.kernel import Chunks as KindOfChunks
 from jitpkg.codegen.fusion.statements import loops, scans, statements
 from jitpkg.codegen.ir import ops
 from jitpkg.codegen.ir.builder import IllegalNode
-from jitpkg.codegen.ir.extents import at_least, example, same, varies
+from jitpkg.codegen.ir.extents import at_least, same, varies
 from jitpkg.codegen.ir.nodes import Apply, Checked, Load, Node, Reduce, Scan
-
-ADDED_UP = 64
-"""Iterations of one accumulator of a float sum, at least, before it goes into another one: errors
-then grow like the square root of the number of elements at worst."""
 
 LONG = 40
 """Ops from which on a loop is printed once with a mask, not twice."""
 
 
 class Walk:
-    def __init__(self, frame: Frame, parted: Loop | None, chunks: Chunks | None = None) -> None:
-        """`parted`: the loop that runs from `%low` to `%high` only; with `chunks` it is a chunk."""
+    def __init__(self, frame: Frame, shared: Loop | None, chunks: Chunks | None = None) -> None:
+        """`shared`: the loop that runs from `%low` to `%high` only; with `chunks` it is a chunk."""
         self.frame = frame
         self.chunks = chunks
         self.w = frame.w
-        self.parted = parted
-        self.partial: dict[Reduce, tuple[Fold, list[str]]] = {}
-        """What inner loops have folded, for the outer loops that carry the same folds."""
+        self.shared = shared
+        self.partial: dict[Reduce | Scan, tuple[Fold | Running, list[str]]] = {}
+        """What inner loops have come by, for what goes on with it."""
         self.running: dict[Scan, tuple[Running, list[str]]] = {}
         """How far the scans are."""
+        self.states = States(frame)
         self.open: list[Loop] = []
 
     # Statements
 
     def phase(self, body: Sequence[Statement]) -> None:
-        """A chunk of the parted loop and what it needs; without one, what is behind all loops."""
+        """A chunk of the shared loop and what it needs; without one, what is behind all loops."""
         assert self.chunks is not None
         for statement in body:
-            if statement is self.parted:
+            if statement is self.shared:
                 self.block((statement,))
                 return
             if isinstance(statement, Loop):
@@ -64,7 +73,7 @@ class Walk:
                 folds = [fold for _, fold in carried if isinstance(fold, Fold)]
                 self.known(statement, carried, self.chunks.folded(self.frame, statement, folds))
                 self.open.pop()
-            elif isinstance(statement, Compute) or self.parted is None:
+            elif isinstance(statement, Compute) or self.shared is None:
                 self.block((statement,))
 
     def block(self, body: Sequence[Statement]) -> None:
@@ -77,8 +86,18 @@ class Walk:
                             self.compute(node)
                 case Keep(node=node):
                     self.keep(node)
+                case Take(node=Reduce() as node):
+                    self.states.take(node)
                 case Take(node=node):
                     self.take(node)
+                case Begin(node=node):
+                    self.states.begin(node)
+                case Gather(node=node):
+                    self.states.gather(node, self.partial.pop(node)[1])
+                case Turn():
+                    turn(
+                        frame, statement, frame.range(statement.outer), frame.range(statement.lanes)
+                    )
                 case Write(store=store):
                     memory.store(frame, store)
                 case Loop():
@@ -170,10 +189,22 @@ class Walk:
         if same(loop.extent, 0):
             return
         self.open.append(loop)
-        if frame.axis is None and isinstance(loop.kind, Lanes):
-            self.in_lanes(loop)
-        else:
-            self.one_by_one(loop)
+        match loop.kind:
+            case Parts() | KindOfChunks():
+                self.part(loop)
+            case Blocks():
+                self.in_blocks(loop)
+            case Lanes() if frame.axis is None:
+                self.in_lanes(loop)
+            case _:
+                carried = self.carried(loop)
+                low, high = frame.range(loop.axis)
+                surely = at_least(loop.extent, 1)
+                self.known(
+                    loop,
+                    carried,
+                    self.repeated(loop, carried, low, high, self.begun(carried), surely),
+                )
         self.open.pop()
 
     def carried(self, loop: Loop) -> list[Carried]:
@@ -184,13 +215,26 @@ class Walk:
             (node, fold(frame.arithmetic(node.value.dtype, lanes), node.op, not outside))
             for node in loop.folds
         ]
-        along = not outside and isinstance(loop.kind, Lanes)
-        lanes = frame.width if outside else loop.lanes
-        for node in scans(loop):
-            if not any(isinstance(s, Compute) and node in s.nodes for s in loop.body):
+        inner = self.stepping(loop)
+        along = not outside and isinstance(inner.kind, Lanes)
+        lanes = frame.width if outside else inner.lanes
+        for node in scans(inner):
+            if not any(isinstance(s, Compute) and node in s.nodes for s in inner.body):
                 raise IllegalNode(f"a running {node.op} that another loop stands inside of")
-            found.append((node, Running(frame, node.dtype, node.op, lanes, along)))
+            if inner is loop or not self.is_gathered(loop, node):
+                found.append((node, Running(frame, node.dtype, node.op, lanes, along)))
         return found
+
+    def stepping(self, loop: Loop) -> Loop:
+        """The loop inside of blocks that goes over their positions."""
+        if not loop.is_split:
+            return loop
+        inner = (x for x in loops(loop.body) if x.axis is loop.axis and not x.is_split)
+        return next(inner, loop)
+
+    def is_gathered(self, loop: Loop, node: Reduce | Scan) -> bool:
+        inside = statements(loop.body)
+        return any(isinstance(each, Gather) and each.node is node for each in inside)
 
     def lanes_of_folds(self, loop: Loop) -> int:
         """How many lanes the folds have that a loop carries."""
@@ -201,82 +245,97 @@ class Walk:
         carrying = [each for each in found if set(each.folds) & set(loop.folds)]
         return carrying[0].lanes if carrying else 1
 
-    def one_by_one(self, loop: Loop) -> None:
-        low, high = "0", self.frame.number(loop.extent)
-        if loop is self.parted:
-            low, high = "%low", "%high"
+    def begun(self, carried: Sequence[Carried]) -> list[list[str]]:
+        """What a loop begins with: scans go on where blocks are around it."""
+        return [
+            self.running[node][1]
+            if isinstance(node, Scan) and node in self.running
+            else self.states.of(node)
+            if isinstance(node, Scan) and node in self.states
+            else each.start()
+            for node, each in carried
+        ]
+
+    def part(self, loop: Loop) -> None:
+        """The positions from `%low` to `%high`, which count parts, or positions of a chunk."""
+        frame, count = self.frame, loop.step
         carried = self.carried(loop)
-        tiles = None if carried else tiles_of(self, loop)
-        if tiles is None:
-            state = self.repeated(loop, carried, low, high, 1)
-        else:
-            tiles.print(low, high)
-            state = []
+        if loop is self.shared:
+            low, high = "%low", "%high"
+            if isinstance(loop.kind, Parts) and count > 1:
+                low, high = (self.w.op(f"mul i64 {x}, {count}") for x in (low, high))
+                if not same(loop.extent % count, 0):
+                    high = frame.least(high, frame.number(loop.extent))
+            frame.ranges[loop.axis] = low, high
+        state = self.body(loop, carried, self.begun(carried))
+        frame.ranges.pop(loop.axis, None)
         self.known(loop, carried, state)
+
+    def in_blocks(self, loop: Loop) -> None:
+        frame, count = self.frame, loop.step
+        carried = self.carried(loop)
+        low, high = frame.range(loop.axis)
+        before = frame.ranges.get(loop.axis)
+
+        def block(at: str, flat: list[str]) -> list[str]:
+            end = frame.least(self.w.op(f"add i64 {at}, {count}"), high)
+            frame.ranges[loop.axis] = at, end
+            after = self.body(loop, carried, _grouped(carried, flat))
+            return [text for state in after for text in state]
+
+        kinds = [kind for _, each in carried for kind in each.types]
+        start = [text for state in self.begun(carried) for text in state]
+        states = list(zip(kinds, start, strict=True))
+        surely = at_least(loop.extent, 1)
+        flat = frame.repeat(low, high, count, states, block, surely=surely)
+        del frame.ranges[loop.axis]
+        if before is not None:
+            frame.ranges[loop.axis] = before
+        for statement in loop.body:
+            if isinstance(statement, Turn):
+                del frame.turned[statement.load]
+        self.known(loop, carried, _grouped(carried, flat))
 
     def in_lanes(self, loop: Loop) -> None:
-        frame = self.frame
+        """Full vectors of lanes, and then the last lanes, fewer than the others; or all of them
+        with a mask, where the body is long and should be printed once only."""
+        frame, extent, lanes = self.frame, loop.extent, loop.lanes
         carried = self.carried(loop)
-        frame.loop, frame.axis, frame.width = loop, loop.axis, loop.lanes
-        low, high, full, is_rest = self.bounds(loop)
-        state = [each.start() for _, each in carried]
-        needed = None if carried else bytes_of_columns(loop)
-        if needed is not None and needed <= frame.room:
-            frame.room -= needed
-            Columns(self, loop, (low, high, full, is_rest)).print()
-        else:
-            if full != "0":
-                state = self.repeated(loop, carried, low, high, loop.lanes)
-            if is_rest:
-                before = state
-                state = self.rest(
-                    loop, full, lambda: self.body(loop, carried, before), carried, before
-                )
+        state = self.begun(carried)
+        low, high = frame.range(loop.axis)
+        some = loop.axis in frame.ranges
+        frame.loop, frame.axis, frame.width = loop, loop.axis, lanes
+        is_rest = not is_long(loop) and not same(extent % lanes, 0)
+        end, surely = high, at_least(extent, 1)
+        if is_rest:
+            full = frame.rounded(extent, lanes, up=False)
+            end = frame.least(high, full) if some else full
+            surely = at_least(extent, lanes) and not some
+        if end != "0":
+            state = self.repeated(loop, carried, low, end, state, surely)
+        if is_rest:
+            state = self.rest(loop, carried, full, high, state)
         frame.loop, frame.axis, frame.width = None, None, 1
         self.known(loop, carried, state)
-
-    def bounds(self, loop: Loop) -> tuple[str, str, str, bool]:
-        """Where the full vectors of lanes begin and end, how many positions they have, and whether
-        there may be more."""
-        frame, w = self.frame, self.w
-        extent, lanes = loop.extent, loop.lanes
-        is_rest = not self.is_long(loop) and not same(extent % lanes, 0)
-        full = frame.rounded(extent, lanes, up=not is_rest)
-        if loop is not self.parted:
-            return "0", full, full, is_rest
-        low = w.op(f"mul i64 %low, {lanes}")
-        high = w.op(f"mul i64 %high, {lanes}")
-        if is_rest:
-            less = w.op(f"icmp slt i64 {high}, {full}")
-            high = w.op(f"select i1 {less}, i64 {high}, i64 {full}")
-        return low, high, full, is_rest
-
-    def is_long(self, loop: Loop) -> bool:
-        """Whether the body is printed once only, with a mask."""
-        count = sum(len(s.nodes) for s in statements(loop.body) if isinstance(s, Compute))
-        return count > LONG
 
     def rest(
         self,
         loop: Loop,
+        carried: list[Carried],
         start: str,
-        run: Callable[[], list[list[str]]],
-        carried: Sequence[Carried] = (),
-        before: Sequence[list[str]] = (),
+        high: str,
+        before: list[list[str]],
     ) -> list[list[str]]:
-        """The last lanes, fewer than the others.
+        """The last lanes, fewer than the others, if the loop goes on to them.
 
         Args:
             before: the states of what is carried; those behind it are returned.
         """
         frame, w = self.frame, self.w
         key, extent = w.fresh(), loop.extent
-        may_be_none = loop is self.parted or varies(extent)
+        may_be_none = loop.axis in frame.ranges or varies(extent)
         if may_be_none:
-            if loop is self.parted:
-                some = w.op(f"icmp sgt i64 %high, {frame.divided(start, frame.width)}")
-            else:
-                some = w.op(f"icmp slt i64 {start}, {frame.number(extent)}")
+            some = w.op(f"icmp sgt i64 {high}, {start}")
             w.do(f"br i1 {some}, label %rest.{key}, label %whole.{key}")
             outside = frame.w.block
             frame.w.label(f"rest.{key}")
@@ -287,7 +346,7 @@ class Walk:
         else:
             left = str(extent - int(start))
         frame.mask = frame.first_lanes(left)
-        found = run()
+        found = self.body(loop, carried, before)
         frame.mask = None
         frame.leave()
         if not may_be_none:
@@ -309,19 +368,13 @@ class Walk:
         carried: list[Carried],
         low: str,
         high: str,
-        step: int,
-        begin: list[list[str]] | None = None,
+        before: list[list[str]],
+        surely: bool,
     ) -> list[list[str]]:
-        """The iterations from `low` to below `high`; returns the states of the folds.
-
-        `begin`: the states at first, where these are not all iterations.
-        """
-        frame, w = self.frame, self.w
-        extent = loop.extent
-        masked = self.is_long(loop) and not same(extent % step, 0)
-        surely = (loop is not self.parted or step == 1) and at_least(extent, 1 if masked else step)
-        frame.enter()
-        kinds = [kind for _, fold in carried for kind in fold.types]
+        """The iterations from `low` to below `high`; returns the states of what is carried."""
+        frame, w, extent = self.frame, self.w, loop.extent
+        in_lanes = loop.axis is frame.axis
+        masked = in_lanes and is_long(loop) and not same(extent % loop.lanes, 0)
 
         def run(at: str, flat: list[str]) -> list[str]:
             frame.positions[loop.axis] = (at, frame.depth)
@@ -332,56 +385,11 @@ class Walk:
                 frame.mask = None
             return [text for state in after for text in state]
 
-        states = [fold.start() for _, fold in carried] if begin is None else begin
-        start = [text for state in states for text in state]
-        sums = [fold.is_inexact_sum for _, fold in carried]
-        iterations = example(extent) // step
-        turned = turned_loads(frame, loop) if step == 1 else []
-        few = begin is not None or (iterations <= 2 * ADDED_UP and not varies(extent))
-        if not turned and (few or not any(sums)):
-            flat = frame.counted(
-                low, high, step, list(zip(kinds, start, strict=True)), run, surely=surely
-            )
-        else:
-            many = ADDED_UP
-            while many * many < iterations:
-                many *= 2
-            if turned:
-                many = turned[0].high
-
-            def some(at: str, totals: list[str]) -> list[str]:
-                for each in turned:
-                    fill(frame, each, at)
-                end = w.op(f"add i64 {at}, {many * step}")
-                less = w.op(f"icmp slt i64 {end}, {high}")
-                end = w.op(f"select i1 {less}, i64 {end}, i64 {high}")
-                first = [
-                    text
-                    for (_, fold), total in zip(carried, _grouped(carried, totals), strict=True)
-                    for text in (fold.start() if fold.is_inexact_sum else total)
-                ]
-                inner = frame.counted(
-                    at, end, step, list(zip(kinds, first, strict=True)), run, surely=True
-                )
-                found = zip(
-                    carried, _grouped(carried, totals), _grouped(carried, inner), strict=True
-                )
-                return [
-                    text
-                    for (_, fold), total, part in found
-                    for text in (
-                        fold.merge(total, part)
-                        if isinstance(fold, Fold) and fold.is_inexact_sum
-                        else part
-                    )
-                ]
-
-            flat = frame.counted(
-                low, high, many * step, list(zip(kinds, start, strict=True)), some, surely=surely
-            )
-        frame.leave()
-        for each in turned:
-            del frame.turned[each.load]
+        kinds = [kind for _, each in carried for kind in each.types]
+        start = [text for state in before for text in state]
+        states = list(zip(kinds, start, strict=True))
+        step = loop.lanes if in_lanes else 1
+        flat = frame.repeat(low, high, step, states, run, surely=surely)
         return _grouped(carried, flat)
 
     def body(self, loop: Loop, carried: list[Carried], states: list[list[str]]) -> list[list[str]]:
@@ -408,23 +416,32 @@ class Walk:
         return after
 
     def known(self, loop: Loop, carried: list[Carried], states: list[list[str]]) -> None:
-        """Behind the loop: results, or parts of what an outer loop carries on."""
-        frame = self.frame
-        if self.chunks is not None and loop is self.parted:
+        """Behind the loop: results, or parts of what goes on."""
+        frame, around = self.frame, self.open[:-1]
+        if self.chunks is not None and loop is self.shared:
             folds = [fold for _, fold in carried if isinstance(fold, Fold)]
             self.chunks.keep(frame, loop, folds, states)
             return
-        outside = {fold for each in self.open[:-1] for fold in each.folds}
+        outside = {fold for each in around for fold in each.folds}
         for (node, each), state in zip(carried, states, strict=True):
-            if isinstance(node, Scan):
-                continue
-            assert isinstance(each, Fold)
-            if node in outside:
-                self.partial[node] = (each, state)
+            gathered = bool(around) and Gather(node) in around[-1].body
+            if isinstance(node, Scan) and not gathered:
+                if any(x.is_split and x.axis is loop.axis for x in around):
+                    assert isinstance(each, Running)
+                    self.running[node] = each, state
+            elif gathered or node in outside:
+                self.partial[node] = each, state
             elif frame.axis is None:
+                assert isinstance(each, Fold)
                 frame.define(node, each.result(state), 1)
             else:
                 frame.define(node, state[-1], each.a.lanes)
+
+
+def is_long(loop: Loop) -> bool:
+    """Whether the body is printed once only, with a mask."""
+    count = sum(len(s.nodes) for s in statements(loop.body) if isinstance(s, Compute))
+    return count > LONG
 
 
 def _grouped(carried: list[Carried], flat: Sequence[str]) -> list[list[str]]:

@@ -13,7 +13,19 @@ from typing import Any
 
 import torch
 
-from jitpkg.codegen.fusion.kernel import Compute, Keep, Loop, Schedule, Statement, Take, Write
+from jitpkg.codegen.fusion.kernel import (
+    Begin,
+    Compute,
+    Gather,
+    Keep,
+    Loop,
+    Parts,
+    Schedule,
+    Statement,
+    Take,
+    Turn,
+    Write,
+)
 from jitpkg.codegen.fusion.statements import offset, scans
 from jitpkg.codegen.ir import ops
 from jitpkg.codegen.ir.extents import value_of
@@ -73,6 +85,11 @@ class _Run:
         self._symbols = symbols
         self._kept: dict[tuple[Node, int], torch.Tensor] = {}
         self._open: list[Loop] = []
+        self._blocks: dict[Axis, range] = {}
+        """The positions that loops have inside of blocks."""
+        self._states: dict[tuple[Node, int], Any] = {}
+        """What folds and scans have come by at the positions of a loop around them."""
+        self._turned: dict[Load, tuple[Turn, dict[tuple[int, int], torch.Tensor]]] = {}
 
     def _number(self, extent: Extent) -> int:
         return value_of(extent, self._symbols)
@@ -94,11 +111,37 @@ class _Run:
                         self._kept[node, self._position(lane)] = self._of(node, lane)
                 case Take(node=node):
                     for lane in lanes:
-                        place = node, self._position(lane)
-                        assert place in self._kept, f"{node} was not kept"
-                        lane.values[node] = self._kept[place]
+                        lane.values[node] = self._taken(node, self._position(lane))
+                case Begin(node=node):
+                    for lane in lanes:
+                        self._states[node, self._position(lane)] = []
+                case Gather(node=Reduce() as node):
+                    for lane in lanes:
+                        self._states[node, self._position(lane)] += lane.folded.pop(node)
+                case Gather():
+                    pass  # a scan has gone on with the list itself
+                case Turn():
+                    self._turn(statement, lanes)
                 case Loop():
                     self._loop(statement, lanes)
+
+    def _taken(self, node: Node, position: int) -> torch.Tensor:
+        if isinstance(node, Reduce):
+            return _reduced(node, self._states[node, position])
+        assert (node, position) in self._kept, f"{node} was not kept"
+        return self._kept[node, position]
+
+    def _range(self, axis: Axis) -> range:
+        return self._blocks.get(axis, range(self._number(axis.extent)))
+
+    def _turn(self, turn: Turn, lanes: Sequence[_Lane]) -> None:
+        (lane,) = lanes
+        inside = {}
+        for i in self._range(turn.outer):
+            for j in self._range(turn.lanes):
+                here = _Lane({**lane.positions, turn.outer: i, turn.lanes: j}, lane.values)
+                inside[i, j] = self._at(turn.load.buffer, turn.load.index, here).clone()
+        self._turned[turn.load] = turn, inside
 
     def _position(self, lane: _Lane) -> int:
         return lane.positions[self._open[-1].axis]
@@ -114,25 +157,37 @@ class _Run:
     # Loops
 
     def _loop(self, loop: Loop, lanes: Sequence[_Lane]) -> None:
+        around = {each.axis for each in self._open if each.is_split}
         self._open.append(loop)
         for lane in lanes:
-            lane.scanned.update({scan: [] for scan in scans(loop)})
+            for scan in scans(loop):
+                if self._open[:-1] and (scan, at := self._outside(lane)) in self._states:
+                    lane.scanned[scan] = self._states[scan, at]
+                elif loop.axis not in around:
+                    lane.scanned[scan] = []
         folded: list[dict[Reduce, Folded]] = [{fold: [] for fold in loop.folds} for _ in lanes]
         known = [dict(lane.values) for lane in lanes]
-        extent = self._number(loop.extent)
-        for first in range(0, extent, loop.lanes):
-            positions = range(first, min(first + loop.lanes, extent))
+        whole = self._range(loop.axis)
+        for positions in self._iterations(loop, whole):
             beside: list[_Lane] = []
             takers: list[dict[Reduce, Folded]] = []
             for lane, before, into in zip(lanes, known, folded, strict=True):
                 lane.values = dict(before)
-                beside += _beside(lane, loop, positions)
-                takers += [into] * len(positions)
+                together = [lane] if loop.is_split else _beside(lane, loop, positions)
+                beside += together
+                takers += [into] * len(together)
+            if loop.is_split:
+                self._blocks[loop.axis] = positions
             self.block(loop.body, beside)
             for lane, into in zip(beside, takers, strict=True):
                 self._take_in(loop, lane, into)
         self._open.pop()
-        outside = {fold for each in self._open for fold in each.folds}
+        if loop.is_split:
+            self._blocks[loop.axis] = whole
+        for statement in loop.body:
+            if isinstance(statement, Turn):
+                self._turned.pop(statement.load, None)
+        outside = self._carried_on()
         for lane, before, into in zip(lanes, known, folded, strict=True):
             lane.values = before
             for fold, found in into.items():
@@ -140,6 +195,24 @@ class _Run:
                     lane.folded[fold] = found
                 else:
                     lane.values[fold] = _reduced(fold, found)
+
+    def _outside(self, lane: _Lane) -> int:
+        """The position of the loop around the innermost one; -1 where it has none."""
+        return lane.positions.get(self._open[-2].axis, -1)
+
+    def _iterations(self, loop: Loop, whole: range) -> list[range]:
+        """The positions of each iteration of a loop."""
+        count = loop.step
+        if isinstance(loop.kind, Parts):  # as two threads share them
+            count *= max(1, len(whole) // 2 // count)
+        return [whole[first : first + count] for first in range(0, len(whole), count)]
+
+    def _carried_on(self) -> set[Node]:
+        """The folds that a loop around goes on with."""
+        found: set[Node] = {fold for each in self._open for fold in each.folds}
+        if self._open:
+            found.update(x.node for x in self._open[-1].body if isinstance(x, Gather))
+        return found
 
     def _take_in(self, loop: Loop, lane: _Lane, into: Mapping[Reduce, Folded]) -> None:
         """Give the folds what an iteration has for them."""
@@ -168,6 +241,9 @@ class _Run:
             case Load(buffer=buffer, index=index, mask=mask):
                 if mask is not None and not self._of(mask, lane):
                     return torch.zeros((), dtype=buffer.dtype)
+                turn, turned = self._turned.get(node, (None, {}))
+                if turn is not None:
+                    return turned[lane.positions[turn.outer], lane.positions[turn.lanes]]
                 return self._at(buffer, index, lane).clone()
             case Apply(op=ops.CAST, args=(value,)):
                 return self._of(value, lane).to(node.dtype)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jitpkg.codegen.ir.nodes import Axis, Buffer, Node, Reduce, Scan, Store
+from jitpkg.codegen.ir.nodes import Axis, Buffer, Extent, Load, Node, Reduce, Scan, Store
 from jitpkg.dataclass import dataclass
 
 
@@ -41,6 +41,29 @@ class Lanes:
     count: int
 
 
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """Each iteration is a block of so many positions; the last one may have fewer. Loops inside
+    along the same axis run over the block's positions only."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Chunks(Blocks):
+    """Such blocks, which threads share; what each of them folds is folded by one thread then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Threads share the positions, in parts that are blocks of any multiple of `count`, but for the
+    last one; nothing is folded."""
+
+    count: int
+    work: Extent
+    """About how often the innermost statements run for `count` positions."""
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Loop:
     """Runs its body for each position of an axis."""
@@ -52,7 +75,7 @@ class Loop:
     outermost loop of the axes that they are over. A fold over two axes is carried by both loops."""
     scans: tuple[Scan, ...] = ()
     """Running folds that this loop carries; known in the body, from the iteration's value on."""
-    kind: Serial | Lanes = Serial()
+    kind: Serial | Lanes | Blocks | Chunks | Parts = Serial()
 
     @property
     def extent(self) -> int:
@@ -63,6 +86,16 @@ class Loop:
     def lanes(self) -> int:
         """How many iterations run side by side."""
         return self.kind.count if isinstance(self.kind, Lanes) else 1
+
+    @property
+    def step(self) -> int:
+        """How many positions an iteration goes on."""
+        return 1 if isinstance(self.kind, Serial) else self.kind.count
+
+    @property
+    def is_split(self) -> bool:
+        """Whether it only says which positions the loops inside along its axis have."""
+        return isinstance(self.kind, Blocks | Parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +117,37 @@ class Take:
     node: Node
 
 
-Statement = Compute | Loop | Write | Keep | Take
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """A fold, or a scan, that an inner loop carries has come by nothing yet at this position of the
+    loop that this is in."""
+
+    node: Reduce | Scan
+
+
+@dataclass(frozen=True, slots=True)
+class Gather:
+    """What an inner loop has come by, which goes over a block, is added to what it had come by at
+    this position before; it is to be taken behind."""
+
+    node: Reduce | Scan
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Turn:
+    """What a load reads in the blocks of two axes is read here, and lies turned in memory of ours:
+    neighbouring elements belong to neighbours along `outer`, and lanes run along `lanes`."""
+
+    load: Load
+    outer: Axis
+    lanes: Axis
+    high: int
+    """Positions of a block of `outer`, at most."""
+    wide: int | None
+    """Of a block of `lanes`; all that there are, if None."""
+
+
+Statement = Compute | Loop | Write | Keep | Take | Begin | Gather | Turn
 
 
 @dataclass(frozen=True, eq=False, slots=True)

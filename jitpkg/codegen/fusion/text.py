@@ -6,13 +6,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 
 from jitpkg.codegen.fusion.kernel import (
+    Begin,
+    Blocks,
+    Chunks,
     Compute,
+    Gather,
     Keep,
     Lanes,
     Loop,
+    Parts,
     Schedule,
+    Serial,
     Statement,
     Take,
+    Turn,
     Write,
 )
 from jitpkg.codegen.fusion.statements import loops
@@ -60,15 +67,35 @@ class _Text:
                     yield f"keep {self._name(node)}"
                 case Take(node=node):
                     yield f"take {self._name(node)}"
+                case Begin(node=node):
+                    yield f"begin {self._name(node)}"
+                case Gather(node=node):
+                    yield f"gather {self._name(node)}"
+                case Turn(load=load, outer=outer):
+                    yield f"turn {self._of(load)} along {self._axes[outer]}"
                 case Loop():
                     yield from self._loop(statement)
 
     def _loop(self, loop: Loop) -> Iterator[str]:
-        side = f", {loop.lanes} side by side" if isinstance(loop.kind, Lanes) else ""
-        yield f"for {self._axes[loop.axis]} < {loop.extent}{side}:"
+        yield f"for {self._axes[loop.axis]} < {loop.extent}{_how(loop.kind)}:"
         for line in self.lines(loop.body):
             yield f"    {line}"
         for fold in loop.folds:
-            if fold.over[-1] is loop.axis:
+            if fold.over[-1] is loop.axis and not loop.is_split:
                 name = self._name(fold)
                 yield f"    {name} = {fold.op}({name}, {self._of(fold.value)})"
+
+
+def _how(kind: Serial | Lanes | Blocks | Chunks | Parts) -> str:
+    """How a loop's iterations run."""
+    match kind:
+        case Serial():
+            return ""
+        case Lanes(count=count):
+            return f", {count} side by side"
+        case Chunks(count=count):
+            return f", {count} for each thread"
+        case Blocks(count=count):
+            return f", {count} at a time"
+        case Parts(count=count):
+            return f", threads share them by {count}"

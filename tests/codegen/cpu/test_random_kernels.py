@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from dataclasses import replace
+
 import hypothesis.strategies as st
 import pytest
 import torch
@@ -14,7 +17,8 @@ from jitpkg.codegen.ir.builder import Builder
 from jitpkg.codegen.ir.nodes import Axis, Buffer, Definition, Node, Store
 from jitpkg.codegen.lowering.table import Lowering
 from jitpkg.facts.tensor import contiguous_stride
-from tests.codegen.cpu.support import buffer, host
+from tests.codegen.blocks import random_columns, small_blocks
+from tests.codegen.cpu.support import buffer, host, needs_llvm, run
 from tests.codegen.examples import examples
 from tests.codegen.printers import CPU, Printer, each_printer
 from tests.portions import share
@@ -186,6 +190,38 @@ def test_kernel_means_what_its_definitions_mean(printer: Printer, data: st.DataO
     else:
         way = {"config": data.draw(st.integers(0, 2)), "short_rows": data.draw(st.booleans())}
         printer.check(draw.b, definitions, draw.memory, tolerance=0, **way)
+
+
+@needs_llvm
+@examples(150)
+@given(st.data())
+def test_small_blocks(data: st.DataObject) -> None:
+    """What is worth it for thousands of elements is done for a few."""
+    draw = Random(data)
+    sizes = tuple(data.draw(st.lists(SIZE, min_size=1, max_size=2)))
+    axes = draw.b.axes(sizes)
+    value = draw.grown(axes, data.draw(st.integers(0, 6)))
+    definition = Definition(buffer("out", *sizes, dtype=value.dtype), axes, value)
+    on = replace(data.draw(st.sampled_from([host(), Host(128)])), grain=1)
+    with small_blocks():
+        CPU.check(draw.b, [definition], draw.memory, tolerance=0, on=on)
+
+
+@needs_llvm
+@examples(150)
+@given(st.data())
+def test_columns(data: st.DataObject) -> None:
+    kernel, b, memory = random_columns(data)
+    wanted = [torch.zeros(x.sizes, dtype=x.dtype) for x in kernel.outputs]
+    interpreter.run_stores(
+        kernel.stores, kernel.axes, {**memory, **dict(zip(kernel.outputs, wanted, strict=True))}
+    )
+    on = replace(data.draw(st.sampled_from([host(), Host(128)])), grain=1)
+    with small_blocks() if data.draw(st.booleans()) else nullcontext():
+        found = [torch.zeros_like(each) for each in wanted]
+        assert run(kernel, b, [*(memory[x] for x in kernel.inputs), *found], on) == 0
+    for one, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=0)
 
 
 @each_printer

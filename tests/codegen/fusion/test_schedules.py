@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 
 import hypothesis.strategies as st
 import torch
 from hypothesis import assume, given
 
-from jitpkg.codegen.cpu.chunks import parted
 from jitpkg.codegen.cpu.host import Host
 from jitpkg.codegen.cpu.stages import stages
 from jitpkg.codegen.fusion.groups import fuse, kernel_of
 from jitpkg.codegen.fusion.interpreter import run_schedule
 from jitpkg.codegen.fusion.items import Opaque
-from jitpkg.codegen.fusion.kernel import Compute, Keep, Kernel, Lanes, Loop, Schedule, Take
+from jitpkg.codegen.fusion.kernel import Compute, Keep, Kernel, Lanes, Loop, Parts, Schedule, Take
 from jitpkg.codegen.fusion.loops import schedule
 from jitpkg.codegen.fusion.normal import Normal, Normaliser
 from jitpkg.codegen.fusion.statements import loops, statements
 from jitpkg.codegen.ir import interpreter
 from jitpkg.codegen.ir.builder import Builder
 from jitpkg.codegen.ir.nodes import Buffer, Node, Store
+from tests.codegen.blocks import random_columns, small_blocks
 from tests.codegen.cpu import test_random_kernels
 from tests.codegen.cpu.support import buffer
 from tests.codegen.examples import examples
@@ -36,7 +37,12 @@ HOSTS = (
 
 
 def check_stages(
-    kernel: Kernel, b: Builder, memory: Mapping[Buffer, torch.Tensor], host: Host
+    kernel: Kernel,
+    b: Builder,
+    memory: Mapping[Buffer, torch.Tensor],
+    host: Host,
+    *,
+    small: bool = False,
 ) -> list[Schedule]:
     """Run the schedule of a kernel as it is, and after each pass; returns all of these."""
     normal = Normaliser(b).normal(kernel)
@@ -46,7 +52,8 @@ def check_stages(
     for x, flat in zip(normal.outputs, wanted, strict=True):
         told[x] = torch.as_strided(flat, x.sizes, x.strides)
     interpreter.run_stores(kernel.stores, kernel.axes, told)
-    made = [("schedule", first), *stages(first, host)]
+    with small_blocks(wide=4) if small else nullcontext():
+        made = [("schedule", first), *stages(first, host)]
     for name, each in made:
         given = {x: torch.as_strided(memory[y], x.sizes, (1,)) for x, y in _inputs(normal)}
         found = [torch.full(x.sizes, 7).to(x.dtype) for x in normal.kernel.outputs]
@@ -69,8 +76,11 @@ def _inputs(normal: Normal) -> list[tuple[Buffer, Buffer]]:
     sizes=st.sampled_from([(3, 4), (2, 3, 4), (1, 5), (4, 1), (20,), (3, 17)]),
     steps=st.integers(1, 12),
     host=st.sampled_from(HOSTS),
+    small=st.booleans(),
 )
-def test_programs(draw: st.DataObject, sizes: tuple[int, ...], steps: int, host: Host) -> None:
+def test_programs(
+    draw: st.DataObject, sizes: tuple[int, ...], steps: int, host: Host, small: bool
+) -> None:
     program = Program(draw, sizes)
     for _ in range(steps):
         program.step()
@@ -81,13 +91,15 @@ def test_programs(draw: st.DataObject, sizes: tuple[int, ...], steps: int, host:
         assert not isinstance(step, Opaque)
         for x in step.outputs:
             memory[x] = torch.full(x.sizes, float("nan"))
-        check_stages(step, program.b, memory, host)
+        check_stages(step, program.b, memory, host, small=small)
         interpreter.run_stores(step.stores, step.axes, memory)
 
 
 @examples(150)
-@given(data=st.data(), host=st.sampled_from(HOSTS))
-def test_kernels_with_scans_masks_and_places_out_of_data(data: st.DataObject, host: Host) -> None:
+@given(data=st.data(), host=st.sampled_from(HOSTS), small=st.booleans())
+def test_kernels_with_scans_masks_and_places_out_of_data(
+    data: st.DataObject, host: Host, small: bool
+) -> None:
     draw = test_random_kernels.Random(data)
     sizes = tuple(data.draw(st.lists(st.sampled_from([1, 2, 3, 7, 16]), max_size=2)))
     axes = draw.b.axes(sizes)
@@ -95,7 +107,7 @@ def test_kernels_with_scans_masks_and_places_out_of_data(data: st.DataObject, ho
     for number in range(data.draw(st.integers(1, 2))):
         value = draw.grown(axes, data.draw(st.integers(0, 6)))
         stores.append(Store(buffer(f"out{number}", *sizes, dtype=value.dtype), axes, value))
-    check_stages(kernel_of("tested", stores), draw.b, draw.memory, host)
+    check_stages(kernel_of("tested", stores), draw.b, draw.memory, host, small=small)
 
 
 @examples(100)
@@ -118,6 +130,14 @@ def test_writes_to_places_out_of_data(data: st.DataObject, host: Host, combine: 
             value = b.cast(b.load(draw.buffer((4, columns), F32), (at, j)), F32)
     store = Store(buffer("out", max(rows, 4), columns), (at, j), value, combine)
     check_stages(kernel_of("tested", [store]), b, draw.memory, host)
+
+
+@examples(100)
+@given(data=st.data(), host=st.sampled_from(HOSTS), small=st.booleans())
+def test_columns(data: st.DataObject, host: Host, small: bool) -> None:
+    """Folds and running folds over columns, one after the other."""
+    kernel, b, memory = random_columns(data)
+    check_stages(kernel, b, memory, host, small=small)
 
 
 # What the passes are for
@@ -157,7 +177,8 @@ def test_one_loop_of_a_nest_is_in_lanes() -> None:
     b = Builder()
     kernel, memory = of_rows(b, (5, 64))
     last = check_stages(kernel, b, memory, Host(512))[-1]
-    (rows,) = (each for each in last.body if isinstance(each, Loop))
+    (shared,) = (each for each in last.body if isinstance(each, Loop))
+    (rows,) = (each for each in shared.body if isinstance(each, Loop))
     assert rows.lanes == 1
     assert all(isinstance(each.kind, Lanes) for each in loops(rows.body))
 
@@ -190,7 +211,9 @@ def test_threads_share_the_rows_all_the_same() -> None:
     kernel, memory = of_columns(b, 40, 48)
     host = Host(512, grain=16)
     last = check_stages(kernel, b, memory, host)[-1]
-    assert parted(last, host) is last.body[-1]
+    shared = last.body[-1]
+    assert isinstance(shared, Loop)
+    assert isinstance(shared.kind, Parts)
 
 
 def test_few_rows_compute_it_themselves() -> None:

@@ -30,14 +30,10 @@ LONGEST = 1 << 18
 """Bytes of all rows of values; they lie on the stack, and should stay in the second cache."""
 
 
-def keep_rows(schedule: Schedule, *, outermost: bool = True) -> Schedule:
-    """The schedule with a value kept by the first of several loops in lanes that compute it.
-
-    Args:
-        outermost: whether the outermost loops, too, are parts of one function.
-    """
+def keep_rows(schedule: Schedule) -> Schedule:
+    """The schedule with a value kept by the first of several loops in lanes that compute it."""
     rows = _Rows()
-    rows.look(schedule.body, among=outermost)
+    rows.look(schedule.body)
     return replace(schedule, body=tuple(map(rows.written, schedule.body)))
 
 
@@ -51,12 +47,12 @@ class _Rows:
     width: int = 0
     """Bytes of all of them at one position."""
 
-    def look(self, body: Sequence[Statement], *, among: bool = True) -> None:
+    def look(self, body: Sequence[Statement]) -> None:
         for statement in body:
             if isinstance(statement, Loop) and not isinstance(statement.kind, Lanes):
                 self.look(statement.body)
         loops = [x for x in body if isinstance(x, Loop) and isinstance(x.kind, Lanes)]
-        for k, later in enumerate(loops if among else ()):
+        for k, later in enumerate(loops):
             for earlier in loops[:k]:
                 alike = earlier.axis is later.axis and earlier.kind == later.kind
                 if alike and same(earlier.extent, later.extent):

@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from jitpkg.codegen.fusion.kernel import (
+    Begin,
     Compute,
+    Gather,
     Keep,
     Loop,
     Schedule,
     Statement,
     Take,
+    Turn,
     Write,
 )
 from jitpkg.codegen.fusion.statements import uses, uses_of_store
@@ -44,6 +47,10 @@ def _live(body: Sequence[Statement], live: set[Node]) -> tuple[Statement, ...]:
                 live.add(node)
             case Take(node=node):
                 live.discard(node)
+            case Turn(load=load):
+                live.update(uses(load))
+            case Begin() | Gather():
+                pass
         found.append(statement)
     return tuple(reversed(found))
 

@@ -1,4 +1,4 @@
-"""Loads across the lanes, by tiles: what eager code computes, wherever tiles and squares end."""
+"""Loads across the lanes: what eager code computes, wherever tiles and squares end."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ import torch
 from torch import Tensor
 
 import jitpkg
-from jitpkg.codegen.cpu.printer import llvm_of
+from jitpkg.codegen.cpu.stages import scheduled
 from jitpkg.codegen.fusion.groups import kernel_of
+from jitpkg.codegen.fusion.kernel import Turn
 from jitpkg.codegen.fusion.loops import schedule
+from jitpkg.codegen.fusion.passes.turn_rows import WIDE
+from jitpkg.codegen.fusion.statements import statements
 from jitpkg.codegen.ir.builder import Builder
-from jitpkg.codegen.ir.nodes import Store
+from jitpkg.codegen.ir.nodes import Node, Store
 from tests.codegen.cpu.support import buffer, host, needs_llvm
 
 pytestmark = needs_llvm
@@ -29,6 +32,7 @@ FUNCTIONS: dict[str, Callable[[Tensor, Tensor], object]] = {
     "far apart": lambda x, y: x[::2, 1:].t().mul(3.0) * y[1:, ::2],
     "a row and a column": lambda x, y: x.t() * y[:1] * y[:, :1],
     "a mask": lambda x, y: torch.where(y > 0, x.t(), y),
+    "rows that are folded": lambda x, y: x.float().t().softmax(1) + y.float().sum(1, True),
     "many ops": lambda x, y: (x.float().t() + y.float()).sin().tanh().exp2() * x.float().t().cos(),
 }
 
@@ -71,12 +75,25 @@ def test_by_several_threads() -> None:
         torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize(("rows", "by_tiles"), [(15, False), (100, True)])
-def test_what_is_turned_by_tiles(rows: int, by_tiles: bool) -> None:
-    """Matrices that hold no square are turned row by row."""
+def test_by_tiles_or_whole_rows() -> None:
+    """A tile where the two loops are all that there is; whole rows where rows are folded."""
     b = Builder()
-    i, j = b.axes((rows, 2048))
-    x = buffer("x", rows, 2048, strides=(1, rows))
-    kernel = kernel_of("k", [Store(buffer("out", rows, 2048), (i, j), b.load(x, (i, j)))])
-    text = llvm_of(schedule(kernel, b), host())
-    assert ("masked.load" in text) is not by_tiles
+    i, j = b.axes((100, 2048))
+    x = buffer("x", 100, 2048, strides=(1, 100))
+    beside = [buffer(f"y{k}", 100, 2048) for k in range(3)]
+
+    def total(at: Node) -> Node:
+        found = b.load(x, (i, at))
+        for y in beside:
+            found = b.apply("add", found, b.load(y, (i, at)))
+        return found
+
+    over = b.axis(2048)
+    most = b.reduce("max", total(over), [over])
+    values = total(j), b.apply("sub", total(j), most)
+    wide = []
+    for value in values:
+        kernel = kernel_of("k", [Store(buffer("out", 100, 2048), (i, j), value)])
+        last = scheduled(schedule(kernel, b), host())
+        wide.append({each.wide for each in statements(last.body) if isinstance(each, Turn)})
+    assert wide == [{WIDE}, {None}]
