@@ -23,6 +23,7 @@ from jitpkg.codegen.cpu.lanes import MANY, MOST, SOME
 from jitpkg.codegen.cpu.stages import stages
 from jitpkg.codegen.fusion.interpreter import run_schedule
 from jitpkg.codegen.fusion.kernel import Loop, Schedule
+from jitpkg.codegen.fusion.statements import loops
 from jitpkg.codegen.fusion.text import text_of_schedule
 from jitpkg.codegen.launch import LONG
 from jitpkg.native import Output, Signature
@@ -39,7 +40,10 @@ TRIPLE, CPU = "x86_64-unknown-linux-gnu", "skylake-avx512"
 
 SIZES = ((64, 64), (128, 128), (512, 512), (2048, 2048))
 SIDE_BY_SIDE = (1, 2, 4, 8)
-PASSES = ("live_only", "vectorise", "hoist_rows", "keep_rows", "live_only")
+PASSES = (
+    *("live_only", "vectorise", "share_chunks", "hoist_rows", "keep_rows", "share_parts"),
+    *("interchange", "turn_rows", "block_sums", "live_only"),
+)
 
 
 def page() -> str:
@@ -60,6 +64,7 @@ def _artefacts() -> dict[str, str]:
         "kernel": found.kernel,
         "loops": text_of_schedule(found.loops),
         **_changes(found.loops, made),
+        "tiles": text_of_schedule(_last(followed(_plus_transposed, *[torch.ones(512, 512)] * 2))),
         "some": f"{SOME:,}",
         "many": f"{MANY:,}",
         "most": f"{MOST:,}",
@@ -75,6 +80,10 @@ def _artefacts() -> dict[str, str]:
     }
 
 
+def _plus_transposed(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return x.t() + y
+
+
 def _waves(*size: int) -> Followed:
     return followed(sines.waves, torch.ones(size))
 
@@ -88,8 +97,8 @@ def _last(of: Followed, host: Host = HOST) -> Schedule:
 
 
 def _outermost(schedule: Schedule) -> Loop:
-    (loop,) = (each for each in schedule.body if isinstance(each, Loop))
-    return loop
+    """Of those that run in lanes or one by one."""
+    return next(each for each in loops(schedule.body) if not each.is_split)
 
 
 def _changes(first: Schedule, made: Iterable[Schedule]) -> dict[str, str]:
@@ -98,12 +107,11 @@ def _changes(first: Schedule, made: Iterable[Schedule]) -> dict[str, str]:
     before = text_of_schedule(first).splitlines()
     for k, each in enumerate(made):
         after = text_of_schedule(each).splitlines()
-        changed = [f"`{line.strip()}`" for line in after if line not in before]
-        assert len(after) == len(before), "the page shows lines that change, and no others"
+        was = {line.strip() for line in before}
+        changed = [f"`{line.strip()}`" for line in after if line.strip() not in was]
+        what = "A line of this tree becomes" if len(after) == len(before) else "It adds"
         found[f"pass{k}"] = (
-            f"A line of this tree becomes {', '.join(changed)}."
-            if changed
-            else "It leaves this tree as it is."
+            f"{what} {', '.join(changed)}." if changed else "It leaves this tree as it is."
         )
         before = after
     return found
@@ -114,7 +122,7 @@ def _lanes() -> str:
     lines = ["| tensor | elements | 512 bits | 256 bits | 128 bits |", "|---|---|---|---|---|"]
     for size in SIZES:
         of = _waves(*size)
-        head, *_ = text_of_schedule(_last(of)).splitlines()
+        _, head, *_ = (line.strip() for line in text_of_schedule(_last(of)).splitlines())
         others = [str(_outermost(_last(of, Host(bits))).lanes) for bits in (256, 128)]
         shown = " x ".join(map(str, size))
         lines.append(f"| {shown} | {prod(size):,} | `{head}` | {' | '.join(others)} |")
