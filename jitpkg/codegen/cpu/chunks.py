@@ -14,7 +14,7 @@ ALIGNED = 64
 
 
 @dataclass(eq=False, slots=True)
-class Chunks:
+class ChunkStates:
     """The states of all chunks of a kernel's outermost loops."""
 
     places: dict[Loop, tuple[int, int]] = field(default_factory=dict)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from jitpkg.codegen.cpu import memory
-from jitpkg.codegen.cpu.chunks import Chunks, count
+from jitpkg.codegen.cpu.chunks import ChunkStates, count
 from jitpkg.codegen.cpu.frame import Frame, Numbers
 from jitpkg.codegen.cpu.host import Host
 from jitpkg.codegen.cpu.stages import scheduled
 from jitpkg.codegen.cpu.walk import Walk
-from jitpkg.codegen.fusion.kernel import Chunks as KindOfChunks
-from jitpkg.codegen.fusion.kernel import Loop, Parts, Schedule
+from jitpkg.codegen.fusion.kernel import Chunks, Loop, Parts, Schedule
 from jitpkg.codegen.fusion.statements import span
 from jitpkg.codegen.ir import legality
 from jitpkg.codegen.ir.extents import example, varies
@@ -66,7 +65,7 @@ class _Function:
         self.name = name
         outer = [each for each in schedule.body if isinstance(each, Loop)]
         self.parts = next((each for each in outer if isinstance(each.kind, Parts)), None)
-        self.chunks = [each for each in outer if isinstance(each.kind, KindOfChunks)]
+        self.chunks = [each for each in outer if isinstance(each.kind, Chunks)]
         kernel = schedule.kernel
         self.buffers = [*kernel.inputs, *kernel.outputs]
         self.given = Numbers()
@@ -144,7 +143,7 @@ class _Function:
     def _in_chunks(self) -> list[str]:
         """The module, where outermost loops are cut: a function for each, and one for the rest."""
         declared = {_PARALLEL_FOR}
-        parts, calls, chunks = [], [], Chunks()
+        parts, calls, chunks = [], [], ChunkStates()
         for k, loop in enumerate(self.chunks):
             arguments = "i64 %low, i64 %high, ptr %context, i64 %chunk"
             walk = Walk(self._frame(), loop, chunks)

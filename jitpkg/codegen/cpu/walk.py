@@ -11,7 +11,7 @@ from jitpkg.codegen.cpu import memory, scalar_ops
 from jitpkg.codegen.cpu.arithmetic import any_lane, vector
 from jitpkg.codegen.cpu.arithmetic import memory as in_memory
 from jitpkg.codegen.cpu.casts import cast
-from jitpkg.codegen.cpu.chunks import Chunks
+from jitpkg.codegen.cpu.chunks import ChunkStates
 from jitpkg.codegen.cpu.folds import Fold, fold
 from jitpkg.codegen.cpu.frame import Frame
 from jitpkg.codegen.cpu.low_half import low_half_of
@@ -22,6 +22,7 @@ from jitpkg.codegen.cpu.turned import turn
 from jitpkg.codegen.fusion.kernel import (
     Begin,
     Blocks,
+    Chunks,
     Compute,
     Gather,
     Keep,
@@ -33,7 +34,6 @@ from jitpkg.codegen.fusion.kernel import (
     Turn,
     Write,
 )
-from jitpkg.codegen.fusion.kernel import Chunks as KindOfChunks
 from jitpkg.codegen.fusion.statements import loops, scans, statements
 from jitpkg.codegen.ir import ops
 from jitpkg.codegen.ir.builder import IllegalNode
@@ -45,7 +45,9 @@ LONG = 40
 
 
 class Walk:
-    def __init__(self, frame: Frame, shared: Loop | None, chunks: Chunks | None = None) -> None:
+    def __init__(
+        self, frame: Frame, shared: Loop | None, chunks: ChunkStates | None = None
+    ) -> None:
         """`shared`: the loop that runs from `%low` to `%high` only; with `chunks` it is a chunk."""
         self.frame = frame
         self.chunks = chunks
@@ -190,21 +192,14 @@ class Walk:
             return
         self.open.append(loop)
         match loop.kind:
-            case Parts() | KindOfChunks():
+            case Parts() | Chunks():
                 self.part(loop)
             case Blocks():
                 self.in_blocks(loop)
             case Lanes() if frame.axis is None:
                 self.in_lanes(loop)
             case _:
-                carried = self.carried(loop)
-                low, high = frame.range(loop.axis)
-                surely = at_least(loop.extent, 1)
-                self.known(
-                    loop,
-                    carried,
-                    self.repeated(loop, carried, low, high, self.begun(carried), surely),
-                )
+                self.one_by_one(loop)
         self.open.pop()
 
     def carried(self, loop: Loop) -> list[Carried]:
@@ -247,14 +242,15 @@ class Walk:
 
     def begun(self, carried: Sequence[Carried]) -> list[list[str]]:
         """What a loop begins with: scans go on where blocks are around it."""
-        return [
-            self.running[node][1]
-            if isinstance(node, Scan) and node in self.running
-            else self.states.of(node)
-            if isinstance(node, Scan) and node in self.states
-            else each.start()
-            for node, each in carried
-        ]
+        found = []
+        for node, each in carried:
+            if isinstance(node, Scan) and node in self.running:
+                found.append(self.running[node][1])
+            elif isinstance(node, Scan) and node in self.states:
+                found.append(self.states.of(node))
+            else:
+                found.append(each.start())
+        return found
 
     def part(self, loop: Loop) -> None:
         """The positions from `%low` to `%high`, which count parts, or positions of a chunk."""
@@ -272,29 +268,21 @@ class Walk:
         self.known(loop, carried, state)
 
     def in_blocks(self, loop: Loop) -> None:
-        frame, count = self.frame, loop.step
-        carried = self.carried(loop)
-        low, high = frame.range(loop.axis)
-        before = frame.ranges.get(loop.axis)
-
-        def block(at: str, flat: list[str]) -> list[str]:
-            end = frame.least(self.w.op(f"add i64 {at}, {count}"), high)
-            frame.ranges[loop.axis] = at, end
-            after = self.body(loop, carried, _grouped(carried, flat))
-            return [text for state in after for text in state]
-
-        kinds = [kind for _, each in carried for kind in each.types]
-        start = [text for state in self.begun(carried) for text in state]
-        states = list(zip(kinds, start, strict=True))
-        surely = at_least(loop.extent, 1)
-        flat = frame.repeat(low, high, count, states, block, surely=surely)
-        del frame.ranges[loop.axis]
-        if before is not None:
-            frame.ranges[loop.axis] = before
+        frame, around = self.frame, self.frame.ranges.get(loop.axis)
+        self.one_by_one(loop)
+        if around is None:
+            del frame.ranges[loop.axis]
+        else:
+            frame.ranges[loop.axis] = around
         for statement in loop.body:
             if isinstance(statement, Turn):
                 del frame.turned[statement.load]
-        self.known(loop, carried, _grouped(carried, flat))
+
+    def one_by_one(self, loop: Loop) -> None:
+        carried = self.carried(loop)
+        low, high = self.frame.range(loop.axis)
+        before, surely = self.begun(carried), at_least(loop.extent, 1)
+        self.known(loop, carried, self.repeated(loop, carried, low, high, before, surely))
 
     def in_lanes(self, loop: Loop) -> None:
         """Full vectors of lanes, and then the last lanes, fewer than the others; or all of them
@@ -374,10 +362,15 @@ class Walk:
         """The iterations from `low` to below `high`; returns the states of what is carried."""
         frame, w, extent = self.frame, self.w, loop.extent
         in_lanes = loop.axis is frame.axis
+        step = loop.step if in_lanes or loop.is_split else 1
         masked = in_lanes and is_long(loop) and not same(extent % loop.lanes, 0)
 
         def run(at: str, flat: list[str]) -> list[str]:
-            frame.positions[loop.axis] = (at, frame.depth)
+            if loop.is_split:
+                end = frame.least(w.op(f"add i64 {at}, {step}"), high)
+                frame.ranges[loop.axis] = at, end
+            else:
+                frame.positions[loop.axis] = (at, frame.depth)
             if masked:
                 frame.mask = frame.first_lanes(w.op(f"sub i64 {frame.number(extent)}, {at}"))
             after = self.body(loop, carried, _grouped(carried, flat))
@@ -388,7 +381,6 @@ class Walk:
         kinds = [kind for _, each in carried for kind in each.types]
         start = [text for state in before for text in state]
         states = list(zip(kinds, start, strict=True))
-        step = loop.lanes if in_lanes else 1
         flat = frame.repeat(low, high, step, states, run, surely=surely)
         return _grouped(carried, flat)
 
