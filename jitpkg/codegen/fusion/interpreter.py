@@ -1,7 +1,8 @@
 """The slow, obvious meaning of a schedule: its loops run one statement and one element at a time.
 
 The oracle of passes: whatever a pass makes, running it does the same. Iterations in lanes go
-through each statement together, in order, as they do in registers.
+through each statement together, in order, as they do in registers. Programs of a grid come last
+one first, for a kernel may not depend on their order, and find nothing that another one has kept.
 """
 
 from __future__ import annotations
@@ -13,8 +14,21 @@ from typing import Any
 
 import torch
 
-from jitpkg.codegen.fusion.kernel import Compute, Keep, Loop, Schedule, Statement, Take, Write
-from jitpkg.codegen.fusion.statements import offset, scans
+from jitpkg.codegen.fusion.kernel import (
+    Compute,
+    Finish,
+    Grid,
+    Keep,
+    Lanes,
+    Loop,
+    Schedule,
+    Statement,
+    Take,
+    Tile,
+    Write,
+)
+from jitpkg.codegen.fusion.states import State, carried, finished
+from jitpkg.codegen.fusion.statements import offset, scans, uses_of_pair
 from jitpkg.codegen.ir import ops
 from jitpkg.codegen.ir.extents import value_of
 from jitpkg.codegen.ir.interpreter import reduced
@@ -33,6 +47,9 @@ from jitpkg.codegen.ir.nodes import (
     Store,
 )
 from jitpkg.dataclass import dataclass
+
+BLOCK = 4
+"""Iterations of a block where nothing says how many there are."""
 
 Folded = list[tuple[int, torch.Tensor]]
 """What a fold takes: the position and the value of each iteration."""
@@ -63,6 +80,8 @@ class _Lane:
     values: dict[Node, torch.Tensor] = field(default_factory=dict)
     folded: dict[Reduce, Folded] = field(default_factory=dict)
     """What inner loops have folded for the outer loops that carry the same folds."""
+    states: dict[Reduce, State] = field(default_factory=dict)
+    """Of pairs that a loop has carried, by their second folds."""
     scanned: dict[Scan, list[torch.Tensor]] = field(default_factory=dict)
     """What the scans have come by; lanes along an axis share it."""
 
@@ -71,7 +90,7 @@ class _Run:
     def __init__(self, memory: Mapping[Buffer, torch.Tensor], symbols: Mapping[str, int]) -> None:
         self._memory = memory
         self._symbols = symbols
-        self._kept: dict[tuple[Node, int], torch.Tensor] = {}
+        self._kept: dict[_Place, torch.Tensor] = {}
         self._open: list[Loop] = []
 
     def _number(self, extent: Extent) -> int:
@@ -91,17 +110,19 @@ class _Run:
                         self._write(store, lane)
                 case Keep(node=node):
                     for lane in lanes:
-                        self._kept[node, self._position(lane)] = self._of(node, lane)
+                        self._kept[_place(node, lane)] = self._of(node, lane)
                 case Take(node=node):
                     for lane in lanes:
-                        place = node, self._position(lane)
+                        place = _place(node, lane)
                         assert place in self._kept, f"{node} was not kept"
                         lane.values[node] = self._kept[place]
+                case Finish(pair=pair):
+                    (given,) = uses_of_pair(pair)
+                    for lane in lanes:
+                        state = lane.states[pair.second]
+                        lane.values[pair.second] = finished(pair, state, self._of(given, lane))
                 case Loop():
                     self._loop(statement, lanes)
-
-    def _position(self, lane: _Lane) -> int:
-        return lane.positions[self._open[-1].axis]
 
     def _write(self, store: Store, lane: _Lane) -> None:
         at = self._at(store.buffer, store.index, lane)
@@ -120,8 +141,12 @@ class _Run:
         folded: list[dict[Reduce, Folded]] = [{fold: [] for fold in loop.folds} for _ in lanes]
         known = [dict(lane.values) for lane in lanes]
         extent = self._number(loop.extent)
-        for first in range(0, extent, loop.lanes):
-            positions = range(first, min(first + loop.lanes, extent))
+        width = _width(loop, extent)
+        blocks = [range(first, min(first + width, extent)) for first in range(0, extent, width)]
+        is_grid = isinstance(loop.kind, Grid)
+        for positions in reversed(blocks) if is_grid else blocks:
+            if is_grid:
+                self._kept.clear()
             beside: list[_Lane] = []
             takers: list[dict[Reduce, Folded]] = []
             for lane, before, into in zip(lanes, known, folded, strict=True):
@@ -140,6 +165,10 @@ class _Run:
                     lane.folded[fold] = found
                 else:
                     lane.values[fold] = _reduced(fold, found)
+            for pair in loop.pairs:
+                if pair.first not in outside:
+                    values = [value for _, value in into[pair.first]]
+                    lane.states[pair.second] = carried(pair, values)
 
     def _take_in(self, loop: Loop, lane: _Lane, into: Mapping[Reduce, Folded]) -> None:
         """Give the folds what an iteration has for them."""
@@ -197,9 +226,30 @@ class _Run:
         return torch.as_strided(tensor, (), (), tensor.storage_offset() + place)
 
 
+_Place = tuple[Node, frozenset[tuple[Axis, int]]]
+
+
+def _place(node: Node, lane: _Lane) -> _Place:
+    """What tells a value from those of other positions."""
+    return node, frozenset((axis, lane.positions[axis]) for axis in node.axes)
+
+
+def _width(loop: Loop, extent: int) -> int:
+    """How many iterations go together."""
+    match loop.kind:
+        case Lanes(count=count):
+            return count
+        case Tile(whole=True):
+            return max(extent, 1)
+        case Tile() | Grid(dim="x" | "y"):
+            return BLOCK
+        case _:
+            return 1
+
+
 def _beside(lane: _Lane, loop: Loop, positions: range) -> list[_Lane]:
     """The iterations of a lane's loop that go together."""
-    if loop.lanes == 1:
+    if len(positions) == 1:
         lane.positions[loop.axis] = positions[0]
         return [lane]
     return [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from jitpkg.codegen.fusion.online import Pair
 from jitpkg.codegen.ir.nodes import Axis, Buffer, Node, Reduce, Scan, Store
 from jitpkg.dataclass import dataclass
 
@@ -41,6 +42,29 @@ class Lanes:
     count: int
 
 
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Each iteration is a part of another program: these come in no order, and share nothing."""
+
+    dim: str = ""
+    """The dim of the programs' tiles that a block of iterations lies along; without one, each has
+    programs of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """Iterations run side by side in one program, along a dim of its tile. Loops in each other that
+    have the same dim are one, the innermost is the fastest."""
+
+    dim: str
+    whole: bool
+    """Whether all run at once, and what is kept stays in registers. Otherwise they run in blocks,
+    one after another."""
+
+
+Kind = Serial | Lanes | Grid | Tile
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Loop:
     """Runs its body for each position of an axis."""
@@ -52,7 +76,10 @@ class Loop:
     outermost loop of the axes that they are over. A fold over two axes is carried by both loops."""
     scans: tuple[Scan, ...] = ()
     """Running folds that this loop carries; known in the body, from the iteration's value on."""
-    kind: Serial | Lanes = Serial()
+    kind: Kind = Serial()
+    pairs: tuple[Pair, ...] = ()
+    """Of which this loop carries both folds in one state: the first one is among its folds, and the
+    second one becomes known where the pair is finished."""
 
     @property
     def extent(self) -> int:
@@ -84,7 +111,14 @@ class Take:
     node: Node
 
 
-Statement = Compute | Loop | Write | Keep | Take
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The second fold of a pair becomes known: an earlier loop has carried both."""
+
+    pair: Pair
+
+
+Statement = Compute | Loop | Write | Keep | Take | Finish
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -7,15 +7,20 @@ from itertools import count
 
 from jitpkg.codegen.fusion.kernel import (
     Compute,
+    Finish,
+    Grid,
     Keep,
+    Kind,
     Lanes,
     Loop,
     Schedule,
     Statement,
     Take,
+    Tile,
     Write,
 )
-from jitpkg.codegen.fusion.statements import loops
+from jitpkg.codegen.fusion.online import Powers
+from jitpkg.codegen.fusion.statements import loops, uses_of_pair
 from jitpkg.codegen.ir.nodes import Axis, Node, Reduce, written
 from jitpkg.codegen.ir.text import all_axes, axis_names, inline, target_of_store
 
@@ -60,15 +65,41 @@ class _Text:
                     yield f"keep {self._name(node)}"
                 case Take(node=node):
                     yield f"take {self._name(node)}"
+                case Finish(pair=pair):
+                    (given,) = uses_of_pair(pair)
+                    yield f"finish {self._name(pair.second)} with {self._of(given)}"
                 case Loop():
                     yield from self._loop(statement)
 
     def _loop(self, loop: Loop) -> Iterator[str]:
-        side = f", {loop.lanes} side by side" if isinstance(loop.kind, Lanes) else ""
-        yield f"for {self._axes[loop.axis]} < {loop.extent}{side}:"
+        yield f"for {self._axes[loop.axis]} < {loop.extent}{_runs(loop.kind)}:"
         for line in self.lines(loop.body):
             yield f"    {line}"
         for fold in loop.folds:
             if fold.over[-1] is loop.axis:
                 name = self._name(fold)
                 yield f"    {name} = {fold.op}({name}, {self._of(fold.value)})"
+        for pair in loop.pairs:
+            if pair.first.over[-1] is loop.axis:
+                name, op = (
+                    self._name(pair.second),
+                    "powers" if isinstance(pair, Powers) else "distances",
+                )
+                yield f"    {name} = {op}({name}, {self._of(pair.first.value)})"
+
+
+def _runs(kind: Kind) -> str:
+    """How a loop's iterations run."""
+    match kind:
+        case Lanes(count=count):
+            return f", {count} side by side"
+        case Grid(dim=""):
+            return ", a program each"
+        case Grid(dim=dim):
+            return f", programs by {dim}"
+        case Tile(dim=dim, whole=True):
+            return f", {dim} at once"
+        case Tile(dim=dim):
+            return f", {dim} in blocks"
+        case _:
+            return ""

@@ -71,7 +71,7 @@ def store(frame: Frame, write: Store, along: frozenset[str]) -> None:
     mask = " & ".join(frame.masks(every))
     text = value.text
     if write.combine is not None:
-        _combine(frame, write, pointer, frame.wide(write.value, every), mask)
+        _combine(frame, write, pointer, frame.spread(value, every), mask)
         return
     rest = f", {mask}" if mask else ""
     frame.line(f"tl.store({pointer}, {text}{rest})")

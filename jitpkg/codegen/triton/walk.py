@@ -9,9 +9,20 @@ from dataclasses import field
 
 import torch
 
-from jitpkg.codegen.fusion.kernel import Compute, Loop, Schedule, Statement, Write
-from jitpkg.codegen.fusion.online import Distances, Pair, Powers, pairs
-from jitpkg.codegen.fusion.statements import needed
+from jitpkg.codegen.fusion.kernel import (
+    Compute,
+    Finish,
+    Keep,
+    Loop,
+    Schedule,
+    Statement,
+    Take,
+    Tile,
+    Write,
+)
+from jitpkg.codegen.fusion.online import Distances, Pair, Powers
+from jitpkg.codegen.fusion.passes.one_pass import carriers, is_at_once
+from jitpkg.codegen.fusion.statements import accesses, needed
 from jitpkg.codegen.ir import ops
 from jitpkg.codegen.ir.extents import same
 from jitpkg.codegen.ir.nodes import (
@@ -26,18 +37,13 @@ from jitpkg.codegen.ir.nodes import (
     operands,
 )
 from jitpkg.codegen.triton import folds, memory, scalar_ops
+from jitpkg.codegen.triton.dims import Dim, together
 from jitpkg.codegen.triton.frame import Frame, NotPrinted, Value
 from jitpkg.codegen.triton.scalar_ops import cast, literal
-from jitpkg.codegen.triton.tiles import Tile
 from jitpkg.dataclass import dataclass
 
 INLINE = 60
 """Characters of what may stand inside of another expression."""
-
-
-def positions(frame: Frame, tile: Tile, start: str) -> None:
-    """Prints where the tile's positions along its dim are."""
-    frame.define_tile(tile, frame.named_position(tile, frame.across(tile.dim, start)))
 
 
 @dataclass(eq=False, slots=True)
@@ -46,12 +52,12 @@ class _Carried:
 
     names: list[str]
     dims: frozenset[str]
-    tile: Tile | None
-    """The dim that is folded at last."""
+    dim: Dim | None
+    """That is folded at last."""
     begun: bool
     """Whether the names have values."""
     pair: Pair | None = None
-    """A second fold that goes on with it."""
+    """With a second fold that goes on with it."""
     state: list[str] = field(default_factory=list)
     """Names of what that needs besides."""
 
@@ -59,73 +65,37 @@ class _Carried:
 class Walk:
     def __init__(self, frame: Frame, schedule: Schedule) -> None:
         self.frame = frame
-        self.needed = needed(schedule.body)
         self.folds: dict[Reduce, _Carried] = {}
-        self.firsts: dict[Reduce, Pair] = {}
-        """Folds that another one is to go on with."""
         self.states: dict[Reduce, _Carried] = {}
-        """Those that are done."""
+        """Those of pairs that are not finished."""
         self.carries: dict[Scan, str] = {}
-        self.around = frozenset(frame.values)  # the grid's axes
+        self.around = frame.programs
         """The axes that what is printed is inside of."""
-        self.users = self._users()
-        self.again = self._again(schedule.body)
-        """How many more times a load stands in loops."""
-
-    def _again(self, body: Sequence[Statement]) -> Counter[Load]:
-        found: Counter[Load] = Counter()
-        for statement in body:
-            match statement:
-                case Compute(nodes=nodes):
-                    found.update(node for node in nodes if isinstance(node, Load))
-                case Loop(body=inside):
-                    found.update(self._again(inside))
-        return found
-
-    def _users(self) -> dict[Node, list[Node]]:
-        users: dict[Node, list[Node]] = {}
+        self.users: dict[Node, list[Node]] = {}
+        self.needed = needed(schedule.kernel.stores)
         for node in self.needed:
             for used in operands(node):
-                users.setdefault(used, []).append(node)
-        return users
+                self.users.setdefault(used, []).append(node)
+        self.again = Counter(each for each in accesses(schedule.body) if isinstance(each, Load))
+        """How many more times a load stands in the schedule."""
 
     # Statements
 
     def block(self, body: Sequence[Statement]) -> None:
-        done = self.in_one_pass(body)
         for statement in body:
             match statement:
                 case Compute(nodes=nodes):
                     here = frozenset(nodes)
                     for node in nodes:
-                        if node in self.needed and node not in self.frame.values:
-                            self.compute(node, here)
+                        self.compute(node, here)
                 case Write(store=store):
                     self.write(store)
-                case Loop() if statement in done:
-                    for pair in done[statement]:
-                        self.second(pair)
+                case Finish(pair=pair):
+                    self.second(pair)
+                case Keep() | Take():  # names hold until the program's end
+                    pass
                 case Loop():
                     self.loop(statement)
-
-    def in_one_pass(self, body: Sequence[Statement]) -> dict[Loop, list[Pair]]:
-        """Loops that are not there, since earlier ones go over the same data, and their folds."""
-        inside = [each for each in body if isinstance(each, Loop)]
-        begins = {fold: loop for loop in inside for fold in loop.folds if fold not in self.folds}
-        found = {pair.second: pair for pair in pairs(begins) if pair.first in begins}
-        done: dict[Loop, list[Pair]] = {}
-        for loop in inside:
-            own = [found[fold] for fold in loop.folds if fold in found]
-            firsts = [(begins[pair.first], pair.first) for pair in own]
-            if (
-                own
-                and len(own) == len(loop.folds)
-                and not any(self.is_at_once(_chain(*first)) for first in firsts)
-            ):
-                done[loop] = own
-                self.again.subtract(self._again(loop.body))
-                self.firsts.update((pair.first, pair) for pair in own)
-        return done
 
     def write(self, store: Store) -> None:
         axes = store.value.axes.union(*(at.axes for at in store.index))
@@ -162,8 +132,8 @@ class Walk:
     def policy(self, load: Load) -> str:
         """What the cache should do: rows that are read in blocks may be read again, and what all
         programs read is read by the next one."""
-        tile, programs = self.frame.active.get("r"), self.frame.plan.programs
-        if tile is None or not tile.looped or "r" not in self.frame.dims_of(load.axes):
+        dim, programs = self.frame.active.get("r"), self.frame.programs
+        if dim is None or not dim.looped or "r" not in self.frame.dims_of(load.axes):
             return ""
         if programs and programs.isdisjoint(load.axes):
             return "evict_last"
@@ -218,90 +188,84 @@ class Walk:
     # Loops
 
     def loop(self, loop: Loop) -> None:
-        frame = self.frame
-        tile = frame.plan.tiles.get(loop)
-        begins = [fold for fold in loop.folds if fold not in self.folds]
+        begins = [fold for fold in loop.folds if fold.over[0] is loop.axis]
         for fold in begins:
             self.begin(fold, loop)
-        if same(loop.axis.extent, 0):
-            pass
-        elif tile is None:
-            self.one_by_one(loop)
-        elif frame.active.get("r") is tile:
-            self.body(loop)  # is one dim with the loop around it
-        else:
-            self.in_tile(loop, tile)
+        if not same(loop.extent, 0):
+            match loop.kind:
+                case Tile(dim=name) if self.frame.active.get("r") is not self.frame.inside[name]:
+                    self.in_tile(loop, self.frame.inside[name])
+                case Tile():
+                    self.body(loop)  # is one dim with the loop around it
+                case _:
+                    self.one_by_one(loop)
         for fold in begins:
             self.finish(fold)
 
     def body(self, loop: Loop) -> None:
         self.block(loop.body)
         for fold in loop.folds:
-            if _inner(loop, fold) is None:
+            if fold.over[-1] is loop.axis:
                 self.step(fold)
 
     def one_by_one(self, loop: Loop) -> None:
         frame = self.frame
-        self.carry(loop, None)
+        self.carry(loop, in_registers=False)
         at = frame.loop_name(loop.axis)
         count = frame.counter(at)
         around, self.around = self.around, self.around | {loop.axis}
-        with frame.loop(f"for {count} in range({frame.number(loop.axis.extent)}):", [loop.axis]):
+        with frame.loop(f"for {count} in range({frame.number(loop.extent)}):"):
             frame.line(f"{at} = tl.cast({count}, {frame.index})")
             frame.define(loop.axis, Value(at, frozenset()))
             self.body(loop)
         self.around = around
-        self.done(loop)
 
-    def in_tile(self, loop: Loop, tile: Tile) -> None:
-        frame = self.frame
-        axes = frame.plan.along[loop]
-        self.carry(loop, tile)
-        frame.active[tile.dim] = tile
-        around, self.around = self.around, self.around | set(axes)
-        if tile.looped:
+    def in_tile(self, loop: Loop, dim: Dim) -> None:
+        frame, axes = self.frame, together(loop)
+        self.carry(loop, in_registers=not dim.looped)
+        frame.active[dim.letter] = dim
+        around, self.around = self.around, self.around.union(axes)
+        if dim.looped:
             at = frame.loop_name(axes[-1] if len(axes) == 1 else None)
             start = frame.counter(at)
-            head = f"for {start} in range(0, {frame.number(tile.extent)}, {tile.block}):"
-            with frame.loop(head, axes):
-                line = f"tl.cast({start}, {frame.index}) + tl.arange(0, {tile.block})"
-                frame.line(f"{at} = {frame.across(tile.dim, line)}")
-                frame.define_tile(tile, at)
-                frame.define_axes(tile, axes)
+            head = f"for {start} in range(0, {frame.number(dim.extent)}, {dim.block}):"
+            with frame.loop(head):
+                line = f"tl.cast({start}, {frame.index}) + tl.arange(0, {dim.block})"
+                frame.line(f"{at} = {frame.across(dim, line)}")
+                frame.define_dim(dim, at)
+                frame.define_axes(dim, axes)
                 self.body(loop)
         else:
-            frame.define_axes(tile, axes)
+            frame.define_axes(dim, axes)
             self.body(loop)
         self.around = around
-        del frame.active[tile.dim]
-        self.done(loop)
+        del frame.active[dim.letter]
 
     # Folds
 
     def begin(self, fold: Reduce, loop: Loop) -> None:
         """The fold's first loop begins."""
         frame = self.frame
-        chain = _chain(loop, fold)
-        tiles = [tile for each in chain if (tile := frame.plan.tiles.get(each)) is not None]
-        tile = tiles[0] if tiles else None
+        kinds = [each.kind for each in carriers(loop, fold)]
+        dim = next((frame.inside[kind.dim] for kind in kinds if isinstance(kind, Tile)), None)
         dims = frame.dims_of(fold.axes)
-        at_once = self.is_at_once(chain)
-        if tile is not None:
-            dims |= {tile.dim}
-        carried = _Carried([frame.fresh(f"{fold.op}_so_far")], dims, tile, not at_once)
+        if dim is not None:
+            dims |= {dim.letter}
+        at_once = is_at_once(loop, fold)
+        carried = _Carried([frame.fresh(f"{fold.op}_so_far")], dims, dim, not at_once)
         if ops.REDUCTIONS[fold.op].combine is None:
             carried.names.append(frame.fresh("place"))
         self.folds[fold] = carried
         if at_once:
             return
-        active = {**frame.active} if tile is None else {**frame.active, tile.dim: tile}
+        active = frame.active if dim is None else {**frame.active, dim.letter: dim}
         shape = frame.shape(dims, active) if dims else "[]"
         first = folds.start(fold.op, fold.value.dtype)
         kind = folds.typed(fold.op, fold.value.dtype)
         frame.line(f"{carried.names[0]} = tl.full({shape}, {first}, {kind})")
         for name in carried.names[1:]:
             frame.line(f"{name} = tl.full({shape}, {folds.LAST[frame.index]}, {frame.index})")
-        carried.pair = self.firsts.get(fold)
+        carried.pair = next((pair for pair in loop.pairs if pair.first is fold), None)
         match carried.pair:
             case Powers():
                 carried.state = [frame.fresh("powers")]
@@ -310,31 +274,19 @@ class Walk:
         for name in carried.state[:2]:
             frame.line(f"{name} = tl.full({shape}, 0.0, {kind})")
         for name in carried.state[2:]:
-            masked = tile is not None and not frame.plan.is_whole(tile)
-            shape = frame.shape({tile.dim}, active) if tile is not None and masked else "[]"
+            masked = dim is not None and not frame.is_whole(dim)
+            shape = frame.shape({dim.letter}, active) if dim is not None and masked else "[]"
             frame.line(f"{name} = tl.full({shape}, 0.0, {kind})")
-
-    def is_at_once(self, chain: Sequence[Loop]) -> bool:
-        """Whether a fold's loops are dims of the tile, and no loops."""
-        tiles = self.frame.plan.tiles
-        return all(
-            each in tiles and not tiles[each].looped and not same(each.axis.extent, 0)
-            for each in chain
-        )
 
     def step(self, fold: Reduce) -> None:
         frame, carried = self.frame, self.folds[fold]
         op, dtype = fold.op, fold.value.dtype
         value = self.held(fold.value, op, carried.dims)
-        tile = carried.tile
-        if tile in frame.masked:
-            value = f"tl.where({frame.masked[tile]}, {value}, {folds.start(op, dtype)})"
+        if carried.dim in frame.masked:
+            value = f"tl.where({frame.masked[carried.dim]}, {value}, {folds.start(op, dtype)})"
         name = carried.names[0]
         if len(carried.names) > 1:
-            at = self.frame.of(fold.over[0])
-            place = at.text
-            if at.dims != carried.dims:
-                place = f"tl.broadcast_to({place}, {frame.shape(carried.dims)})"
+            place = frame.spread(frame.of(fold.over[0]), carried.dims)
             if carried.begun:
                 both = ", ".join(carried.names)
                 better = "more" if op == "argmax" else "less"
@@ -359,8 +311,8 @@ class Walk:
         frame = self.frame
         value = frame.named("t", value)
         state = ", ".join(carried.state)
-        if carried.tile in frame.masked:
-            inside = frame.masked[carried.tile]
+        if carried.dim in frame.masked:
+            inside = frame.masked[carried.dim]
             frame.line(f"{state} = jl.distances({state}, {value}, {inside})")
         else:
             frame.line(f"{state} = jl.distances_of_all({state}, {value})")
@@ -381,14 +333,8 @@ class Walk:
 
     def held(self, node: Node, op: str, dims: frozenset[str]) -> str:
         """A value as folds hold it, as a tile of these dims."""
-        frame = self.frame
-        value = frame.of(node)
-        text = self.full(node)
-        to = folds.held(op, node.dtype)
-        text = cast(text, node.dtype, to)
-        if value.dims != dims:
-            text = f"tl.broadcast_to({text}, {frame.shape(dims)})" if dims else text
-        return text
+        text = cast(self.full(node), node.dtype, folds.held(op, node.dtype))
+        return self.frame.spread(Value(text, self.frame.of(node).dims), dims)
 
     def finish(self, fold: Reduce) -> None:
         """Behind the fold's last iteration."""
@@ -399,28 +345,18 @@ class Walk:
 
     def whole(self, fold: Reduce, names: Sequence[str], carried: _Carried) -> Value:
         """What all of the tile is together."""
-        frame, tile, dims, op = self.frame, carried.tile, carried.dims, fold.op
+        dim, dims, op, dtype = carried.dim, carried.dims, fold.op, fold.value.dtype
         name = names[-1]
-        if tile is not None:
-            texts = list(names)
-            axis = frame.axis(tile.dim)
-            if dims == {tile.dim} and len(frame.dims) > 1:
-                texts = [f"tl.reshape({each}, [{tile.block}])" for each in texts]
-                axis = 0
-            text = folds.across(op, fold.value.dtype, ", ".join(texts), axis)
-            dims = dims - {tile.dim}
-            if dims:
-                places = ", ".join("None" if d == tile.dim else ":" for d in frame.dims)
-                text = f"{text}[{places}]"
-            name = frame.fresh(f"the_{op}")
-            frame.line(f"{name} = {text}")
+        if dim is not None:
+            text = folds.together(self.frame, op, dtype, names, dims, dim)
+            name, dims = self.frame.named(f"the_{op}", text), dims - {dim.letter}
         if fold.dtype is torch.bool and folds.held(op, torch.bool) is not torch.bool:
             name = f"({name} != 0)"
         return Value(name, dims)
 
     # Running folds
 
-    def carry(self, loop: Loop, tile: Tile | None) -> None:
+    def carry(self, loop: Loop, *, in_registers: bool) -> None:
         """Before a loop: what its running folds start with."""
         frame = self.frame
         for scan in loop.scans:
@@ -428,61 +364,36 @@ class Walk:
                 continue
             if not any(isinstance(s, Compute) and scan in s.nodes for s in loop.body):
                 raise NotPrinted(f"a running {scan.op} that another loop stands inside of")
-            if tile is not None and not tile.looped:
+            if in_registers:
                 continue
             dims = frame.dims_of(scan.axes - {loop.axis})
             shape = frame.shape(dims) if dims else "[]"
             first = folds.start(scan.op, scan.dtype)
-            name = frame.fresh("carry")
-            frame.line(f"{name} = tl.full({shape}, {first}, {folds.typed(scan.op, scan.dtype)})")
-            self.carries[scan] = name
-
-    def done(self, loop: Loop) -> None:
-        for scan in loop.scans:
-            self.carries.pop(scan, None)
+            kind = folds.typed(scan.op, scan.dtype)
+            self.carries[scan] = frame.named("carry", f"tl.full({shape}, {first}, {kind})")
 
     def scan(self, scan: Scan) -> None:
         frame, op, dtype = self.frame, scan.op, scan.dtype
         carry = self.carries.get(scan)
         dims = frame.dims_of(scan.axes)
-        tile = frame.active.get("r") if "r" in frame.of(scan.along).dims else None
+        dim = frame.active.get("r") if "r" in frame.of(scan.along).dims else None
         value = self.held(scan.value, op, dims)
-        if tile is None:
+        if dim is None:
             assert carry is not None
             name = frame.named(op, folds.step(op, dtype, carry, value))
             frame.line(f"{carry} = {name}")
         else:
-            axis = frame.axis("r")
             value = frame.named("t", value)
-            name = frame.named(op, folds.running(op, dtype, value, axis))
+            name = frame.named(op, folds.running(op, dtype, value, frame.dims.index("r")))
             if carry is not None:
                 frame.line(f"{name} = {folds.step(op, dtype, carry, name)}")
-                inside = value
-                if tile in frame.masked:
-                    inside = f"tl.where({frame.masked[tile]}, {value}, {folds.start(op, dtype)})"
-                if dims == {"r"} and len(frame.dims) > 1:
-                    inside, axis = f"tl.reshape({inside}, [{tile.block}])", 0
-                last = folds.across(op, dtype, inside, axis)
-                if dims != {"r"}:
-                    places = ", ".join("None" if d == "r" else ":" for d in frame.dims)
-                    last = f"{last}[{places}]"
+                if dim in frame.masked:
+                    value = f"tl.where({frame.masked[dim]}, {value}, {folds.start(op, dtype)})"
+                last = folds.together(frame, op, dtype, [value], dims, dim)
                 frame.line(f"{carry} = {folds.step(op, dtype, carry, last)}")
         if dtype is torch.bool:
             name = f"({name} != 0)"
         frame.define(scan, Value(name, dims))
-
-
-def _chain(loop: Loop, fold: Reduce) -> list[Loop]:
-    """The loops that carry a fold, from its first one inwards."""
-    chain = [loop]
-    while (inside := _inner(chain[-1], fold)) is not None:
-        chain.append(inside)
-    return chain
-
-
-def _inner(loop: Loop, fold: Reduce) -> Loop | None:
-    """The loop inside of another one that carries the same fold."""
-    return next((s for s in loop.body if isinstance(s, Loop) and fold in s.folds), None)
 
 
 def _inverse(divisor: Const) -> float | None:
