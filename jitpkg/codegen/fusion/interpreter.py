@@ -27,8 +27,8 @@ from jitpkg.codegen.fusion.kernel import (
     Tile,
     Write,
 )
-from jitpkg.codegen.fusion.states import State, carried, finished
 from jitpkg.codegen.fusion.statements import offset, scans, uses_of_pair
+from jitpkg.codegen.fusion.states import State, carried, finished
 from jitpkg.codegen.ir import ops
 from jitpkg.codegen.ir.extents import value_of
 from jitpkg.codegen.ir.interpreter import reduced
@@ -80,10 +80,10 @@ class _Lane:
     values: dict[Node, torch.Tensor] = field(default_factory=dict)
     folded: dict[Reduce, Folded] = field(default_factory=dict)
     """What inner loops have folded for the outer loops that carry the same folds."""
-    states: dict[Reduce, State] = field(default_factory=dict)
-    """Of pairs that a loop has carried, by their second folds."""
     scanned: dict[Scan, list[torch.Tensor]] = field(default_factory=dict)
     """What the scans have come by; lanes along an axis share it."""
+    states: dict[Reduce, State] = field(default_factory=dict)
+    """Of pairs that a loop has carried, by their second folds."""
 
 
 class _Run:

@@ -1,6 +1,6 @@
-"""What a loop carries for both folds of a pair, as `online` defines it: the meaning of its formulas.
+"""What a loop carries for both folds of a pair: the meaning of the formulas in `online`.
 
-In float64: a state is not rounded where the two folds one after the other would not be.
+In float64, so that the state itself is hardly rounded.
 """
 
 from __future__ import annotations

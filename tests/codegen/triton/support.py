@@ -29,7 +29,6 @@ SMALL = replace(H200, processors=2)
 """A GPU that few programs fill: the interpreter takes a millisecond for a line of each of them."""
 
 
-
 @contextmanager
 def of_short_rows() -> Iterator[None]:
     """As if hardly anything fitted into registers. Loops go round more than once then in kernels
