@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from jitpkg.codegen.fusion.kernel import Compute, Loop, Statement, Write
+from jitpkg.codegen.fusion.kernel import Compute, Loop, Statement, Tile, Write
 from jitpkg.codegen.fusion.online import Pair, Powers
 from jitpkg.codegen.ir.extents import example, same, varies
 from jitpkg.codegen.ir.nodes import (
@@ -73,6 +73,19 @@ def scans(loop: Loop) -> list[Scan]:
         for node in statement.nodes
         if isinstance(node, Scan) and node.along is loop.axis
     ]
+
+
+def carriers(loop: Loop, fold: Reduce) -> list[Loop]:
+    """The loops that carry a fold, from this one inwards."""
+    return [each for each in (loop, *loops(loop.body)) if fold in each.folds]
+
+
+def is_at_once(loop: Loop, fold: Reduce) -> bool:
+    """Whether the loops that carry a fold, from this one inwards, are whole tiles."""
+    return all(
+        isinstance(each.kind, Tile) and each.kind.whole and not same(each.extent, 0)
+        for each in carriers(loop, fold)
+    )
 
 
 def accesses(body: Sequence[Statement]) -> Iterator[Load | Store]:

@@ -41,7 +41,7 @@ def step(op: str, dtype: torch.dtype, old: str, new: str) -> str:
     return rows(held(op, dtype))[combine](old, new)
 
 
-def together(
+def across(
     frame: Frame, op: str, dtype: torch.dtype, names: Sequence[str], dims: frozenset[str], dim: Dim
 ) -> str:
     """Tiles of these dims folded along one of them."""

@@ -196,13 +196,14 @@ class Frame:
         self.values[node] = value
 
     def of(self, node: Node) -> Value:
-        known = self.values.get(node)
-        if known is not None:
-            return known
-        if isinstance(node, Const):
-            return Value(constant(node.value, node.dtype), frozenset())
-        assert isinstance(node, Given), f"{node} is used before it is known"
-        return Value(self.number(node.value), frozenset())
+        match node:
+            case Const(value=value):
+                return Value(constant(value, node.dtype), frozenset())
+            case Given(value=value):
+                return Value(self.number(value), frozenset())
+            case _:
+                assert node in self.values, f"{node} is used before it is known"
+                return self.values[node]
 
     def dims_of(self, axes: Iterable[Axis]) -> frozenset[str]:
         """The dims that these axes stand along, here."""
@@ -251,10 +252,11 @@ class Frame:
         return [self.masked[dim] for dim in here if dim in self.masked]
 
     def shape(self, dims: Iterable[str], active: dict[str, Dim] | None = None) -> str:
+        """Of a tile that has these dims; without any, of a scalar."""
         active = self.active if active is None else active
         inside = set(dims)
         sizes = [active[letter].block if letter in inside else "1" for letter in self.dims]
-        return f"[{', '.join(sizes)}]"
+        return f"[{', '.join(sizes)}]" if inside else "[]"
 
     def zeros(self, dims: Iterable[str]) -> str:
         return f"tl.zeros({self.shape(dims)}, {self.index})"
@@ -268,7 +270,7 @@ class Frame:
 
     def spread(self, value: Value, dims: frozenset[str]) -> str:
         """A value, repeated along dims that it does not depend on."""
-        if value.dims == dims or not dims:
+        if value.dims == dims:
             return value.text
         return f"tl.broadcast_to({value.text}, {self.shape(dims)})"
 

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from jitpkg.codegen.fusion.kernel import Finish, Loop, Schedule, Statement, Tile
+from jitpkg.codegen.fusion.kernel import Finish, Loop, Schedule, Statement
 from jitpkg.codegen.fusion.online import Pair, pairs
-from jitpkg.codegen.fusion.statements import loops
-from jitpkg.codegen.ir.extents import same
-from jitpkg.codegen.ir.nodes import Reduce
+from jitpkg.codegen.fusion.statements import is_at_once
 
 
 def in_one_pass(schedule: Schedule) -> Schedule:
@@ -47,19 +45,6 @@ def _block(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
             case _:
                 made.append(each)
     return tuple(made)
-
-
-def is_at_once(loop: Loop, fold: Reduce) -> bool:
-    """Whether all the loops that carry a fold, from this one inwards, are whole tiles."""
-    return all(
-        isinstance(each.kind, Tile) and each.kind.whole and not same(each.extent, 0)
-        for each in carriers(loop, fold)
-    )
-
-
-def carriers(loop: Loop, fold: Reduce) -> list[Loop]:
-    """The loops that carry a fold, from its first one inwards."""
-    return [each for each in (loop, *loops(loop.body)) if fold in each.folds]
 
 
 def _carrying(loop: Loop, own: list[Pair]) -> Loop:
