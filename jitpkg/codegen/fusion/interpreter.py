@@ -143,10 +143,10 @@ class _Run:
         extent = self._number(loop.extent)
         width = _width(loop, extent)
         blocks = [range(first, min(first + width, extent)) for first in range(0, extent, width)]
-        is_grid = isinstance(loop.kind, Grid)
-        for positions in reversed(blocks) if is_grid else blocks:
-            if is_grid:
-                self._kept.clear()
+        kept = self._kept
+        for positions in reversed(blocks) if isinstance(loop.kind, Grid) else blocks:
+            if not _keeps(loop):
+                self._kept = {} if isinstance(loop.kind, Grid) else dict(kept)
             beside: list[_Lane] = []
             takers: list[dict[Reduce, Folded]] = []
             for lane, before, into in zip(lanes, known, folded, strict=True):
@@ -157,6 +157,7 @@ class _Run:
             for lane, into in zip(beside, takers, strict=True):
                 self._take_in(loop, lane, into)
         self._open.pop()
+        self._kept = self._kept if _keeps(loop) else kept
         outside = {fold for each in self._open for fold in each.folds}
         for lane, before, into in zip(lanes, known, folded, strict=True):
             lane.values = before
@@ -232,6 +233,11 @@ _Place = tuple[Node, frozenset[tuple[Axis, int]]]
 def _place(node: Node, lane: _Lane) -> _Place:
     """What tells a value from those of other positions."""
     return node, frozenset((axis, lane.positions[axis]) for axis in node.axes)
+
+
+def _keeps(loop: Loop) -> bool:
+    """Whether what is kept in a loop is there behind it, and not only in the same iteration."""
+    return isinstance(loop.kind, Lanes) or (isinstance(loop.kind, Tile) and loop.kind.whole)
 
 
 def _width(loop: Loop, extent: int) -> int:

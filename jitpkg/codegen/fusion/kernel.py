@@ -99,7 +99,8 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """A value that has just become known is kept for this position of the loop that it is in."""
+    """A value that is known is kept for its position in the loop, which is in lanes or a whole tile,
+    until the iteration of the loops around ends."""
 
     node: Node
 
