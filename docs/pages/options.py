@@ -43,7 +43,8 @@ TOPIC_MEANINGS = {
     "schedules": (
         "The loops of each new kernel, after each pass that rewrites them; the last ones become "
         "LLVM IR, or Triton. `v0` is a value, `r0` a reduction, which is known after its loop. "
-        "`keep` puts a value into memory, or registers, for the position of the loop, `take` finds it there. "
+        "`keep` puts a value into memory, or registers, for the position of the loop, `take` "
+        "finds it there. "
         "`jitpkg.explain` has the last of each kernel in `schedules`. A softmax:"
     ),
     "entries": (

@@ -22,6 +22,7 @@ from jitpkg.codegen.fusion.kernel import (
     Lanes,
     Loop,
     Schedule,
+    Serial,
     Statement,
     Take,
     Tile,
@@ -245,11 +246,11 @@ def _width(loop: Loop, extent: int) -> int:
     match loop.kind:
         case Lanes(count=count):
             return count
-        case Tile(whole=True):
-            return max(extent, 1)
-        case Tile() | Grid(dim="x" | "y"):
-            return BLOCK
-        case _:
+        case Tile(whole=whole):
+            return max(extent, 1) if whole else BLOCK
+        case Grid(dim=dim):
+            return BLOCK if dim else 1
+        case Serial():
             return 1
 
 

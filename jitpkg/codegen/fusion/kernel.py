@@ -99,8 +99,8 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """A value that is known is kept for its position in the loop, which is in lanes or a whole tile,
-    until the iteration of the loops around ends."""
+    """A value is kept for its position in the loop, which is in lanes or a whole tile, until the
+    iteration of the loops around ends."""
 
     node: Node
 

@@ -14,6 +14,7 @@ from jitpkg.codegen.fusion.kernel import (
     Lanes,
     Loop,
     Schedule,
+    Serial,
     Statement,
     Take,
     Tile,
@@ -93,13 +94,9 @@ def _runs(kind: Kind) -> str:
     match kind:
         case Lanes(count=count):
             return f", {count} side by side"
-        case Grid(dim=""):
-            return ", a program each"
         case Grid(dim=dim):
-            return f", programs by {dim}"
-        case Tile(dim=dim, whole=True):
-            return f", {dim} at once"
-        case Tile(dim=dim):
-            return f", {dim} in blocks"
-        case _:
+            return f", programs by {dim}" if dim else ", a program each"
+        case Tile(dim=dim, whole=whole):
+            return f", {dim} at once" if whole else f", {dim} in blocks"
+        case Serial():
             return ""

@@ -16,7 +16,7 @@ from jitpkg.codegen.fusion.kernel import (
     Tile,
     Write,
 )
-from jitpkg.codegen.fusion.statements import accesses, needed
+from jitpkg.codegen.fusion.statements import accesses, needed, scans
 from jitpkg.codegen.ir.extents import same
 from jitpkg.codegen.ir.nodes import Apply, Checked, Load, Node, Scan, Store, operands
 from jitpkg.codegen.triton import memory
@@ -36,8 +36,7 @@ class Walk:
         self.around = frame.programs
         """The axes that what is printed is inside of."""
         self.users: dict[Node, list[Node]] = {}
-        self.needed = needed(schedule.kernel.stores)
-        for node in self.needed:
+        for node in needed(schedule.kernel.stores):
             for used in operands(node):
                 self.users.setdefault(used, []).append(node)
         self.again = Counter(each for each in accesses(schedule.body) if isinstance(each, Load))
@@ -167,10 +166,10 @@ class Walk:
         del frame.active[dim.letter]
 
     def carry(self, loop: Loop) -> None:
-        for scan in loop.scans:
-            if scan not in self.needed:
-                continue
+        """Before a loop: its running folds begin."""
+        whole = isinstance(loop.kind, Tile) and loop.kind.whole
+        for scan in scans(loop):
             if not any(isinstance(s, Compute) and scan in s.nodes for s in loop.body):
                 raise NotPrinted(f"a running {scan.op} that another loop stands inside of")
-            if not (isinstance(loop.kind, Tile) and loop.kind.whole):
+            if not whole:
                 self.folds.carry(scan)

@@ -30,6 +30,7 @@ from jitpkg.codegen.fusion.kernel import (
     Write,
 )
 from jitpkg.codegen.fusion.online import Distances, Powers
+from jitpkg.codegen.fusion.passes.keep_tiles import keep_tiles
 from jitpkg.codegen.fusion.statements import loops, statements
 from jitpkg.codegen.fusion.text import text_of_schedule
 from jitpkg.codegen.ir import interpreter
@@ -58,7 +59,7 @@ def few_registers() -> Iterator[None]:
         yield
 
 
-def check(kernel: Kernel, b: Builder, memory: Memory, *, few: bool = False) -> Schedule:
+def check(kernel: Kernel, memory: Memory, b: Builder, *, few: bool = False) -> Schedule:
     """Run all stages of a kernel; returns the last.
 
     Args:
@@ -86,7 +87,7 @@ def test_programs(draw: st.DataObject, sizes: tuple[int, ...], steps: int, few: 
         assert not isinstance(step, Opaque)
         for x in step.outputs:
             memory[x] = torch.full(x.sizes, float("nan"))
-        check(step, program.b, memory, few=few)
+        check(step, memory, program.b, few=few)
         interpreter.run_stores(step.stores, step.axes, memory)
 
 
@@ -100,7 +101,7 @@ def test_kernels_with_scans_masks_and_places_out_of_data(data: st.DataObject, fe
     for number in range(data.draw(st.integers(1, 2))):
         value = draw.grown(axes, data.draw(st.integers(0, 6)))
         stores.append(Store(buffer(f"out{number}", *sizes, dtype=value.dtype), axes, value))
-    check(kernel_of("tested", stores), draw.b, draw.memory, few=few)
+    check(kernel_of("tested", stores), draw.memory, draw.b, few=few)
 
 
 @examples(100)
@@ -116,7 +117,7 @@ def test_writes_that_combine(data: st.DataObject, few: bool, combine: str) -> No
     at = b.check(b.load(draw.buffer((rows, columns), torch.int64, most=4), (i, j)), 4)
     value = b.cast(draw.grown((i, j), data.draw(st.integers(0, 4))), F32)
     store = Store(buffer("out", 4, columns), (at, j), value, combine)
-    check(kernel_of("tested", [store]), b, draw.memory, few=few)
+    check(kernel_of("tested", [store]), draw.memory, b, few=few)
 
 
 @examples(60)
@@ -132,7 +133,7 @@ def test_pairs_of_numbers_that_are_none(data: st.DataObject, call: test_one_pass
         x.view(-1)[data.draw(st.integers(0, x.numel() - 1))] = value
     x = torch.where(x.abs() == 1e30, 0.5, x)  # a mean of these has no digit below 1e22
     b, kernel = test_one_pass.kernel(call, rows, columns)
-    last = check(kernel, b, {kernel.inputs[0]: x.reshape(-1)}, few=True)
+    last = check(kernel, {kernel.inputs[0]: x.reshape(-1)}, b, few=True)
     assert any(isinstance(each, Finish) for each in statements(last.body))
 
 
@@ -156,7 +157,7 @@ def ops_of(schedule: Schedule) -> list[str]:
 def test_a_row_in_registers_is_computed_once() -> None:
     b = Builder()
     kernel, memory = of_rows(b, (6, 17))
-    last = check(kernel, b, memory)
+    last = check(kernel, memory, b)
     assert kinds(last) == [Grid("x"), *[Tile("r", whole=True)] * 3]
     assert ops_of(last).count("exp") == 1
     kept = [each.node for each in statements(last.body) if isinstance(each, Keep)]
@@ -166,7 +167,7 @@ def test_a_row_in_registers_is_computed_once() -> None:
 def test_a_long_row_is_read_once_for_two_folds() -> None:
     b = Builder()
     kernel, memory = of_rows(b, (3, 17))
-    last = check(kernel, b, memory, few=True)
+    last = check(kernel, memory, b, few=True)
     assert kinds(last) == [Grid(), *[Tile("r", whole=False)] * 2]
     (both,) = (loop.pairs for loop in loops(last.body) if loop.pairs)
     (finish,) = (each for each in statements(last.body) if isinstance(each, Finish))
@@ -186,17 +187,43 @@ def test_pairs_do_not_follow_one_another() -> None:
     far = b.apply("sub", power, mean)
     store = Store(buffer("out", 2), (i,), b.reduce("sum", b.apply("mul", far, far), [j]))
     kernel, memory = kernel_of("k", [store]), {x: torch.randn(2, 9)}
-    last = check(kernel, b, memory, few=True)
+    last = check(kernel, memory, b, few=True)
     pairs = [each.pair for each in statements(last.body) if isinstance(each, Finish)]
     assert [type(pair) for pair in pairs] == [Powers]
 
 
+def of_distances(b: Builder, folds: Mapping[str, str]) -> tuple[Kernel, Memory]:
+    """Folds of distances from a mean, of which nothing else is made.
+
+    Args:
+        folds: by the ops that make what is folded of two distances.
+    """
+    x = buffer("x", 3, 9)
+    (i,) = b.axes((3,))
+    j = b.axis(9)
+    value = b.load(x, (i, j))
+    mean = b.apply("div", b.reduce("sum", value, [j]), b.const(9.0, F32))
+    far = b.apply("sub", value, mean)
+    stores = [
+        Store(buffer(fold, 3), (i,), b.reduce(fold, b.apply(op, far, far), [j]))
+        for op, fold in folds.items()
+    ]
+    return kernel_of("distances", stores), {x: torch.randn(3, 9)}
+
+
 def test_distances_in_one_pass() -> None:
-    b, kernel = test_one_pass.kernel(test_one_pass.layer_norm, 3, 9)
-    memory = {kernel.inputs[0]: torch.randn(27)}
-    last = check(kernel, b, memory, few=True)
+    b = Builder()
+    last = check(*of_distances(b, {"mul": "sum"}), b, few=True)
     (finish,) = (each for each in statements(last.body) if isinstance(each, Finish))
     assert isinstance(finish.pair, Distances)
+    assert kinds(last) == [Grid(), Tile("r", whole=False)]
+
+
+def test_a_loop_that_folds_something_else_stays() -> None:
+    b = Builder()
+    last = check(*of_distances(b, {"mul": "sum", "add": "max"}), b, few=True)
+    assert kinds(last) == [Grid(), *[Tile("r", whole=False)] * 2]
+    assert not any(loop.pairs for loop in loops(last.body))
 
 
 def summed(b: Builder, *sizes: int, over: Sequence[int]) -> tuple[Kernel, Memory]:
@@ -212,14 +239,14 @@ def summed(b: Builder, *sizes: int, over: Sequence[int]) -> tuple[Kernel, Memory
 def test_two_loops_of_a_fold_are_one_dim() -> None:
     b = Builder()
     kernel, memory = summed(b, 5, 3, 12, over=(0, 2))
-    assert kinds(check(kernel, b, memory)) == [Grid("x"), *[Tile("r", whole=True)] * 2]
-    assert kinds(check(kernel, b, memory, few=True))[1] == Tile("r", whole=False)
+    assert kinds(check(kernel, memory, b)) == [Grid("x"), *[Tile("r", whole=True)] * 2]
+    assert kinds(check(kernel, memory, b, few=True))[1] == Tile("r", whole=False)
 
 
 def test_columns_lie_side_by_side() -> None:
     b = Builder()
     kernel, memory = summed(b, 9, 17, over=(0,))
-    assert kinds(check(kernel, b, memory, few=True)) == [Grid("x"), Tile("r", whole=False)]
+    assert kinds(check(kernel, memory, b, few=True)) == [Grid("x"), Tile("r", whole=False)]
 
 
 def test_what_is_turned_has_two_dims() -> None:
@@ -230,10 +257,41 @@ def test_what_is_turned_has_two_dims() -> None:
     value = b.apply("mul", b.load(x, (i, j, k)), b.apply("exp", b.load(row, (j,))))
     store = Store(buffer("out", 3, 16, 17), (i, j, k), value)
     memory = {x: torch.randn(3, 17, 16).transpose(1, 2), row: torch.randn(16)}
-    last = check(kernel_of("turned", [store]), b, memory)
+    last = check(kernel_of("turned", [store]), memory, b)
     assert kinds(last) == [Grid(), Grid("y"), Grid("x")]
     (outermost,) = last.body
     assert isinstance(outermost, Loop)
+
+
+def test_what_an_iteration_keeps_is_not_there_behind_the_loop() -> None:
+    b = Builder()
+    j, k = b.axes((5, 4))
+    value = b.load(buffer("x", 5), (j,))
+    inner, behind = (Store(buffer(name, 4, 5), (k, j), value) for name in ("inner", "behind"))
+    kernel, whole = kernel_of("kernel", [inner, behind]), Tile("r", whole=True)
+    once, again = (
+        Loop(j, (Compute((value,)), Write(store)), kind=whole) for store in (inner, behind)
+    )
+    kept = keep_tiles(Schedule(kernel, (Loop(k, (once, again)), Loop(k, (again,)))))
+    run(kernel, *kept.body)
+    assert sum(isinstance(each, Take) for each in statements(kept.body)) == 1
+
+
+def test_an_axis_has_another_position_in_a_loop_over_it() -> None:
+    b = Builder()
+    j, k = b.axes((5, 5))
+    value = b.load(buffer("x", 5), (k,))
+    stores = [
+        Store(buffer("before", 5), (k,), value),
+        Store(buffer("out", 5, 5), (k, j), value),
+    ]
+    kernel, whole = kernel_of("kernel", stores), Tile("r", whole=True)
+    before, inside = (
+        Loop(axis, (Compute((value,)), Write(store)), kind=whole)
+        for axis, store in zip((k, j), stores, strict=True)
+    )
+    kept = keep_tiles(Schedule(kernel, (before, Loop(k, (inside,)))))
+    assert not any(isinstance(each, Take) for each in statements(kept.body))
 
 
 # That the interpreter would notice
@@ -280,7 +338,7 @@ def test_programs_come_in_no_order() -> None:
 def test_text() -> None:
     b = Builder()
     kernel, memory = of_rows(b, (3, 17))
-    assert text_of_schedule(check(kernel, b, memory, few=True)) == LONG_ROWS
+    assert text_of_schedule(check(kernel, memory, b, few=True)) == LONG_ROWS
 
 
 LONG_ROWS = """\
