@@ -28,6 +28,8 @@ class Compute:
     """Values become known here, in this order. Loads are among them; folds are not."""
 
     nodes: tuple[Node, ...]
+    again: frozenset[Node] = frozenset()
+    """Loads of which the memory is read again soon."""
 
 
 @dataclass(frozen=True, slots=True)

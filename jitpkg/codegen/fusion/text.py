@@ -52,13 +52,13 @@ class _Text:
     def lines(self, body: Sequence[Statement]) -> Iterator[str]:
         for statement in body:
             match statement:
-                case Compute(nodes=nodes):
+                case Compute(nodes=nodes, again=again):
                     for node in nodes:
                         name = self._name(node)
                         del self._known[node]  # it is shown here as what it is made of
                         text = self._of(node)
                         self._known[node] = name
-                        yield f"{name} = {text}"
+                        yield f"{name} = {text}{', read again' if node in again else ''}"
                 case Write(store=store):
                     target = target_of_store(store, self._axes, self._known)
                     yield f"{target} {self._of(store.value)}"

@@ -46,7 +46,7 @@ class Accumulators:
         frame, op, dtype = self.frame, fold.op, fold.value.dtype
         kinds = [each.kind for each in carriers(loop, fold)]
         dim = next((frame.inside[kind.dim] for kind in kinds if isinstance(kind, Tile)), None)
-        dims = frame.dims_of(fold.axes).union(dim.letter if dim is not None else ())
+        dims = frame.dims_of(fold.axes).union(() if dim is None else (dim.letter,))
         at_once = is_at_once(loop, fold)
         names = [frame.fresh(f"{op}_so_far")]
         if ops.REDUCTIONS[op].combine is None:
@@ -60,11 +60,9 @@ class Accumulators:
         for name in names[1:]:
             frame.line(f"{name} = tl.full({shape}, {folds.LAST[frame.index]}, {frame.index})")
         found.pair = next((pair for pair in loop.pairs if pair.first is fold), None)
+        counted = () if dim is None or frame.is_whole(dim) else (dim.letter,)
         for base in _state(found.pair):
-            own = shape
-            if base == "count":  # of whole tiles it is the same in all positions
-                alike = dim is None or frame.is_whole(dim)
-                own = frame.shape("" if alike or dim is None else dim.letter, active)
+            own = shape if base != "count" else frame.shape(counted, active)
             found.state.append(frame.named(base, f"tl.full({own}, 0.0, {kind})"))
 
     def step(self, fold: Reduce) -> None:

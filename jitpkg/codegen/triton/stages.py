@@ -11,11 +11,12 @@ from jitpkg.codegen.fusion.passes.keep_tiles import keep_tiles
 from jitpkg.codegen.fusion.passes.live import live_only
 from jitpkg.codegen.fusion.passes.one_pass import in_one_pass
 from jitpkg.codegen.fusion.text import text_of_schedule
+from jitpkg.codegen.triton.again import read_again
 from jitpkg.codegen.triton.blocks import blocks
 from jitpkg.codegen.triton.grid import grid
 from jitpkg.codegen.triton.tiles import tiles
 
-PASSES = (grid, tiles, blocks, in_one_pass, keep_tiles, live_only)
+PASSES = (grid, tiles, blocks, in_one_pass, keep_tiles, live_only, read_again)
 """In this order. What they choose depends on sizes and layouts, and on no GPU."""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 from jitpkg.codegen.fusion.kernel import (
@@ -16,7 +15,7 @@ from jitpkg.codegen.fusion.kernel import (
     Tile,
     Write,
 )
-from jitpkg.codegen.fusion.statements import accesses, needed, scans
+from jitpkg.codegen.fusion.statements import needed, scans
 from jitpkg.codegen.ir.extents import same
 from jitpkg.codegen.ir.nodes import Apply, Checked, Load, Node, Scan, Store, operands
 from jitpkg.codegen.triton import memory
@@ -39,8 +38,6 @@ class Walk:
         for node in needed(schedule.kernel.stores):
             for used in operands(node):
                 self.users.setdefault(used, []).append(node)
-        self.again = Counter(each for each in accesses(schedule.body) if isinstance(each, Load))
-        """How many more times a load stands in the schedule."""
 
     # Statements
 
@@ -48,9 +45,8 @@ class Walk:
         for statement in body:
             match statement:
                 case Compute(nodes=nodes):
-                    here = frozenset(nodes)
                     for node in nodes:
-                        self.compute(node, here)
+                        self.compute(node, statement)
                 case Write(store=store):
                     self.write(store)
                 case Finish(pair=pair):
@@ -68,16 +64,16 @@ class Walk:
             raise NotPrinted("a scatter inside of loops that it does not depend on")
         memory.store(self.frame, store, self.frame.dims_of(axes))
 
-    def compute(self, node: Node, here: frozenset[Node]) -> None:
+    def compute(self, node: Node, among: Compute) -> None:
         frame = self.frame
         match node:
             case Load():
-                value = memory.load(frame, node, self.policy(node))
+                value = memory.load(frame, node, self.policy(node, among))
                 self.name(node, value, node.buffer.name)
             case Apply():
                 value = applied(frame, node)
                 users = self.users.get(node, [])
-                alone = len(users) == 1 and isinstance(users[0], Apply) and users[0] in here
+                alone = len(users) == 1 and isinstance(users[0], Apply) and users[0] in among.nodes
                 if alone and len(value.text) < INLINE:
                     frame.define(node, value)
                 else:
@@ -94,17 +90,12 @@ class Walk:
             case _:
                 raise AssertionError(node)
 
-    def policy(self, load: Load) -> str:
-        """What the cache should do: rows that are read in blocks may be read again, and what all
-        programs read is read by the next one."""
-        dim, programs = self.frame.active.get("r"), self.frame.programs
+    def policy(self, load: Load, among: Compute) -> str:
+        """What the cache should do, where it goes by in blocks."""
+        dim = self.frame.active.get("r")
         if dim is None or not dim.looped or "r" not in self.frame.dims_of(load.axes):
             return ""
-        if programs and programs.isdisjoint(load.axes):
-            return "evict_last"
-        times = self.again[load]
-        self.again[load] = times - 1
-        return "evict_last" if times > 1 else "evict_first"
+        return "evict_last" if load in among.again else "evict_first"
 
     def name(self, node: Node, value: Value, base: str) -> None:
         self.frame.define(node, Value(self.frame.named(base, value.text), value.dims))

@@ -11,6 +11,7 @@ import pytest
 import torch
 from hypothesis import assume, given
 
+from jitpkg import events
 from jitpkg.codegen.fusion.groups import fuse, kernel_of
 from jitpkg.codegen.fusion.interpreter import run_schedule
 from jitpkg.codegen.fusion.items import Opaque
@@ -29,6 +30,7 @@ from jitpkg.codegen.fusion.kernel import (
     Tile,
     Write,
 )
+from jitpkg.codegen.fusion.loops import schedule
 from jitpkg.codegen.fusion.online import Distances, Powers
 from jitpkg.codegen.fusion.passes.keep_tiles import keep_tiles
 from jitpkg.codegen.fusion.statements import loops, statements
@@ -37,7 +39,9 @@ from jitpkg.codegen.ir import interpreter
 from jitpkg.codegen.ir.builder import Builder
 from jitpkg.codegen.ir.nodes import Buffer, Store
 from jitpkg.codegen.triton import blocks, tiles
-from jitpkg.codegen.triton.stages import stages
+from jitpkg.codegen.triton.printer import printed
+from jitpkg.codegen.triton.stages import PASSES, stages
+from jitpkg.codegen.triton.target import H200
 from tests.codegen.cpu import test_random_kernels
 from tests.codegen.cpu.support import buffer
 from tests.codegen.examples import examples
@@ -249,6 +253,22 @@ def test_columns_lie_side_by_side() -> None:
     assert kinds(check(kernel, memory, b, few=True)) == [Grid("x"), Tile("r", whole=False)]
 
 
+def test_what_all_programs_read_is_read_again() -> None:
+    """And so is a row, as long as a loop over it is to come."""
+    b = Builder()
+    x, weight = buffer("x", 3, 9), buffer("weight", 9)
+    i, j = b.axes((3, 9))
+    over = b.axis(9)
+    total = b.reduce("sum", b.load(x, (i, over)), [over])
+    value = b.apply("sub", b.load(x, (i, j)), total)
+    value = b.apply("mul", value, b.load(weight, (j,)))
+    store = Store(buffer("out", 3, 9), (i, j), value)
+    memory = {x: torch.randn(3, 9), weight: torch.randn(9)}
+    last = check(kernel_of("weighted", [store]), memory, b, few=True)
+    computes = [each for each in statements(last.body) if isinstance(each, Compute)]
+    assert [[len(node.axes) for node in each.again] for each in computes] == [[2], [1]]
+
+
 def test_what_is_turned_has_two_dims() -> None:
     """And what is computed for one of them alone, each program computes."""
     b = Builder()
@@ -335,6 +355,17 @@ def test_programs_come_in_no_order() -> None:
     assert found[1].tolist() != found[0].tolist()
 
 
+def test_each_pass_is_heard_of() -> None:
+    b = Builder()
+    kernel, _ = of_rows(b, (3, 17))
+    heard: list[events.Event] = []
+    with events.STREAM.listening(heard.append):
+        printed(schedule(kernel, b), H200)
+    found = [each for each in heard if isinstance(each, events.Scheduled)]
+    assert [each.stage for each in found] == [each.__name__ for each in PASSES]
+    assert found[-1].write().startswith("for i < 3, programs by x:")
+
+
 def test_text() -> None:
     b = Builder()
     kernel, memory = of_rows(b, (3, 17))
@@ -344,7 +375,7 @@ def test_text() -> None:
 LONG_ROWS = """\
 for i < 3, a program each:
     for j < 17, r in blocks:
-        v0 = in0[((i * 17) + j)]
+        v0 = in0[((i * 17) + j)], read again
         r0 = max(r0, v0)
         r1 = powers(r1, v0)
     finish r1 with r0
