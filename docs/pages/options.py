@@ -41,9 +41,10 @@ TOPIC_MEANINGS = {
     "guards": "What each new entry assumes, in words.",
     "kernels": "Each kernel of the backend `jitpkg`: what it computes, and its LLVM IR.",
     "schedules": (
-        "The loops of each new kernel for a CPU, after each pass that rewrites them; the last ones "
-        "become LLVM IR. `v0` is a value, `r0` a reduction, which is known after its loop. "
-        "`keep` puts a value into memory for the position of the loop, `take` finds it there. "
+        "The loops of each new kernel, after each pass that rewrites them; the last ones become "
+        "LLVM IR, or Triton. `v0` is a value, `r0` a reduction, which is known after its loop. "
+        "`keep` puts a value into memory, or registers, for the position of the loop, `take` "
+        "finds it there. "
         "`jitpkg.explain` has the last of each kernel in `schedules`. A softmax:"
     ),
     "entries": (

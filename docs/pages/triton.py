@@ -12,12 +12,15 @@ from pathlib import Path
 
 import torch
 
+from jitpkg.codegen.fusion.interpreter import run_schedule
 from jitpkg.codegen.fusion.kernel import Compute, Loop, Statement, Write
+from jitpkg.codegen.fusion.text import text_of_schedule
 from jitpkg.codegen.ir.nodes import Apply, Axis, Const, Load, Node, Reduce, written
 from jitpkg.codegen.ir.text import all_axes, axis_names, lines_of
 from jitpkg.codegen.triton.elsewhere import compiled_elsewhere
 from jitpkg.codegen.triton.jobs import Job
 from jitpkg.codegen.triton.printer import printed
+from jitpkg.codegen.triton.stages import PASSES, stages
 from jitpkg.codegen.triton.target import A100, H200
 from pages import softmax
 from pages.followed import followed
@@ -38,6 +41,7 @@ def _artefacts() -> dict[str, str]:
     kernel = loops.kernel
     names = axis_names(all_axes(kernel.axes, written(kernel.stores)))
     source = printed(loops, H200, kernel.name)
+    *_, (_, tree) = stages(loops)
     every = [Job(source, source.configs[0], target, (True, True)) for target in (A100, H200)]
     done = [outcome.resources for outcome in compiled_elsewhere(every)]
     return {
@@ -46,6 +50,9 @@ def _artefacts() -> dict[str, str]:
         "aten": found.aten,
         "kernel": found.kernel,
         "schedule": "\n".join(_statements(loops.body, {**names})),
+        "passes": "\n".join(_passes()),
+        "tree": text_of_schedule(tree),
+        "agreeing": _agreeing(),
         "triton": source.text.strip(),
         "grid": f"({', '.join(source.grid)},)",
         "configs": "\n".join(map(str, source.configs)),
@@ -97,6 +104,30 @@ def _shown(node: Node, names: Mapping[Node, str]) -> str:
 def _position(index: Sequence[Node], names: Mapping[Node, str]) -> str:
     axes = {node: name for node, name in names.items() if isinstance(node, Axis)}
     return ", ".join(lines_of(at, axes)[1].removeprefix("(").removesuffix(")") for at in index)
+
+
+def _passes() -> Iterator[str]:
+    """A line for each: its name, and what it is for, as its module says."""
+    for each in PASSES:
+        module = sys.modules[each.__module__]
+        path = each.__module__.replace(".", "/")
+        what, *_ = (module.__doc__ or "").split("\n\n")
+        yield f"- [`{each.__name__}`](../{path}.py): {' '.join(what.split())}"
+
+
+def _agreeing() -> str:
+    """How many of the trees, interpreted, do what eager code does."""
+    of = followed(softmax.attention_weights, torch.ones(6, 10))
+    x = torch.linspace(-3, 3, 60)
+    ((given,), (result,)) = of.normal.kernel.inputs, of.normal.kernel.outputs
+    trees = [of.loops, *(made for _, made in stages(of.loops))]
+    count = 0
+    for tree in trees:
+        y = torch.zeros(60)
+        run_schedule(tree, {given: x, result: y})
+        wanted = softmax.attention_weights(x.reshape(6, 10)).reshape(60)
+        count += torch.allclose(y, wanted, rtol=0, atol=1e-6)
+    return f"{count} of {len(trees)} trees"
 
 
 def _interpreted() -> str:

@@ -1,7 +1,8 @@
 """The slow, obvious meaning of a schedule: its loops run one statement and one element at a time.
 
 The oracle of passes: whatever a pass makes, running it does the same. Iterations in lanes go
-through each statement together, in order, as they do in registers.
+through each statement together, in order, as they do in registers. Programs of a grid come last
+one first, for a kernel may not depend on their order, and find nothing that another one has kept.
 """
 
 from __future__ import annotations
@@ -15,18 +16,25 @@ import torch
 
 from jitpkg.codegen.fusion.kernel import (
     Begin,
+    Blocks,
     Compute,
+    Finish,
     Gather,
+    Grid,
     Keep,
+    Lanes,
     Loop,
     Parts,
     Schedule,
+    Serial,
     Statement,
     Take,
+    Tile,
     Turn,
     Write,
 )
-from jitpkg.codegen.fusion.statements import offset, scans
+from jitpkg.codegen.fusion.statements import offset, scans, uses_of_pair
+from jitpkg.codegen.fusion.states import State, carried, finished
 from jitpkg.codegen.ir import ops
 from jitpkg.codegen.ir.extents import value_of
 from jitpkg.codegen.ir.interpreter import reduced
@@ -45,6 +53,9 @@ from jitpkg.codegen.ir.nodes import (
     Store,
 )
 from jitpkg.dataclass import dataclass
+
+BLOCK = 4
+"""Iterations of a block where nothing says how many there are."""
 
 Folded = list[tuple[int, torch.Tensor]]
 """What a fold takes: the position and the value of each iteration."""
@@ -77,13 +88,15 @@ class _Lane:
     """What inner loops have folded for the outer loops that carry the same folds."""
     scanned: dict[Scan, list[torch.Tensor]] = field(default_factory=dict)
     """What the scans have come by; lanes along an axis share it."""
+    states: dict[Reduce, State] = field(default_factory=dict)
+    """Of pairs that a loop has carried, by their second folds."""
 
 
 class _Run:
     def __init__(self, memory: Mapping[Buffer, torch.Tensor], symbols: Mapping[str, int]) -> None:
         self._memory = memory
         self._symbols = symbols
-        self._kept: dict[tuple[Node, int], torch.Tensor] = {}
+        self._kept: dict[_Place, torch.Tensor] = {}
         self._open: list[Loop] = []
         self._blocks: dict[Axis, range] = {}
         """The positions that loops have inside of blocks."""
@@ -108,10 +121,10 @@ class _Run:
                         self._write(store, lane)
                 case Keep(node=node):
                     for lane in lanes:
-                        self._kept[node, self._position(lane)] = self._of(node, lane)
+                        self._kept[_place(node, lane)] = self._of(node, lane)
                 case Take(node=node):
                     for lane in lanes:
-                        lane.values[node] = self._taken(node, self._position(lane))
+                        lane.values[node] = self._taken(node, lane)
                 case Begin(node=node):
                     for lane in lanes:
                         self._states[node, self._position(lane)] = []
@@ -122,14 +135,20 @@ class _Run:
                     pass  # a scan has gone on with the list itself
                 case Turn():
                     self._turn(statement, lanes)
+                case Finish(pair=pair):
+                    (given,) = uses_of_pair(pair)
+                    for lane in lanes:
+                        state = lane.states[pair.second]
+                        lane.values[pair.second] = finished(pair, state, self._of(given, lane))
                 case Loop():
                     self._loop(statement, lanes)
 
-    def _taken(self, node: Node, position: int) -> torch.Tensor:
-        if isinstance(node, Reduce):
-            return _reduced(node, self._states[node, position])
-        assert (node, position) in self._kept, f"{node} was not kept"
-        return self._kept[node, position]
+    def _taken(self, node: Node, lane: _Lane) -> torch.Tensor:
+        if isinstance(node, Reduce) and (node, at := self._position(lane)) in self._states:
+            return _reduced(node, self._states[node, at])
+        place = _place(node, lane)
+        assert place in self._kept, f"{node} was not kept"
+        return self._kept[place]
 
     def _range(self, axis: Axis) -> range:
         return self._blocks.get(axis, range(self._number(axis.extent)))
@@ -167,8 +186,11 @@ class _Run:
                     lane.scanned[scan] = []
         folded: list[dict[Reduce, Folded]] = [{fold: [] for fold in loop.folds} for _ in lanes]
         known = [dict(lane.values) for lane in lanes]
-        whole = self._range(loop.axis)
-        for positions in self._iterations(loop, whole):
+        whole, kept = self._range(loop.axis), self._kept
+        blocks = self._iterations(loop, whole)
+        for positions in reversed(blocks) if isinstance(loop.kind, Grid) else blocks:
+            if not _keeps(loop):
+                self._kept = {} if isinstance(loop.kind, Grid) else dict(kept)
             beside: list[_Lane] = []
             takers: list[dict[Reduce, Folded]] = []
             for lane, before, into in zip(lanes, known, folded, strict=True):
@@ -182,6 +204,7 @@ class _Run:
             for lane, into in zip(beside, takers, strict=True):
                 self._take_in(loop, lane, into)
         self._open.pop()
+        self._kept = self._kept if _keeps(loop) else kept
         if loop.is_split:
             self._blocks[loop.axis] = whole
         for statement in loop.body:
@@ -195,6 +218,10 @@ class _Run:
                     lane.folded[fold] = found
                 else:
                     lane.values[fold] = _reduced(fold, found)
+            for pair in loop.pairs:
+                if pair.first not in outside:
+                    values = [value for _, value in into[pair.first]]
+                    lane.states[pair.second] = carried(pair, values)
 
     def _outside(self, lane: _Lane) -> int:
         """The position of the loop around the innermost one; -1 where it has none."""
@@ -202,9 +229,7 @@ class _Run:
 
     def _iterations(self, loop: Loop, whole: range) -> list[range]:
         """The positions of each iteration of a loop."""
-        count = loop.step
-        if isinstance(loop.kind, Parts):  # as two threads share them
-            count *= max(1, len(whole) // 2 // count)
+        count = _width(loop, len(whole))
         return [whole[first : first + count] for first in range(0, len(whole), count)]
 
     def _carried_on(self) -> set[Node]:
@@ -273,9 +298,43 @@ class _Run:
         return torch.as_strided(tensor, (), (), tensor.storage_offset() + place)
 
 
+_Place = tuple[Node, frozenset[tuple[Axis, int]]]
+
+
+def _place(node: Node, lane: _Lane) -> _Place:
+    """What tells a value from those of other positions."""
+    return node, frozenset((axis, lane.positions[axis]) for axis in node.axes)
+
+
+def _keeps(loop: Loop) -> bool:
+    """Whether what is kept in a loop is there behind it, and not only in the same iteration."""
+    match loop.kind:
+        case Tile(whole=whole):
+            return whole
+        case Serial() | Grid():
+            return False
+        case _:
+            return True
+
+
+def _width(loop: Loop, extent: int) -> int:
+    """How many positions an iteration goes through."""
+    match loop.kind:
+        case Lanes(count=count) | Blocks(count=count):
+            return count
+        case Parts(count=count):  # as two threads share them
+            return count * max(1, extent // 2 // count)
+        case Tile(whole=whole):
+            return max(extent, 1) if whole else BLOCK
+        case Grid(dim=dim):
+            return BLOCK if dim else 1
+        case Serial():
+            return 1
+
+
 def _beside(lane: _Lane, loop: Loop, positions: range) -> list[_Lane]:
     """The iterations of a lane's loop that go together."""
-    if loop.lanes == 1:
+    if len(positions) == 1:
         lane.positions[loop.axis] = positions[0]
         return [lane]
     return [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from jitpkg.codegen.fusion.online import Pair
 from jitpkg.codegen.ir.nodes import Axis, Buffer, Extent, Load, Node, Reduce, Scan, Store
 from jitpkg.dataclass import dataclass
 
@@ -27,6 +28,8 @@ class Compute:
     """Values become known here, in this order. Loads are among them; folds are not."""
 
     nodes: tuple[Node, ...]
+    again: frozenset[Node] = frozenset()
+    """Loads of which the memory is read again soon."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,29 @@ class Parts:
     """About how often the innermost statements run for `count` positions."""
 
 
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Each iteration is a part of another program: these come in no order, and share nothing."""
+
+    dim: str = ""
+    """The dim of the programs' tiles that a block of iterations lies along; without one, each has
+    programs of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """Iterations run side by side in one program, along a dim of its tile. Loops in each other that
+    have the same dim are one, the innermost is the fastest."""
+
+    dim: str
+    whole: bool
+    """Whether all run at once, and what is kept stays in registers. Otherwise they run in blocks,
+    one after another."""
+
+
+Kind = Serial | Lanes | Blocks | Chunks | Parts | Grid | Tile
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Loop:
     """Runs its body for each position of an axis."""
@@ -75,7 +101,10 @@ class Loop:
     outermost loop of the axes that they are over. A fold over two axes is carried by both loops."""
     scans: tuple[Scan, ...] = ()
     """Running folds that this loop carries; known in the body, from the iteration's value on."""
-    kind: Serial | Lanes | Blocks | Chunks | Parts = Serial()
+    kind: Kind = Serial()
+    pairs: tuple[Pair, ...] = ()
+    """Of which this loop carries both folds in one state: the first one is among its folds, and the
+    second one becomes known where the pair is finished."""
 
     @property
     def extent(self) -> int:
@@ -90,7 +119,11 @@ class Loop:
     @property
     def step(self) -> int:
         """How many positions an iteration goes on."""
-        return 1 if isinstance(self.kind, Serial) else self.kind.count
+        match self.kind:
+            case Lanes(count=count) | Blocks(count=count) | Parts(count=count):
+                return count
+            case _:
+                return 1
 
     @property
     def is_split(self) -> bool:
@@ -105,7 +138,8 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """A value that has just become known is kept for this position of the loop that it is in."""
+    """A value is kept for its position in the loop, which is in lanes or a whole tile, until the
+    iteration of the loops around ends."""
 
     node: Node
 
@@ -147,7 +181,14 @@ class Turn:
     """Of a block of `lanes`; all that there are, if None."""
 
 
-Statement = Compute | Loop | Write | Keep | Take | Begin | Gather | Turn
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The second fold of a pair becomes known: an earlier loop has carried both."""
+
+    pair: Pair
+
+
+Statement = Compute | Loop | Write | Keep | Take | Begin | Gather | Turn | Finish
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from jitpkg.codegen.fusion.kernel import Compute, Loop, Statement, Write
+from jitpkg.codegen.fusion.kernel import Compute, Loop, Statement, Tile, Write
+from jitpkg.codegen.fusion.online import Pair, Powers
 from jitpkg.codegen.ir.extents import example, same, varies
 from jitpkg.codegen.ir.nodes import (
     Apply,
@@ -16,6 +17,7 @@ from jitpkg.codegen.ir.nodes import (
     Given,
     Load,
     Node,
+    Reduce,
     Scan,
     Store,
 )
@@ -73,6 +75,19 @@ def scans(loop: Loop) -> list[Scan]:
     ]
 
 
+def carriers(loop: Loop, fold: Reduce) -> list[Loop]:
+    """The loops that carry a fold, from this one inwards."""
+    return [each for each in (loop, *loops(loop.body)) if fold in each.folds]
+
+
+def is_at_once(loop: Loop, fold: Reduce) -> bool:
+    """Whether the loops that carry a fold, from this one inwards, are whole tiles."""
+    return all(
+        isinstance(each.kind, Tile) and each.kind.whole and not same(each.extent, 0)
+        for each in carriers(loop, fold)
+    )
+
+
 def accesses(body: Sequence[Statement]) -> Iterator[Load | Store]:
     """All that is read and written, in order."""
     for statement in statements(body):
@@ -82,20 +97,15 @@ def accesses(body: Sequence[Statement]) -> Iterator[Load | Store]:
             yield statement.store
 
 
-def needed(body: Sequence[Statement]) -> frozenset[Node]:
-    """The nodes whose values something is computed from, or stored."""
-    stack: list[Node] = []
-    for statement in statements(body):
-        if isinstance(statement, Write):
-            stack.extend(uses_of_store(statement.store))
-        elif isinstance(statement, Loop):
-            stack.extend(fold.value for fold in statement.folds)
+def needed(stores: Iterable[Store]) -> frozenset[Node]:
+    """The nodes whose values something is computed from that is stored, inside of folds too."""
+    stack = [node for store in stores for node in uses_of_store(store)]
     found: set[Node] = set()
     while stack:
         node = stack.pop()
         if node not in found and not isinstance(node, Const | Given):
             found.add(node)
-            stack.extend(uses(node))
+            stack.extend([node.value] if isinstance(node, Reduce) else uses(node))
     return frozenset(found)
 
 
@@ -118,6 +128,11 @@ def uses(node: Node) -> Sequence[Node]:
 def uses_of_store(store: Store) -> Sequence[Node]:
     """The values that a write takes."""
     return [store.value, *_atoms(store.buffer, store.index)]
+
+
+def uses_of_pair(pair: Pair) -> Sequence[Node]:
+    """The values that its second fold is finished with."""
+    return (pair.shift,) if isinstance(pair, Powers) else (pair.mean,)
 
 
 def _atoms(buffer: Buffer, index: Sequence[Node]) -> list[Node]:

@@ -10,8 +10,11 @@ from jitpkg.codegen.fusion.kernel import (
     Blocks,
     Chunks,
     Compute,
+    Finish,
     Gather,
+    Grid,
     Keep,
+    Kind,
     Lanes,
     Loop,
     Parts,
@@ -19,10 +22,12 @@ from jitpkg.codegen.fusion.kernel import (
     Serial,
     Statement,
     Take,
+    Tile,
     Turn,
     Write,
 )
-from jitpkg.codegen.fusion.statements import loops
+from jitpkg.codegen.fusion.online import Powers
+from jitpkg.codegen.fusion.statements import loops, uses_of_pair
 from jitpkg.codegen.ir.nodes import Axis, Node, Reduce, written
 from jitpkg.codegen.ir.text import all_axes, axis_names, inline, target_of_store
 
@@ -53,13 +58,13 @@ class _Text:
     def lines(self, body: Sequence[Statement]) -> Iterator[str]:
         for statement in body:
             match statement:
-                case Compute(nodes=nodes):
+                case Compute(nodes=nodes, again=again):
                     for node in nodes:
                         name = self._name(node)
                         del self._known[node]  # it is shown here as what it is made of
                         text = self._of(node)
                         self._known[node] = name
-                        yield f"{name} = {text}"
+                        yield f"{name} = {text}{', read again' if node in again else ''}"
                 case Write(store=store):
                     target = target_of_store(store, self._axes, self._known)
                     yield f"{target} {self._of(store.value)}"
@@ -73,24 +78,32 @@ class _Text:
                     yield f"gather {self._name(node)}"
                 case Turn(load=load, outer=outer):
                     yield f"turn {self._of(load)} along {self._axes[outer]}"
+                case Finish(pair=pair):
+                    (given,) = uses_of_pair(pair)
+                    yield f"finish {self._name(pair.second)} with {self._of(given)}"
                 case Loop():
                     yield from self._loop(statement)
 
     def _loop(self, loop: Loop) -> Iterator[str]:
-        yield f"for {self._axes[loop.axis]} < {loop.extent}{_how(loop.kind)}:"
+        yield f"for {self._axes[loop.axis]} < {loop.extent}{_runs(loop.kind)}:"
         for line in self.lines(loop.body):
             yield f"    {line}"
         for fold in loop.folds:
             if fold.over[-1] is loop.axis and not loop.is_split:
                 name = self._name(fold)
                 yield f"    {name} = {fold.op}({name}, {self._of(fold.value)})"
+        for pair in loop.pairs:
+            if pair.first.over[-1] is loop.axis:
+                name, op = (
+                    self._name(pair.second),
+                    "powers" if isinstance(pair, Powers) else "distances",
+                )
+                yield f"    {name} = {op}({name}, {self._of(pair.first.value)})"
 
 
-def _how(kind: Serial | Lanes | Blocks | Chunks | Parts) -> str:
+def _runs(kind: Kind) -> str:
     """How a loop's iterations run."""
     match kind:
-        case Serial():
-            return ""
         case Lanes(count=count):
             return f", {count} side by side"
         case Chunks(count=count):
@@ -99,3 +112,9 @@ def _how(kind: Serial | Lanes | Blocks | Chunks | Parts) -> str:
             return f", {count} at a time"
         case Parts(count=count):
             return f", threads share them by {count}"
+        case Grid(dim=dim):
+            return f", programs by {dim}" if dim else ", a program each"
+        case Tile(dim=dim, whole=whole):
+            return f", {dim} at once" if whole else f", {dim} in blocks"
+        case Serial():
+            return ""

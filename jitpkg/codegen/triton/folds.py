@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import torch
 
 from jitpkg.codegen.ir import ops
+from jitpkg.codegen.triton.dims import Dim
+from jitpkg.codegen.triton.frame import Frame
 from jitpkg.codegen.triton.scalar_ops import TYPES, literal, rows
 
 _AS_INTEGER: Mapping[torch.dtype, torch.dtype] = MappingProxyType({torch.bool: torch.int32})
@@ -39,9 +41,14 @@ def step(op: str, dtype: torch.dtype, old: str, new: str) -> str:
     return rows(held(op, dtype))[combine](old, new)
 
 
-def across(op: str, dtype: torch.dtype, text: str, axis: int) -> str:
-    """A tile folded along one of its dims, without it."""
-    return f"jl.fold_{_kind(op, dtype)}({text}, {axis})"
+def across(
+    frame: Frame, op: str, dtype: torch.dtype, names: Sequence[str], dims: frozenset[str], dim: Dim
+) -> str:
+    """Tiles of these dims folded along one of them."""
+    axis = frame.dims.index(dim.letter)
+    if dims == {dim.letter} and len(frame.dims) > 1:
+        names, axis = [f"tl.reshape({name}, [{dim.block}])" for name in names], 0
+    return frame.row(f"jl.fold_{_kind(op, dtype)}({', '.join(names)}, {axis})", dim, dims)
 
 
 def running(op: str, dtype: torch.dtype, text: str, axis: int) -> str:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import keyword
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
 
-from jitpkg.codegen.ir.extents import at_least, less, varies
+from jitpkg.codegen.ir.extents import at_least, less, same, varies
 from jitpkg.codegen.ir.nodes import Apply, Axis, Buffer, Checked, Const, Extent, Given, Node, Reduce
 from jitpkg.codegen.ir.ranges import range_of
+from jitpkg.codegen.triton.dims import Dim, Dims
 from jitpkg.codegen.triton.scalar_ops import constant
-from jitpkg.codegen.triton.tiles import Plan, Tile
+from jitpkg.codegen.triton.source import Config
 from jitpkg.dataclass import dataclass
 
 ORDER = ("y", "x", "r")
@@ -58,30 +59,34 @@ def _is_atom(text: str) -> bool:
 
 
 class Frame:
-    def __init__(self, plan: Plan, names: dict[Axis, str]) -> None:
-        self.plan = plan
+    def __init__(
+        self, dims: Dims, names: dict[Axis, str], configs: Sequence[Config], *, wide: bool
+    ) -> None:
+        self.inside = dims.inside
+        self.programs = frozenset(dims.programs)
         self.names = names
+        self.wide = wide
         self.lines: list[str] = []
         self.values: dict[Node, Value] = {}
         self.pointers: dict[Buffer, str] = {}
-        self.index = "tl.int64" if plan.wide else "tl.int32"
+        self.index = "tl.int64" if wide else "tl.int32"
         """The type of indices."""
-        used = {tile.dim for tile in (*plan.grid, *plan.tiles.values())}
-        self.dims = tuple(dim for dim in ORDER if dim in used)
-        self.active: dict[str, Tile] = {}
-        """What the dims stand for here."""
-        self.masked: dict[Tile, str] = {}
+        used = {dim.letter for dim in (*dims.grid, *dims.inside.values())}
+        self.dims = tuple(letter for letter in ORDER if letter in used)
+        """Those of a tile, in order."""
+        self.active: dict[str, Dim] = {}
+        """What they stand for here."""
+        self.masked: dict[Dim, str] = {}
         """The names of masks, of those that need one."""
         self.numbers: dict[Extent, int] = {}
         self._counters: dict[str, str] = {}
         self._fixed: set[str] = set()
-        self._names: dict[Tile, tuple[str, ...]] = {}
-        """Of the positions of a tile's axes."""
-        self._tiles: dict[Axis, Tile] = {}
-        """In which tile values that depend on an axis are known."""
+        self._names: dict[Dim, tuple[str, ...]] = {}
+        """Of the positions of a dim's axes."""
         self._depth = 1
         self._used = {*_TAKEN, *names.values()}
         self._narrow: dict[Node, bool] = {}
+        self._configs = configs
 
     # Text
 
@@ -107,17 +112,14 @@ class Frame:
         return name
 
     @contextmanager
-    def loop(self, head: str, axes: Iterable[Axis]) -> Iterator[None]:
-        """What is printed inside is in a loop over these axes: what depends on them is another
-        value there, and what becomes known there is unknown behind."""
-        hidden = frozenset(axes)
-        before, tiles = dict(self.values), dict(self._tiles)
-        self.values = {n: v for n, v in before.items() if not n.axes & hidden}
+    def loop(self, head: str) -> Iterator[None]:
+        """What is printed inside is in a loop: what becomes known there is unknown behind."""
+        before = dict(self.values)
         self.line(head)
         self._depth += 1
         yield
         self._depth -= 1
-        self.values, self._tiles = before, tiles
+        self.values = before
 
     # Positions
 
@@ -139,44 +141,46 @@ class Frame:
             self._counters[name] = self.fresh(f"{name}_at")
         return self._counters[name]
 
-    def named_position(self, tile: Tile, text: str) -> str:
-        if len(tile.axes) == 1:
-            name = self.fixed(tile.axes[0])
+    def begin(self, dim: Dim, start: str) -> None:
+        """Say where a dim's positions are, for the whole kernel."""
+        if len(dim.axes) == 1:
+            name = self.fixed(dim.axes[0])
         else:
-            name = tile.block.replace("BLOCK", "").lower()
+            name = dim.name
             self._fixed.add(name)
-        self.line(f"{name} = {text}")
-        return name
+        self.line(f"{name} = {self.across(dim, start)}")
+        self.define_dim(dim, name)
 
-    def define_tile(self, tile: Tile, name: str) -> None:
+    def define_dim(self, dim: Dim, name: str) -> None:
         """A dim's positions are known: so is where each of its axes stands."""
-        if not self.plan.is_whole(tile):
-            mask = self.masked.get(tile) or self.fresh(f"{name}_mask")
-            self.line(f"{mask} = {name} < {self.number(tile.extent)}")
-            self.masked[tile] = mask
+        if not self.is_whole(dim):
+            mask = self.masked.get(dim) or self.fresh(f"{name}_mask")
+            self.line(f"{mask} = {name} < {self.number(dim.extent)}")
+            self.masked[dim] = mask
         names = [name]
-        if len(tile.axes) > 1:
+        if len(dim.axes) > 1:
             names, rest = [], name
-            for k in reversed(range(len(tile.axes))):
-                axis = tile.axes[k]
+            for k in reversed(range(len(dim.axes))):
+                axis = dim.axes[k]
                 size = self.number(axis.extent)
-                own = self.loop_name(axis) if tile.looped else self.fixed(axis)
+                own = self.loop_name(axis) if dim.looped else self.fixed(axis)
                 self.line(f"{own} = {rest} % {size}" if k else f"{own} = {rest}")
                 if k:
                     rest = f"{rest} // {size}"
                     rest = self.named("rest", rest) if k > 1 else rest
                 names.insert(0, own)
-        self._names[tile] = tuple(names)
-        self.define_axes(tile, tile.axes)
+        self._names[dim] = tuple(names)
+        self.define_axes(dim, dim.axes)
 
-    def define_axes(self, tile: Tile, axes: tuple[Axis, ...]) -> None:
+    def define_axes(self, dim: Dim, axes: tuple[Axis, ...]) -> None:
         """These axes stand where the dim's positions are."""
-        other = {axis for axis in axes if self._tiles.get(axis, tile) is not tile}
-        if other:
-            self.values = {n: v for n, v in self.values.items() if not n.axes & other}
-        for axis, name in zip(axes, self._names[tile], strict=True):
-            self._tiles[axis] = tile
-            self.define(axis, Value(name, frozenset({tile.dim})))
+        for axis, name in zip(axes, self._names[dim], strict=True):
+            self.define(axis, Value(name, frozenset({dim.letter})))
+
+    def is_whole(self, dim: Dim) -> bool:
+        """Whether no block reaches beyond the end, whatever the config."""
+        widest = max(dict(config.blocks)[dim.block] for config in self._configs)
+        return same(dim.extent % widest, 0)
 
     # Numbers
 
@@ -192,13 +196,14 @@ class Frame:
         self.values[node] = value
 
     def of(self, node: Node) -> Value:
-        known = self.values.get(node)
-        if known is not None:
-            return known
-        if isinstance(node, Const):
-            return Value(constant(node.value, node.dtype), frozenset())
-        assert isinstance(node, Given), f"{node} is used before it is known"
-        return Value(self.number(node.value), frozenset())
+        match node:
+            case Const(value=value):
+                return Value(constant(value, node.dtype), frozenset())
+            case Given(value=value):
+                return Value(self.number(value), frozenset())
+            case _:
+                assert node in self.values, f"{node} is used before it is known"
+                return self.values[node]
 
     def dims_of(self, axes: Iterable[Axis]) -> frozenset[str]:
         """The dims that these axes stand along, here."""
@@ -229,7 +234,7 @@ class Frame:
                 return False
 
     def _fits(self, low: int, high: int) -> bool:
-        if self.plan.wide:
+        if self.index == "tl.int64":
             return True
         return at_least(low, -(1 << 31)) and less(high, 1 << 31)
 
@@ -243,33 +248,35 @@ class Frame:
     def masks(self, dims: Iterable[str]) -> list[str]:
         """What holds for the positions that there are, in these dims."""
         inside = set(dims)
-        tiles = [self.active[dim] for dim in self.dims if dim in inside]
-        return [self.masked[tile] for tile in tiles if tile in self.masked]
+        here = [self.active[letter] for letter in self.dims if letter in inside]
+        return [self.masked[dim] for dim in here if dim in self.masked]
 
-    def shape(self, dims: Iterable[str], tiles: dict[str, Tile] | None = None) -> str:
-        active = self.active if tiles is None else tiles
+    def shape(self, dims: Iterable[str], active: dict[str, Dim] | None = None) -> str:
+        """Of a tile that has these dims; without any, of a scalar."""
+        active = self.active if active is None else active
         inside = set(dims)
-        sizes = [active[dim].block if dim in inside else "1" for dim in self.dims]
-        return f"[{', '.join(sizes)}]"
+        sizes = [active[letter].block if letter in inside else "1" for letter in self.dims]
+        return f"[{', '.join(sizes)}]" if inside else "[]"
 
     def zeros(self, dims: Iterable[str]) -> str:
         return f"tl.zeros({self.shape(dims)}, {self.index})"
 
-    def axis(self, dim: str) -> int:
-        return self.dims.index(dim)
-
-    def across(self, dim: str, text: str) -> str:
+    def across(self, dim: Dim, text: str) -> str:
         """A row of numbers, laid along a dim."""
         if len(self.dims) == 1:
             return text
-        places = ", ".join(":" if each == dim else "None" for each in self.dims)
+        places = ", ".join(":" if letter == dim.letter else "None" for letter in self.dims)
         return f"({text})[{places}]"
 
-    def wide(self, node: Node, dims: frozenset[str]) -> str:
+    def spread(self, value: Value, dims: frozenset[str]) -> str:
         """A value, repeated along dims that it does not depend on."""
-        value = self.of(node)
         if value.dims == dims:
             return value.text
-        if not value.dims and not dims:
-            return value.text
         return f"tl.broadcast_to({value.text}, {self.shape(dims)})"
+
+    def row(self, text: str, dim: Dim, dims: frozenset[str]) -> str:
+        """What is left of tiles of these dims, folded along one of them, in the dims of a tile."""
+        if dims == {dim.letter}:
+            return text
+        places = ", ".join("None" if letter == dim.letter else ":" for letter in self.dims)
+        return f"{text}[{places}]"

@@ -19,8 +19,7 @@ def load(frame: Frame, node: Load, policy: str = "") -> Value:
     """`policy`: what the cache should do with it, if that is known."""
     if _is_empty(node.buffer):
         return Value(constant(0, node.dtype), frozenset())
-    far, dims = place(frame, node.buffer, node.index)
-    pointer = f"{frame.pointers[node.buffer]} + {far}" if far else frame.pointers[node.buffer]
+    pointer, dims = place(frame, node.buffer, node.index)
     if node.mask is None:
         conditions, other = frame.masks(dims), ""
     else:
@@ -35,7 +34,7 @@ def load(frame: Frame, node: Load, policy: str = "") -> Value:
 
 
 def place(frame: Frame, buffer: Buffer, index: Sequence[Node]) -> tuple[str, frozenset[str]]:
-    """The offset, as something that can be added; nothing for 0. And its dims."""
+    """A pointer to an element, and its dims."""
     whole = offset(buffer, index)
     dims: frozenset[str] = frozenset()
     terms = []
@@ -51,10 +50,12 @@ def place(frame: Frame, buffer: Buffer, index: Sequence[Node]) -> tuple[str, fro
     terms.sort(key=lambda term: term[0])
     if not same(whole.constant, 0):
         terms.insert(0, (0, frame.number(whole.constant)))
+    start = frame.pointers[buffer]
     if not terms:
-        return "", dims
+        return start, dims
     text = " + ".join(text for _, text in terms).replace("+ -", "- ")
-    return (text if len(terms) == 1 and text.isidentifier() else f"({text})"), dims
+    is_name = len(terms) == 1 and text.isidentifier()
+    return f"{start} + {text if is_name else f'({text})'}", dims
 
 
 def store(frame: Frame, write: Store, along: frozenset[str]) -> None:
@@ -62,19 +63,17 @@ def store(frame: Frame, write: Store, along: frozenset[str]) -> None:
     buffer = write.buffer
     if _is_empty(buffer):
         return
-    far, dims = place(frame, buffer, write.index)
+    pointer, dims = place(frame, buffer, write.index)
     value = frame.of(write.value)
     every = dims | value.dims if write.combine is None else dims | value.dims | along
-    pointer = f"{frame.pointers[buffer]} + {far}" if far else frame.pointers[buffer]
     if every - dims:
         pointer = f"{pointer} + {frame.zeros(every)}"
     mask = " & ".join(frame.masks(every))
-    text = value.text
     if write.combine is not None:
-        _combine(frame, write, pointer, frame.wide(write.value, every), mask)
+        _combine(frame, write, pointer, frame.spread(value, every), mask)
         return
     rest = f", {mask}" if mask else ""
-    frame.line(f"tl.store({pointer}, {text}{rest})")
+    frame.line(f"tl.store({pointer}, {value.text}{rest})")
 
 
 def _combine(frame: Frame, write: Store, pointer: str, value: str, mask: str) -> None:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from jitpkg.codegen.fusion.kernel import Schedule
+from jitpkg.codegen.fusion.kernel import Kernel, Schedule
 from jitpkg.codegen.ir import legality
 from jitpkg.codegen.ir.nodes import Axis, Extent, written
 from jitpkg.codegen.ir.text import all_axes, axis_names, text_of_store
+from jitpkg.codegen.triton.configs import configs, is_wide
+from jitpkg.codegen.triton.dims import Dim, Dims, dims
 from jitpkg.codegen.triton.frame import Frame, Value
 from jitpkg.codegen.triton.source import Source
+from jitpkg.codegen.triton.stages import scheduled
 from jitpkg.codegen.triton.target import Target
-from jitpkg.codegen.triton.tiles import Plan, Tile, plan
-from jitpkg.codegen.triton.walk import Walk, positions
-
-NOTHING: frozenset[str] = frozenset()
+from jitpkg.codegen.triton.walk import Walk
 
 
 def printed(
@@ -41,109 +41,80 @@ def printed(
     for store in kernel.stores:
         legality.check_store(store, kernel.axes)
     names = axis_names(all_axes(kernel.axes, written(kernel.stores)))
-    made = plan(schedule, target)
-    return _Printer(schedule, made, names, name, given).source()
+    made = scheduled(schedule)
+    found = dims(made)
+    tried, wide = configs(schedule, found, target), is_wide(schedule, found)
+    frame = Frame(found, names, tried, wide=wide)
+    for number in given:
+        frame.number(number)
+    buffers = (*kernel.inputs, *kernel.outputs)
+    for buffer in buffers:
+        frame.pointers[buffer] = frame.fresh(f"{buffer.name}_ptr")
+    grid = _grid(frame, found)
+    _body(frame, made, found)
+    parameters = [
+        *frame.pointers.values(),
+        *(f"n{k}" for k in range(len(frame.numbers))),
+        *(f"{block}: tl.constexpr" for block, _ in tried[0].blocks),
+    ]
+    text = [
+        *_comments(kernel, names),
+        "import triton",
+        "import triton.language as tl",
+        "",
+        "from jitpkg.codegen.triton import library as jl",
+        "",
+        "",
+        "@triton.jit",
+        f"def {name}({', '.join(parameters)}):",
+        *(f"    n{k} = tl.cast(n{k}, tl.int64)" for k in range(len(frame.numbers)) if wide),
+        *(frame.lines or ["    pass"]),
+        "",
+    ]
+    pointers = tuple(buffer.dtype for buffer in buffers)
+    return Source(name, "\n".join(text), pointers, tuple(frame.numbers), wide, (grid,), tried)
 
 
-class _Printer:
-    def __init__(
-        self,
-        schedule: Schedule,
-        made: Plan,
-        names: dict[Axis, str],
-        name: str,
-        given: Iterable[Extent],
-    ) -> None:
-        self.schedule = schedule
-        self.plan = made
-        self.name = name
-        self.frame = Frame(made, names)
-        for number in given:
-            self.frame.number(number)
-        kernel = schedule.kernel
-        self.buffers = [*kernel.inputs, *kernel.outputs]
-        for buffer in self.buffers:
-            self.frame.pointers[buffer] = self.frame.fresh(f"{buffer.name}_ptr")
+def _body(frame: Frame, made: Schedule, found: Dims) -> None:
+    """Prints what a program does."""
+    walk = Walk(frame, made)
+    for dim in found.inside.values():
+        if not dim.looped:
+            frame.begin(dim, f"tl.arange(0, {dim.block})")
+    walk.block(found.body)
 
-    def source(self) -> Source:
-        frame = self.frame
-        grid = self._grid()
-        walk = Walk(frame, self.schedule)
-        for tile in dict.fromkeys(self.plan.tiles.values()):
-            if not tile.looped:
-                positions(frame, tile, f"tl.arange(0, {tile.block})")
-        walk.block(self.plan.outer)
-        walk.block(self.plan.body)
-        body = frame.lines or ["    pass"]
-        if self.plan.wide:
-            numbers = [f"n{k}" for k in range(len(frame.numbers))]
-            body = [f"    {n} = tl.cast({n}, tl.int64)" for n in numbers] + body
-        blocks = [block for block, _ in self.plan.configs[0].blocks]
-        parameters = [
-            *(frame.pointers[buffer] for buffer in self.buffers),
-            *(f"n{k}" for k in range(len(frame.numbers))),
-            *(f"{block}: tl.constexpr" for block in blocks),
-        ]
-        text = [
-            *self._comments(),
-            "import triton",
-            "import triton.language as tl",
-            "",
-            "from jitpkg.codegen.triton import library as jl",
-            "",
-            "",
-            "@triton.jit",
-            f"def {self.name}({', '.join(parameters)}):",
-            *body,
-            "",
-        ]
-        return Source(
-            self.name,
-            "\n".join(text),
-            tuple(buffer.dtype for buffer in self.buffers),
-            tuple(frame.numbers),
-            self.plan.wide,
-            (grid,),
-            self.plan.configs,
-        )
 
-    def _comments(self) -> list[str]:
-        kernel, names = self.schedule.kernel, self.frame.names
-        lines = [f"# {kernel.name}: " + ", ".join(f"{names[a]} < {a.extent}" for a in kernel.axes)]
-        if kernel.ops:
-            lines.append(f"# Computes {', '.join(kernel.ops)}:")
-        for store in kernel.stores:
-            lines.extend(f"#   {line}" for line in text_of_store(store, names))
-        return [line.rstrip() for line in lines]
+def _comments(kernel: Kernel, names: Mapping[Axis, str]) -> list[str]:
+    lines = [f"# {kernel.name}: " + ", ".join(f"{names[a]} < {a.extent}" for a in kernel.axes)]
+    if kernel.ops:
+        lines.append(f"# Computes {', '.join(kernel.ops)}:")
+    for store in kernel.stores:
+        lines.extend(f"#   {line}" for line in text_of_store(store, names))
+    return [line.rstrip() for line in lines]
 
-    def _grid(self) -> str:
-        """Prints where the program stands; returns how many programs there are."""
-        frame, plan = self.frame, self.plan
-        units: list[Axis | Tile] = [*plan.rows, *plan.grid]
-        counts = []
-        for unit in units:
-            extent = frame.number(unit.extent)
-            counts.append(extent if isinstance(unit, Axis) else f"cdiv({extent}, {unit.block})")
-        if not units:
-            return "1"
-        pid = "tl.program_id(0)"
-        if plan.wide:
-            pid += ".to(tl.int64)"
-        rest = frame.named("pid", pid) if len(units) > 1 else pid
-        for k in reversed(range(len(units))):
-            unit = units[k]
-            count = counts[k] if isinstance(unit, Axis) else f"tl.{counts[k]}"
-            at = f"({rest} % {count})" if k else rest
-            if isinstance(unit, Axis):
-                name = frame.fixed(unit)
-                frame.line(f"{name} = {at}")
-                frame.define(unit, Value(name, NOTHING))
-            else:
-                start = f"{at} * {unit.block} + tl.arange(0, {unit.block})"
-                positions(frame, unit, start)
-                frame.active[unit.dim] = unit
-            if k:
-                rest = (
-                    f"({rest} // {count})" if k == 1 else frame.named("rest", f"{rest} // {count}")
-                )
-        return " * ".join(counts)
+
+def _grid(frame: Frame, found: Dims) -> str:
+    """Prints where the program stands; returns how many programs there are."""
+    units: list[Axis | Dim] = [*found.rows, *found.grid]
+    counts = []
+    for unit in units:
+        extent = frame.number(unit.extent)
+        counts.append(extent if isinstance(unit, Axis) else f"cdiv({extent}, {unit.block})")
+    if not units:
+        return "1"
+    pid = "tl.program_id(0).to(tl.int64)" if frame.wide else "tl.program_id(0)"
+    rest = frame.named("pid", pid) if len(units) > 1 else pid
+    for k in reversed(range(len(units))):
+        unit = units[k]
+        count = counts[k] if isinstance(unit, Axis) else f"tl.{counts[k]}"
+        at = f"({rest} % {count})" if k else rest
+        if isinstance(unit, Axis):
+            name = frame.fixed(unit)
+            frame.line(f"{name} = {at}")
+            frame.define(unit, Value(name, frozenset()))
+        else:
+            frame.begin(unit, f"{at} * {unit.block} + tl.arange(0, {unit.block})")
+            frame.active[unit.letter] = unit
+        if k:
+            rest = f"({rest} // {count})" if k == 1 else frame.named("rest", f"{rest} // {count}")
+    return " * ".join(counts)

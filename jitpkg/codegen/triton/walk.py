@@ -2,130 +2,61 @@
 
 from __future__ import annotations
 
-import math
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import field
 
-import torch
-
-from jitpkg.codegen.fusion.kernel import Compute, Loop, Schedule, Statement, Write
-from jitpkg.codegen.fusion.online import Distances, Pair, Powers, pairs
-from jitpkg.codegen.fusion.statements import needed
-from jitpkg.codegen.ir import ops
-from jitpkg.codegen.ir.extents import same
-from jitpkg.codegen.ir.nodes import (
-    Apply,
-    Checked,
-    Const,
-    Load,
-    Node,
-    Reduce,
-    Scan,
-    Store,
-    operands,
+from jitpkg.codegen.fusion.kernel import (
+    Compute,
+    Finish,
+    Keep,
+    Loop,
+    Schedule,
+    Statement,
+    Take,
+    Tile,
+    Write,
 )
-from jitpkg.codegen.triton import folds, memory, scalar_ops
+from jitpkg.codegen.fusion.statements import needed, scans
+from jitpkg.codegen.ir.extents import same
+from jitpkg.codegen.ir.nodes import Apply, Checked, Load, Node, Scan, Store, operands
+from jitpkg.codegen.triton import memory
+from jitpkg.codegen.triton.accumulators import Accumulators
+from jitpkg.codegen.triton.dims import Dim, together
 from jitpkg.codegen.triton.frame import Frame, NotPrinted, Value
-from jitpkg.codegen.triton.scalar_ops import cast, literal
-from jitpkg.codegen.triton.tiles import Tile
-from jitpkg.dataclass import dataclass
+from jitpkg.codegen.triton.values import applied
 
 INLINE = 60
 """Characters of what may stand inside of another expression."""
 
 
-def positions(frame: Frame, tile: Tile, start: str) -> None:
-    """Prints where the tile's positions along its dim are."""
-    frame.define_tile(tile, frame.named_position(tile, frame.across(tile.dim, start)))
-
-
-@dataclass(eq=False, slots=True)
-class _Carried:
-    """A fold that is under way."""
-
-    names: list[str]
-    dims: frozenset[str]
-    tile: Tile | None
-    """The dim that is folded at last."""
-    begun: bool
-    """Whether the names have values."""
-    pair: Pair | None = None
-    """A second fold that goes on with it."""
-    state: list[str] = field(default_factory=list)
-    """Names of what that needs besides."""
-
-
 class Walk:
     def __init__(self, frame: Frame, schedule: Schedule) -> None:
         self.frame = frame
-        self.needed = needed(schedule.body)
-        self.folds: dict[Reduce, _Carried] = {}
-        self.firsts: dict[Reduce, Pair] = {}
-        """Folds that another one is to go on with."""
-        self.states: dict[Reduce, _Carried] = {}
-        """Those that are done."""
-        self.carries: dict[Scan, str] = {}
-        self.around = frozenset(frame.values)  # the grid's axes
+        self.folds = Accumulators(frame)
+        self.around = frame.programs
         """The axes that what is printed is inside of."""
-        self.users = self._users()
-        self.again = self._again(schedule.body)
-        """How many more times a load stands in loops."""
-
-    def _again(self, body: Sequence[Statement]) -> Counter[Load]:
-        found: Counter[Load] = Counter()
-        for statement in body:
-            match statement:
-                case Compute(nodes=nodes):
-                    found.update(node for node in nodes if isinstance(node, Load))
-                case Loop(body=inside):
-                    found.update(self._again(inside))
-        return found
-
-    def _users(self) -> dict[Node, list[Node]]:
-        users: dict[Node, list[Node]] = {}
-        for node in self.needed:
+        self.users: dict[Node, list[Node]] = {}
+        for node in needed(schedule.kernel.stores):
             for used in operands(node):
-                users.setdefault(used, []).append(node)
-        return users
+                self.users.setdefault(used, []).append(node)
 
     # Statements
 
     def block(self, body: Sequence[Statement]) -> None:
-        done = self.in_one_pass(body)
         for statement in body:
             match statement:
                 case Compute(nodes=nodes):
-                    here = frozenset(nodes)
                     for node in nodes:
-                        if node in self.needed and node not in self.frame.values:
-                            self.compute(node, here)
+                        self.compute(node, statement)
                 case Write(store=store):
                     self.write(store)
-                case Loop() if statement in done:
-                    for pair in done[statement]:
-                        self.second(pair)
+                case Finish(pair=pair):
+                    self.folds.second(pair)
+                case Take(node=node):
+                    assert node in self.frame.values, f"{node} was not kept"
+                case Keep():  # its name holds
+                    pass
                 case Loop():
                     self.loop(statement)
-
-    def in_one_pass(self, body: Sequence[Statement]) -> dict[Loop, list[Pair]]:
-        """Loops that are not there, since earlier ones go over the same data, and their folds."""
-        inside = [each for each in body if isinstance(each, Loop)]
-        begins = {fold: loop for loop in inside for fold in loop.folds if fold not in self.folds}
-        found = {pair.second: pair for pair in pairs(begins) if pair.first in begins}
-        done: dict[Loop, list[Pair]] = {}
-        for loop in inside:
-            own = [found[fold] for fold in loop.folds if fold in found]
-            firsts = [(begins[pair.first], pair.first) for pair in own]
-            if (
-                own
-                and len(own) == len(loop.folds)
-                and not any(self.is_at_once(_chain(*first)) for first in firsts)
-            ):
-                done[loop] = own
-                self.again.subtract(self._again(loop.body))
-                self.firsts.update((pair.first, pair) for pair in own)
-        return done
 
     def write(self, store: Store) -> None:
         axes = store.value.axes.union(*(at.axes for at in store.index))
@@ -133,16 +64,16 @@ class Walk:
             raise NotPrinted("a scatter inside of loops that it does not depend on")
         memory.store(self.frame, store, self.frame.dims_of(axes))
 
-    def compute(self, node: Node, here: frozenset[Node]) -> None:
+    def compute(self, node: Node, among: Compute) -> None:
         frame = self.frame
         match node:
             case Load():
-                value = memory.load(frame, node, self.policy(node))
+                value = memory.load(frame, node, self.policy(node, among))
                 self.name(node, value, node.buffer.name)
             case Apply():
-                value = self.applied(node)
+                value = applied(frame, node)
                 users = self.users.get(node, [])
-                alone = len(users) == 1 and isinstance(users[0], Apply) and users[0] in here
+                alone = len(users) == 1 and isinstance(users[0], Apply) and users[0] in among.nodes
                 if alone and len(value.text) < INLINE:
                     frame.define(node, value)
                 else:
@@ -155,341 +86,81 @@ class Walk:
                     text = f"{text}.to({frame.index})"
                 self.name(node, Value(text, at.dims), "at")
             case Scan():
-                self.scan(node)
+                self.folds.scan(node)
             case _:
                 raise AssertionError(node)
 
-    def policy(self, load: Load) -> str:
-        """What the cache should do: rows that are read in blocks may be read again, and what all
-        programs read is read by the next one."""
-        tile, programs = self.frame.active.get("r"), self.frame.plan.programs
-        if tile is None or not tile.looped or "r" not in self.frame.dims_of(load.axes):
+    def policy(self, load: Load, among: Compute) -> str:
+        """What the cache should do, where it goes by in blocks."""
+        dim = self.frame.active.get("r")
+        if dim is None or not dim.looped or "r" not in self.frame.dims_of(load.axes):
             return ""
-        if programs and programs.isdisjoint(load.axes):
-            return "evict_last"
-        times = self.again[load]
-        self.again[load] = times - 1
-        return "evict_last" if times > 1 else "evict_first"
+        return "evict_last" if load in among.again else "evict_first"
 
     def name(self, node: Node, value: Value, base: str) -> None:
         self.frame.define(node, Value(self.frame.named(base, value.text), value.dims))
 
-    def applied(self, node: Apply) -> Value:
-        frame = self.frame
-        args = node.args
-        dims = frozenset[str]().union(*(frame.of(arg).dims for arg in args))
-        if node.op == ops.CAST:
-            (arg,) = args
-            if frame.is_index(node):
-                return Value(f"{frame.of(arg).operand}.to({frame.index})", dims)
-            source = arg.dtype
-            if frame.is_index(arg) and frame.index == "tl.int32":
-                source = torch.int32
-            return Value(cast(frame.of(arg).operand, source, node.dtype), dims)
-        kind = args[1].dtype if node.op == "where" else args[0].dtype
-        rows = scalar_ops.rows(kind)
-        narrow = all(frame.is_index(a) for a in args if a.dtype is torch.int64)
-        if node.dtype is torch.int64 and not frame.is_index(node):
-            narrow = False
-        alone = node.op == "where" and all(isinstance(arg, Const) for arg in args[1:])
-        texts = []
-        for arg in args:
-            if isinstance(arg, Const) and (
-                (narrow and arg.dtype is torch.int64)
-                or scalar_ops.takes_literal(node.op, arg, alone=alone)
-            ):
-                texts.append(_signed(literal(arg.value, arg.dtype)))
-            else:
-                texts.append(frame.of(arg).operand if narrow else self.full(arg))
-        op = node.op
-        if op == "div" and isinstance(args[1], Const) and (inverse := _inverse(args[1])):
-            return Value(f"{texts[0]} * {literal(inverse, kind)}", dims)
-        if narrow and op in ("floordiv", "mod") and frame.is_positive(args[0]):
-            return Value(f"{texts[0]} {'//' if op == 'floordiv' else '%'} {texts[1]}", dims)
-        return Value(rows[op](*texts), dims)
-
-    def full(self, node: Node) -> str:
-        """A value in its own dtype: an index may be held in fewer bits."""
-        text = self.frame.of(node).operand
-        if self.frame.is_index(node) and not isinstance(node, Const):
-            return f"tl.cast({text}, tl.int64)" if self.frame.index == "tl.int32" else text
-        return text
-
     # Loops
 
     def loop(self, loop: Loop) -> None:
-        frame = self.frame
-        tile = frame.plan.tiles.get(loop)
-        begins = [fold for fold in loop.folds if fold not in self.folds]
+        begins = [fold for fold in loop.folds if fold.over[0] is loop.axis]
         for fold in begins:
-            self.begin(fold, loop)
-        if same(loop.axis.extent, 0):
-            pass
-        elif tile is None:
-            self.one_by_one(loop)
-        elif frame.active.get("r") is tile:
-            self.body(loop)  # is one dim with the loop around it
-        else:
-            self.in_tile(loop, tile)
+            self.folds.begin(fold, loop)
+        if not same(loop.extent, 0):
+            match loop.kind:
+                case Tile(dim=name) if self.frame.active.get("r") is not self.frame.inside[name]:
+                    self.in_tile(loop, self.frame.inside[name])
+                case Tile():
+                    self.body(loop)  # is one dim with the loop around it
+                case _:
+                    self.one_by_one(loop)
         for fold in begins:
-            self.finish(fold)
+            self.folds.finish(fold)
 
     def body(self, loop: Loop) -> None:
         self.block(loop.body)
         for fold in loop.folds:
-            if _inner(loop, fold) is None:
-                self.step(fold)
+            if fold.over[-1] is loop.axis:
+                self.folds.step(fold)
 
     def one_by_one(self, loop: Loop) -> None:
         frame = self.frame
-        self.carry(loop, None)
+        self.carry(loop)
         at = frame.loop_name(loop.axis)
         count = frame.counter(at)
         around, self.around = self.around, self.around | {loop.axis}
-        with frame.loop(f"for {count} in range({frame.number(loop.axis.extent)}):", [loop.axis]):
+        with frame.loop(f"for {count} in range({frame.number(loop.extent)}):"):
             frame.line(f"{at} = tl.cast({count}, {frame.index})")
             frame.define(loop.axis, Value(at, frozenset()))
             self.body(loop)
         self.around = around
-        self.done(loop)
 
-    def in_tile(self, loop: Loop, tile: Tile) -> None:
-        frame = self.frame
-        axes = frame.plan.along[loop]
-        self.carry(loop, tile)
-        frame.active[tile.dim] = tile
-        around, self.around = self.around, self.around | set(axes)
-        if tile.looped:
+    def in_tile(self, loop: Loop, dim: Dim) -> None:
+        frame, axes = self.frame, together(loop)
+        self.carry(loop)
+        frame.active[dim.letter] = dim
+        around, self.around = self.around, self.around.union(axes)
+        if dim.looped:
             at = frame.loop_name(axes[-1] if len(axes) == 1 else None)
             start = frame.counter(at)
-            head = f"for {start} in range(0, {frame.number(tile.extent)}, {tile.block}):"
-            with frame.loop(head, axes):
-                line = f"tl.cast({start}, {frame.index}) + tl.arange(0, {tile.block})"
-                frame.line(f"{at} = {frame.across(tile.dim, line)}")
-                frame.define_tile(tile, at)
-                frame.define_axes(tile, axes)
+            head = f"for {start} in range(0, {frame.number(dim.extent)}, {dim.block}):"
+            with frame.loop(head):
+                line = f"tl.cast({start}, {frame.index}) + tl.arange(0, {dim.block})"
+                frame.line(f"{at} = {frame.across(dim, line)}")
+                frame.define_dim(dim, at)
+                frame.define_axes(dim, axes)
                 self.body(loop)
         else:
-            frame.define_axes(tile, axes)
+            frame.define_axes(dim, axes)
             self.body(loop)
         self.around = around
-        del frame.active[tile.dim]
-        self.done(loop)
+        del frame.active[dim.letter]
 
-    # Folds
-
-    def begin(self, fold: Reduce, loop: Loop) -> None:
-        """The fold's first loop begins."""
-        frame = self.frame
-        chain = _chain(loop, fold)
-        tiles = [tile for each in chain if (tile := frame.plan.tiles.get(each)) is not None]
-        tile = tiles[0] if tiles else None
-        dims = frame.dims_of(fold.axes)
-        at_once = self.is_at_once(chain)
-        if tile is not None:
-            dims |= {tile.dim}
-        carried = _Carried([frame.fresh(f"{fold.op}_so_far")], dims, tile, not at_once)
-        if ops.REDUCTIONS[fold.op].combine is None:
-            carried.names.append(frame.fresh("place"))
-        self.folds[fold] = carried
-        if at_once:
-            return
-        active = {**frame.active} if tile is None else {**frame.active, tile.dim: tile}
-        shape = frame.shape(dims, active) if dims else "[]"
-        first = folds.start(fold.op, fold.value.dtype)
-        kind = folds.typed(fold.op, fold.value.dtype)
-        frame.line(f"{carried.names[0]} = tl.full({shape}, {first}, {kind})")
-        for name in carried.names[1:]:
-            frame.line(f"{name} = tl.full({shape}, {folds.LAST[frame.index]}, {frame.index})")
-        carried.pair = self.firsts.get(fold)
-        match carried.pair:
-            case Powers():
-                carried.state = [frame.fresh("powers")]
-            case Distances():
-                carried.state = [frame.fresh(name) for name in ("mean", "squares", "count")]
-        for name in carried.state[:2]:
-            frame.line(f"{name} = tl.full({shape}, 0.0, {kind})")
-        for name in carried.state[2:]:
-            masked = tile is not None and not frame.plan.is_whole(tile)
-            shape = frame.shape({tile.dim}, active) if tile is not None and masked else "[]"
-            frame.line(f"{name} = tl.full({shape}, 0.0, {kind})")
-
-    def is_at_once(self, chain: Sequence[Loop]) -> bool:
-        """Whether a fold's loops are dims of the tile, and no loops."""
-        tiles = self.frame.plan.tiles
-        return all(
-            each in tiles and not tiles[each].looped and not same(each.axis.extent, 0)
-            for each in chain
-        )
-
-    def step(self, fold: Reduce) -> None:
-        frame, carried = self.frame, self.folds[fold]
-        op, dtype = fold.op, fold.value.dtype
-        value = self.held(fold.value, op, carried.dims)
-        tile = carried.tile
-        if tile in frame.masked:
-            value = f"tl.where({frame.masked[tile]}, {value}, {folds.start(op, dtype)})"
-        name = carried.names[0]
-        if len(carried.names) > 1:
-            at = self.frame.of(fold.over[0])
-            place = at.text
-            if at.dims != carried.dims:
-                place = f"tl.broadcast_to({place}, {frame.shape(carried.dims)})"
-            if carried.begun:
-                both = ", ".join(carried.names)
-                better = "more" if op == "argmax" else "less"
-                frame.line(f"{both} = jl.{better}({both}, {value}, {place})")
-            else:
-                frame.line(f"{name} = {value}")
-                frame.line(f"{carried.names[1]} = {place}")
-        elif isinstance(carried.pair, Powers):
-            both = ", ".join([name, *carried.state])
-            frame.line(f"{both} = jl.{folds.sized('powers', dtype)}({both}, {value})")
-        elif carried.begun:
-            value = self.with_distances(carried, fold, value)
-            frame.line(f"{name} = {folds.step(op, dtype, name, value)}")
-        else:
-            frame.line(f"{name} = {value}")
-        carried.begun = True
-
-    def with_distances(self, carried: _Carried, fold: Reduce, value: str) -> str:
-        """The value, where a sum of squared distances has gone on with it."""
-        if not isinstance(carried.pair, Distances):
-            return value
-        frame = self.frame
-        value = frame.named("t", value)
-        state = ", ".join(carried.state)
-        if carried.tile in frame.masked:
-            inside = frame.masked[carried.tile]
-            frame.line(f"{state} = jl.distances({state}, {value}, {inside})")
-        else:
-            frame.line(f"{state} = jl.distances_of_all({state}, {value})")
-        return value
-
-    def second(self, pair: Pair) -> None:
-        """A fold that has gone on with another one: its result."""
-        frame, carried = self.frame, self.states[pair.first]
-        match pair:
-            case Powers():
-                given = [*carried.names, *carried.state, frame.of(pair.shift).text]
-                text = f"jl.sum_of_powers({', '.join(given)})"
-            case Distances():
-                given = [*carried.state, frame.of(pair.mean).text]
-                text = f"jl.sum_of_distances({', '.join(given)})"
-        name = frame.named("parts", text)
-        frame.define(pair.second, self.whole(pair.second, [name], carried))
-
-    def held(self, node: Node, op: str, dims: frozenset[str]) -> str:
-        """A value as folds hold it, as a tile of these dims."""
-        frame = self.frame
-        value = frame.of(node)
-        text = self.full(node)
-        to = folds.held(op, node.dtype)
-        text = cast(text, node.dtype, to)
-        if value.dims != dims:
-            text = f"tl.broadcast_to({text}, {frame.shape(dims)})" if dims else text
-        return text
-
-    def finish(self, fold: Reduce) -> None:
-        """Behind the fold's last iteration."""
-        carried = self.folds.pop(fold)
-        if carried.pair is not None:
-            self.states[fold] = carried
-        self.frame.define(fold, self.whole(fold, carried.names, carried))
-
-    def whole(self, fold: Reduce, names: Sequence[str], carried: _Carried) -> Value:
-        """What all of the tile is together."""
-        frame, tile, dims, op = self.frame, carried.tile, carried.dims, fold.op
-        name = names[-1]
-        if tile is not None:
-            texts = list(names)
-            axis = frame.axis(tile.dim)
-            if dims == {tile.dim} and len(frame.dims) > 1:
-                texts = [f"tl.reshape({each}, [{tile.block}])" for each in texts]
-                axis = 0
-            text = folds.across(op, fold.value.dtype, ", ".join(texts), axis)
-            dims = dims - {tile.dim}
-            if dims:
-                places = ", ".join("None" if d == tile.dim else ":" for d in frame.dims)
-                text = f"{text}[{places}]"
-            name = frame.fresh(f"the_{op}")
-            frame.line(f"{name} = {text}")
-        if fold.dtype is torch.bool and folds.held(op, torch.bool) is not torch.bool:
-            name = f"({name} != 0)"
-        return Value(name, dims)
-
-    # Running folds
-
-    def carry(self, loop: Loop, tile: Tile | None) -> None:
-        """Before a loop: what its running folds start with."""
-        frame = self.frame
-        for scan in loop.scans:
-            if scan not in self.needed:
-                continue
+    def carry(self, loop: Loop) -> None:
+        """Before a loop: its running folds begin."""
+        whole = isinstance(loop.kind, Tile) and loop.kind.whole
+        for scan in scans(loop):
             if not any(isinstance(s, Compute) and scan in s.nodes for s in loop.body):
                 raise NotPrinted(f"a running {scan.op} that another loop stands inside of")
-            if tile is not None and not tile.looped:
-                continue
-            dims = frame.dims_of(scan.axes - {loop.axis})
-            shape = frame.shape(dims) if dims else "[]"
-            first = folds.start(scan.op, scan.dtype)
-            name = frame.fresh("carry")
-            frame.line(f"{name} = tl.full({shape}, {first}, {folds.typed(scan.op, scan.dtype)})")
-            self.carries[scan] = name
-
-    def done(self, loop: Loop) -> None:
-        for scan in loop.scans:
-            self.carries.pop(scan, None)
-
-    def scan(self, scan: Scan) -> None:
-        frame, op, dtype = self.frame, scan.op, scan.dtype
-        carry = self.carries.get(scan)
-        dims = frame.dims_of(scan.axes)
-        tile = frame.active.get("r") if "r" in frame.of(scan.along).dims else None
-        value = self.held(scan.value, op, dims)
-        if tile is None:
-            assert carry is not None
-            name = frame.named(op, folds.step(op, dtype, carry, value))
-            frame.line(f"{carry} = {name}")
-        else:
-            axis = frame.axis("r")
-            value = frame.named("t", value)
-            name = frame.named(op, folds.running(op, dtype, value, axis))
-            if carry is not None:
-                frame.line(f"{name} = {folds.step(op, dtype, carry, name)}")
-                inside = value
-                if tile in frame.masked:
-                    inside = f"tl.where({frame.masked[tile]}, {value}, {folds.start(op, dtype)})"
-                if dims == {"r"} and len(frame.dims) > 1:
-                    inside, axis = f"tl.reshape({inside}, [{tile.block}])", 0
-                last = folds.across(op, dtype, inside, axis)
-                if dims != {"r"}:
-                    places = ", ".join("None" if d == "r" else ":" for d in frame.dims)
-                    last = f"{last}[{places}]"
-                frame.line(f"{carry} = {folds.step(op, dtype, carry, last)}")
-        if dtype is torch.bool:
-            name = f"({name} != 0)"
-        frame.define(scan, Value(name, dims))
-
-
-def _chain(loop: Loop, fold: Reduce) -> list[Loop]:
-    """The loops that carry a fold, from its first one inwards."""
-    chain = [loop]
-    while (inside := _inner(chain[-1], fold)) is not None:
-        chain.append(inside)
-    return chain
-
-
-def _inner(loop: Loop, fold: Reduce) -> Loop | None:
-    """The loop inside of another one that carries the same fold."""
-    return next((s for s in loop.body if isinstance(s, Loop) and fold in s.folds), None)
-
-
-def _inverse(divisor: Const) -> float | None:
-    """What to multiply by instead: exact for powers of two."""
-    share, exponent = math.frexp(abs(float(divisor.value)))
-    return 1.0 / float(divisor.value) if share == 0.5 and abs(exponent) < 100 else None
-
-
-def _signed(text: str) -> str:
-    return f"({text})" if text.startswith("-") else text
+            if not whole:
+                self.folds.carry(scan)

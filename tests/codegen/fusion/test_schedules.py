@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 
 import hypothesis.strategies as st
@@ -18,6 +18,7 @@ from jitpkg.codegen.fusion.kernel import Compute, Keep, Kernel, Lanes, Loop, Par
 from jitpkg.codegen.fusion.loops import schedule
 from jitpkg.codegen.fusion.normal import Normal, Normaliser
 from jitpkg.codegen.fusion.statements import loops, statements
+from jitpkg.codegen.fusion.text import text_of_schedule
 from jitpkg.codegen.ir import interpreter
 from jitpkg.codegen.ir.builder import Builder
 from jitpkg.codegen.ir.nodes import Buffer, Node, Store
@@ -45,6 +46,21 @@ def check_stages(
     small: bool = False,
 ) -> list[Schedule]:
     """Run the schedule of a kernel as it is, and after each pass; returns all of these."""
+
+    def passes(first: Schedule) -> list[tuple[str, Schedule]]:
+        with small_blocks(wide=4) if small else nullcontext():
+            return list(stages(first, host))
+
+    return check_passes(kernel, b, memory, passes)
+
+
+def check_passes(
+    kernel: Kernel,
+    b: Builder,
+    memory: Mapping[Buffer, torch.Tensor],
+    passes: Callable[[Schedule], Iterable[tuple[str, Schedule]]],
+) -> list[Schedule]:
+    """The same for any passes."""
     normal = Normaliser(b).normal(kernel)
     first = schedule(normal.kernel, b)
     wanted = [torch.full(x.sizes, 7).to(x.dtype) for x in normal.kernel.outputs]
@@ -52,9 +68,12 @@ def check_stages(
     for x, flat in zip(normal.outputs, wanted, strict=True):
         told[x] = torch.as_strided(flat, x.sizes, x.strides)
     interpreter.run_stores(kernel.stores, kernel.axes, told)
-    with small_blocks(wide=4) if small else nullcontext():
-        made = [("schedule", first), *stages(first, host)]
+    made = [("schedule", first), *passes(first)]
+    before = ""
     for name, each in made:
+        if (text := text_of_schedule(each)) == before:
+            continue
+        before = text
         given = {x: torch.as_strided(memory[y], x.sizes, (1,)) for x, y in _inputs(normal)}
         found = [torch.full(x.sizes, 7).to(x.dtype) for x in normal.kernel.outputs]
         given.update(zip(normal.kernel.outputs, found, strict=True))

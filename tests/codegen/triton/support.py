@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from unittest import mock
@@ -17,7 +18,7 @@ from jitpkg.codegen.fusion.kernel import Kernel
 from jitpkg.codegen.fusion.loops import schedule
 from jitpkg.codegen.ir.builder import Builder
 from jitpkg.codegen.ir.extents import value_of
-from jitpkg.codegen.triton import tiles
+from jitpkg.codegen.triton import blocks, configs, tiles
 from jitpkg.codegen.triton.interpreted import interpreted
 from jitpkg.codegen.triton.printer import printed
 from jitpkg.codegen.triton.source import Source
@@ -27,9 +28,18 @@ from tests.codegen import compared
 SMALL = replace(H200, processors=2)
 """A GPU that few programs fill: the interpreter takes a millisecond for a line of each of them."""
 
-SHORT_ROWS = {"PERSISTENT": 20, "ACROSS": 4, "SHORT": 2, "ROW": 64, "LOOPED": 32}
-"""Numbers of `tiles`: as if hardly anything fitted into registers. Loops go round more than once
-then in kernels that are small enough for the interpreter."""
+
+@contextmanager
+def of_short_rows() -> Iterator[None]:
+    """As if hardly anything fitted into registers. Loops go round more than once then in kernels
+    that are small enough for the interpreter."""
+    with (
+        mock.patch.multiple(tiles, PERSISTENT=20, ACROSS=4, SHORT=2),
+        mock.patch.object(blocks, "ROW", 64),
+        mock.patch.object(configs, "LOOPED", 32),
+    ):
+        yield
+
 
 needs_triton = pytest.mark.skipif(
     importlib.util.find_spec("triton") is None or os.environ.get("TRITON_INTERPRET") != "1",
@@ -63,7 +73,7 @@ def run(
     short_rows: bool = False,
 ) -> int:
     """The status of a call with tensors for the kernel's inputs and outputs."""
-    with mock.patch.multiple(tiles, **(SHORT_ROWS if short_rows else {"SHORT": tiles.SHORT})):
+    with of_short_rows() if short_rows else nullcontext():
         source = printed(schedule(kernel, builder), on or SMALL)
     try:
         launch(source, tensors, config=config)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from jitpkg.codegen.fusion.kernel import (
     Begin,
     Compute,
+    Finish,
     Gather,
     Keep,
     Loop,
@@ -17,19 +18,19 @@ from jitpkg.codegen.fusion.kernel import (
     Turn,
     Write,
 )
-from jitpkg.codegen.fusion.statements import uses, uses_of_store
+from jitpkg.codegen.fusion.statements import uses, uses_of_pair, uses_of_store
 from jitpkg.codegen.ir.nodes import Node
 
 
 def live_only(schedule: Schedule) -> Schedule:
     """The schedule without the values that are no longer used: parts of addresses, which are
     added up as a whole, and what only a value is made of that is taken from memory."""
-    return replace(schedule, body=_live(schedule.body, set()))
+    return replace(schedule, body=_live(schedule.body, set(), set()))
 
 
-def _live(body: Sequence[Statement], live: set[Node]) -> tuple[Statement, ...]:
+def _live(body: Sequence[Statement], live: set[Node], taken: set[Node]) -> tuple[Statement, ...]:
     """What is needed of a part of a loop. `live` is what is used behind it, and becomes what is
-    used in it."""
+    used in it; `taken` is what is taken behind it."""
     found: list[Statement] = []
     for statement in reversed(body):
         match statement:
@@ -40,13 +41,20 @@ def _live(body: Sequence[Statement], live: set[Node]) -> tuple[Statement, ...]:
                 statement = Compute(nodes)
             case Loop():
                 live.update(fold.value for fold in statement.folds)
-                statement = replace(statement, body=_live(statement.body, live))
+                statement = replace(statement, body=_live(statement.body, live, taken))
             case Write(store=store):
                 live.update(uses_of_store(store))
+            case Finish(pair=pair):
+                live.update(uses_of_pair(pair))
             case Keep(node=node):
+                if node not in taken:
+                    continue
                 live.add(node)
             case Take(node=node):
+                if node not in live:
+                    continue
                 live.discard(node)
+                taken.add(node)
             case Turn(load=load):
                 live.update(uses(load))
             case Begin() | Gather():
