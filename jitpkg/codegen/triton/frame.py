@@ -234,9 +234,7 @@ class Frame:
                 return False
 
     def _fits(self, low: int, high: int) -> bool:
-        if self.index == "tl.int64":
-            return True
-        return at_least(low, -(1 << 31)) and less(high, 1 << 31)
+        return self.wide or (at_least(low, -(1 << 31)) and less(high, 1 << 31))
 
     def is_positive(self, node: Node) -> bool:
         """Whether an index is surely not negative."""

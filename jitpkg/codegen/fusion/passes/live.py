@@ -38,7 +38,7 @@ def _live(body: Sequence[Statement], live: set[Node], taken: set[Node]) -> tuple
                 nodes = tuple(reversed([n for n in reversed(nodes) if _is_used(n, live)]))
                 if not nodes:
                     continue
-                statement = Compute(nodes)
+                statement = replace(statement, nodes=nodes)
             case Loop():
                 live.update(fold.value for fold in statement.folds)
                 statement = replace(statement, body=_live(statement.body, live, taken))
