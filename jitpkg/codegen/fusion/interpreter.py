@@ -17,6 +17,7 @@ import torch
 from jitpkg.codegen.fusion.kernel import (
     Begin,
     Blocks,
+    Chunks,
     Compute,
     Finish,
     Gather,
@@ -311,7 +312,7 @@ def _keeps(loop: Loop) -> bool:
     match loop.kind:
         case Tile(whole=whole):
             return whole
-        case Serial() | Grid():
+        case Serial() | Grid() | Chunks() | Parts():
             return False
         case _:
             return True
