@@ -213,7 +213,7 @@ class _Fusion:
 
     def _cut(self, own: int, used: Sequence[Buffer]) -> int:
         """Put the largest of what is read into memory until the rest is small; the rest's size."""
-        left = sorted(set(used), key=lambda buffer: self.sizes[buffer])
+        left = sorted(dict.fromkeys(used), key=lambda buffer: self.sizes[buffer])
         while left and own + sum(self.sizes[buffer] for buffer in left) > self.limits.nodes:
             buffer = left.pop()
             definition = self.inlined.pop(buffer)
@@ -505,7 +505,7 @@ def kernel_of(name: str, stores: Sequence[Store]) -> Kernel:
     position = _positions(stores)
     # Inside of a loop that it does not depend on, a fold would be done again and again.
     folds = (node for node in below(*values) if isinstance(node, Reduce))
-    rows = sorted({fold.axes & frozenset(every) for fold in folds}, key=len)
+    rows = sorted(dict.fromkeys(fold.axes & frozenset(every) for fold in folds), key=len)
     level = {axis: k for k, axes in reversed(list(enumerate(rows))) for axis in axes}
     order = sorted(every, key=lambda axis: (level.get(axis, len(rows)), position.get(axis, 0)))
     outputs = tuple(dict.fromkeys(store.buffer for store in stores))
