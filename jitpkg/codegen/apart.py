@@ -15,9 +15,20 @@ from torch import fx
 
 from jitpkg.codegen.reach import root_of
 
+TANGENTS = "tangents"
+"""How the placeholders for gradients of outputs are named."""
 
-def apart(backward: fx.Graph) -> None:
-    """Copy gradients that lie in the same memory, all but one."""
+
+def apart(backward: fx.Graph, *, all_of_them: bool = True) -> tuple[int, ...]:
+    """Copy gradients that lie in the same memory, all but one.
+
+    Args:
+        all_of_them: also those that lie in the memory of a gradient that comes in. Where they are
+            returned, eager code's do, too, so whoever calls the graph copies them otherwise.
+
+    Returns:
+        Which of these are left as they are.
+    """
     (output,) = backward.find_nodes(op="output")
     gradients: Any = output.args[0]
     returned = list(gradients)
@@ -26,11 +37,16 @@ def apart(backward: fx.Graph) -> None:
     for k, root in roots.items():
         if root not in kept or gradients[kept[root]] is root:
             kept[root] = k  # of a view nobody needs the rest
+    left = []
     for k, root in roots.items():
         if kept[root] == k:
             continue
         node = gradients[k]
+        if not all_of_them and root.op == "placeholder" and root.name.startswith(TANGENTS):
+            left.append(k)
+            continue
         with backward.inserting_before(output):
             returned[k] = backward.call_function(torch.ops.aten.clone.default, (node,))
         returned[k].meta = {name: node.meta[name] for name in ("val", "facts") if name in node.meta}
     output.args = (tuple(returned),)
+    return tuple(left)

@@ -90,6 +90,8 @@ class Plan:
     """Whether deterministic algorithms were asked for."""
     ints: int = 0
     """How many integers are saved behind all tensors; the backward half takes them first."""
+    shared: tuple[int, ...] = ()
+    """Gradients in memory that another one has, too: see `jitpkg.codegen.apart`."""
 
 
 @cache
@@ -188,7 +190,9 @@ def _autograd_function(
                 )
             # Where nothing was saved a second pass is no error, but to ask for it is.
             arguments = [*ctx.ints, *(ctx.saved_tensors if ctx.saves else ())]
-            gradients_of = partial(_gradients, part, ctx.layouts, arguments)
+            gradients_of: Gradients = partial(_gradients, part, ctx.layouts, arguments)
+            if plan.shared and not _are_returned(ctx.next_functions):
+                gradients_of = _copying(gradients_of, plan.shared)
             if not torch.is_grad_enabled():
                 del given
                 return None, *gradients_of(tangents)
@@ -200,6 +204,39 @@ def _autograd_function(
 
     apply: Function = Kernels.apply
     return apply
+
+
+Gradients = Callable[[list[torch.Tensor | None]], tuple[torch.Tensor | None, ...]]
+
+
+def _are_returned(functions: Sequence[tuple[Any, int]]) -> bool:
+    """Whether this backward pass returns the gradients, and adds none to that of a leaf."""
+    will_run = tensors.WILL_RUN.get()
+    for node, _ in functions:
+        if node is None:
+            continue
+        if type(node).__name__ != "AccumulateGrad":
+            return False  # who knows what becomes of it
+        try:
+            if will_run(node):
+                return False
+        except RuntimeError:  # of a leaf whose gradient is returned
+            continue
+    return True
+
+
+def _copying(gradients_of: Gradients, shared: Sequence[int]) -> Gradients:
+    """What copies these of the gradients."""
+
+    def found(tangents: list[torch.Tensor | None]) -> tuple[torch.Tensor | None, ...]:
+        made = list(gradients_of(tangents))
+        for k in shared:
+            gradient = made[k]
+            if gradient is not None:
+                made[k] = gradient.clone()
+        return tuple(made)
+
+    return found
 
 
 def _gradients(

@@ -17,7 +17,7 @@ import torch
 from torch import fx
 from torch.autograd.graph import Node
 
-from jitpkg.codegen.apart import apart
+from jitpkg.codegen.apart import TANGENTS, apart
 from jitpkg.codegen.autocast import under_autocast
 from jitpkg.codegen.autograd.twice import refusal
 from jitpkg.codegen.copies import copied
@@ -25,9 +25,6 @@ from jitpkg.codegen.differentiated import Run
 from jitpkg.facts.tensor import TensorFacts, contiguous_stride
 from jitpkg.internals import aot, modes
 from jitpkg.interrupts import from_outside, uninterrupted
-
-_TANGENTS = "tangents"
-"""How AOTAutograd names the placeholders for gradients of outputs."""
 
 
 class Halves:
@@ -42,6 +39,8 @@ class Halves:
         self._known: dict[frozenset[int], Run] = {}
         self._walks: dict[frozenset[int], Run] = {}
         """The same under autocast."""
+        self.shared: tuple[int, ...] = ()
+        """Gradients in memory that another one has, too."""
         self.tangents = 0
         """How many gradients the backward graph takes."""
         self.forward: Callable[..., Any] | None = None
@@ -82,12 +81,19 @@ class Halves:
         aten: fx.GraphModule,
         compile_: Callable[[fx.GraphModule], Run],
         compile_part: Callable[[fx.GraphModule], Run] | None = None,
+        *,
+        all_apart: bool = True,
     ) -> Run:
-        """A function that runs the backward graph, or a part of it, compiled when asked for."""
-        apart(aten.graph)
+        """A function that runs the backward graph, or a part of it, compiled when asked for.
+
+        Args:
+            all_apart: whether gradients are to be in memory of their own, which `shared` ones are
+                not otherwise.
+        """
+        self.shared = apart(aten.graph, all_of_them=all_apart)
         aten.recompile()
         placeholders = [node.name for node in aten.graph.nodes if node.op == "placeholder"]
-        self.tangents = sum(name.startswith(_TANGENTS) for name in placeholders)
+        self.tangents = sum(name.startswith(TANGENTS) for name in placeholders)
         asked = self._asked
         self._compile, self._whole = compile_part or compile_, _copied(aten)
         self._known[frozenset()] = compile_(aten)
@@ -208,7 +214,7 @@ def without(gm: fx.GraphModule, undefined: frozenset[int]) -> fx.GraphModule:
     """
     gm = _copied(gm)
     graph = gm.graph
-    tangents = [n for n in graph.find_nodes(op="placeholder") if n.name.startswith(_TANGENTS)]
+    tangents = [n for n in graph.find_nodes(op="placeholder") if n.name.startswith(TANGENTS)]
     follows = set(tangents)
     """What depends on a gradient."""
     missing = {tangents[k] for k in undefined}

@@ -64,6 +64,18 @@ ENGINE = Row[Callable[..., Any]](
 )
 
 
+def _always() -> Callable[[Any], bool]:
+    return lambda node: True
+
+
+WILL_RUN = Row[Callable[[Any], bool]](
+    "torch._C._will_engine_execute_node",
+    use="seeing, in a backward pass, whether gradients are returned",
+    lost="a gradient that several inputs get is copied for all but one of them at each call",
+    instead=_always,
+)
+
+
 AUTOGRAD_NUMBER = Row[Callable[[], int]](
     "torch._C._autograd._get_sequence_nr",
     use="seeing, while a graph is compiled, what is written to after it was saved for gradients",

@@ -1,14 +1,14 @@
-"""Small programs, and which private names of PyTorch's each of them needs.
+"""Small programs that need private names of PyTorch's: see `tests.internals.needs`.
 
 A program is a function of `compile_`, which compiles a function or module, or leaves it as it is,
-and returns what can be compared. `NEEDS` says of each row which programs depend on it.
+and returns what can be compared.
 """
 
 from __future__ import annotations
 
 import contextlib
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -23,22 +23,8 @@ from jitpkg.codegen.triton.graphs import Recorded
 from jitpkg.facts import fake
 from jitpkg.facts.thread_state import leave_modes
 from jitpkg.internals import (
-    Row,
-    aot,
-    build,
-    c_guards,
-    decompositions,
     devices,
     dispatch,
-    fake_tensors,
-    library,
-    modes,
-    modules,
-    ops,
-    settings,
-    tensors,
-    transforms,
-    trees,
 )
 from jitpkg.testing import assert_same
 from tests.codegen.triton.recorder import Fake
@@ -224,6 +210,12 @@ def trained_by_own(compile_: Compile) -> Any:
     a, m = x(1, 2, 4, 4, grad=True), x(1, 2, 4, 4, grad=True)
     sum(f(a, m)).backward()
     return a.grad, m.grad
+
+
+def shared_gradient(compile_: Compile) -> Any:
+    a, b = x(2, 2, grad=True), x(2, 2, grad=True)
+    f = compile_(lambda a, b: a + b, backend="jitpkg")
+    return torch.autograd.grad(f(a, b), (a, b), x(2, 2))
 
 
 def written_and_trained(compile_: Compile) -> Any:
@@ -493,106 +485,3 @@ def chosen_attention(compile_: Compile) -> Any:
 def current_stream(compile_: Compile) -> Any:
     """What a launch would ask a GPU for."""
     return callable(devices.RAW_STREAM.get()), callable(devices.CURRENT_DEVICE.get())
-
-
-_PLAIN = (
-    *(modes.DISPATCH_DEPTH, modes.FUNCTION_DEPTH, modes.FUNCTIONS_ENABLED, modes.TRANSFORMS),
-    *(modes.FRAME_CALLBACK, modes.SAVED_TENSOR_HOOKS, modes.ANY_AUTOCAST, modes.LOG_USAGE),
-    *(tensors.VERSION, tensors.STORAGE_ADDRESS, tensors.ADDRESS, tensors.IS_TRANSFORMED),
-    *(trees.FLATTEN, trees.UNFLATTEN, dispatch.MODE, build.EXTENSION),
-    *(ops.SCHEMA, ops.LAYERS, ops.FUNCTIONS, ops.ASSERT_SCALAR),
-    *(c_guards.TENSORS, c_guards.GLOBAL_STATE, c_guards.DICT_VERSION),
-    *(*settings.SWITCH.values(), settings.ATTENTION),
-)
-_TRAINED = (
-    *(aot.MODULE, aot.SMALLEST_PARTITION, aot.CONFIG, aot.CONTEXT, aot.TRACING, aot.METADATA),
-    *(library.TEXTS, fake_tensors.SHAPE_ENV),
-)
-_VARYING = (
-    *(fake_tensors.DIM_DYNAMIC, fake_tensors.SYMBOLIC_CONTEXT, fake_tensors.GUARD_NAMES),
-    fake_tensors.SOURCE,
-)
-_LEFT = (modes.LEAVE_DISPATCH_MODE, *modes.LEFT_DISPATCH_MODE)
-_OF_DEVICES = (
-    *(modes.FUNCTION_MODE_AT, modes.ENTER_FUNCTION_MODE, modes.LEAVE_FUNCTION_MODE),
-    *(modes.DEVICE_CONTEXT, modes.MADE_ON_DEFAULT_DEVICE),
-)
-_COMPARED = (
-    *(modes.WITHOUT_SUBCLASSES, tensors.HOOKS, tensors.VIEW_OF, tensors.MAKE_SUBCLASS),
-    *(tensors.VERSION, tensors.BASE),
-)
-_BY_INDUCTOR = (aot.COMPILE, aot.COMPILE_HALF, aot.INDUCTOR_CONFIG, aot.FAKE_MODE)
-
-NEEDS: Mapping[Row[Any], tuple[Program, ...]] = {
-    **dict.fromkeys(_PLAIN, (plain,)),
-    **dict.fromkeys(_TRAINED, (trained,)),
-    **dict.fromkeys(_VARYING, (varying,)),
-    **dict.fromkeys(_LEFT, (left_modes,)),
-    **dict.fromkeys(_COMPARED, (compared,)),
-    **dict.fromkeys(_OF_DEVICES, (on_a_default_device,)),
-    modes.LEAVE_FUNCTION_MODE: (left_modes, on_a_default_device),
-    **dict.fromkeys(_BY_INDUCTOR, (trained_by_inductor,)),
-    tensors.KEYS: (many_tensors,),
-    tensors.ENGINE: (trained_by_own,),
-    tensors.AUTOGRAD_NODE: (trained_by_own,),
-    tensors.AUTOGRAD_NUMBER: (written_and_trained,),
-    ops.ATTENTION: (trained_by_own,),
-    ops.ATTENTION_BY_MATH: (trained_by_own,),
-    modes.FORWARD_LEVEL: (without_tensors, plain),
-    modes.SET_GRAD_ENABLED: (grad_modes, plain),
-    modes.INFERENCE_MODE: (inference_mode,),
-    **dict.fromkeys(settings.ATTENTION_SETTERS.values(), (chosen_attention,)),
-    modes.AUTOCAST_AVAILABLE: (autocast,),
-    modes.PRIVATE_BACKEND: (autocast,),
-    modes.NO_AUTOCAST: (differentiated_autocast,),
-    modes.TRACING_STATE: (calls_of_modules,),
-    modes.IS_TRACING: (asks_torch,),
-    modes.FUNCTION_MODES_ENABLED: (asks_torch,),
-    modes.LOG_USAGE: (new_module,),
-    modes.CHECK: (checks_a_size,),
-    modes.CHECK_WITH: (checks_with_an_exception,),
-    **dict.fromkeys(
-        (transforms.LEVELS, transforms.DECOMPOSITIONS, transforms.VMAP, transforms.GRAD),
-        (per_sample,),
-    ),
-    transforms.GRAD_AND_VALUE: (per_sample,),
-    **dict.fromkeys((transforms.VJP, transforms.JVP), (jacobians,)),
-    **dict.fromkeys(
-        (modes.PROFILING, ops.GROUP_TENSORS, ops.FOREACH_ADD, ops.FOREACH_MUL), (optimized,)
-    ),
-    modules.CALL: (module_in_place, disabled_module),
-    modules.REPLACED: (module_in_place, disabled_module),
-    tensors.VERSION: (in_place, compared),
-    tensors.BASE: (views_of_inputs, compared),
-    tensors.STORAGE_ADDRESS: (plain, in_place, replayed, compared),
-    tensors.IS_VIEW: (trained_simply,),
-    tensors.HOOKS: (goes_backward, compared),
-    tensors.HOOKS_BEHIND: (goes_backward,),
-    tensors.FIX_REFERENCE: (differentiated_twice,),
-    tensors.CREATION: (views_without_gradients,),
-    ops.UNSAFE_VIEW: (trained_simply,),
-    ops.HIGHER_ORDER: (object_with_methods,),
-    tensors.NEGATED: (compared_negated,),
-    ops.FUNCTIONAL_BATCH_NORM: (statistics,),
-    ops.LINEAR_OF_ONEDNN: (by_onednn,),
-    ops.COPY_EACH: (replayed,),
-    dispatch.NO_MODES: (measured,),
-    dispatch.PYTHON: (odd_op_of_any_size,),
-    dispatch.WRAPPER: (cast_inside,),
-    fake_tensors.MODE: (odd_op, trained),
-    fake_tensors.DATA_DEPENDENT: (sized_by_data,),
-    fake_tensors.DYNAMIC_SHAPE: (selected,),
-    fake_tensors.UNSUPPORTED: (op_without_facts, quantised),
-    decompositions.LSTM_LAYER: (lstm,),
-    aot.PARTITION: (trained_by_aot_eager,),
-    aot.FUNCTION_OF_NODE: (trained_in_part,),
-    aot.MODE_OPTIONS: (mode_of_inductor,),
-    aot.INDUCTOR_CONFIG: (options_of_inductor, trained_by_inductor),
-    settings.OF_AOT: (kept,),
-    library.ALLOWED: (with_company,),
-    devices.RAW_STREAM: (current_stream,),
-    devices.CURRENT_DEVICE: (current_stream,),
-    devices.CLEAR_WORKSPACES: (replayed_by_cuda,),
-    devices.STORAGE_USES: (replayed,),
-}
-"""The programs that depend on each row."""

@@ -43,7 +43,7 @@ ACTING = ("jitpkg.__main__", "jitpkg.auto", "jitpkg.cli")
 
 def main(names: list[str]) -> None:
     load()
-    needs = importlib.import_module("tests.internals.programs").NEEDS
+    needs = importlib.import_module("tests.internals.needs").NEEDS
     for row in ROWS:
         for program in needs.get(row, ()):
             if not names or row.name in names:

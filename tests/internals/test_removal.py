@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from jitpkg.internals.table import ROWS
-from tests.internals.programs import NEEDS
+from tests.internals.needs import NEEDS
 
 ROOT = Path(__file__).parents[2]
 PARTS = 4

@@ -57,8 +57,8 @@ def trained(
     both = Halves()
     results = len(prepared.values)
     forward = of.forward(_module(name, halves.forward), results)
-    both.runs(_module(name, halves.backward), of.backward, of.part)
-    plan = _plan(recorded, inputs, results, symbols)
+    both.runs(_module(name, halves.backward), of.backward, of.part, all_apart=False)
+    plan = _plan(recorded, inputs, results, symbols, both.shared)
     devices = (torch.device("cpu"),) if any(map(is_random, halves.forward.nodes)) else ()
     again = again_of(prepared, plan.ints)
     if symbols is not None:
@@ -95,7 +95,13 @@ def _with_ints(
     return differentiated(plan, with_saved, both.part, without, again)
 
 
-def _plan(recorded: Joint, inputs: Sequence[Any], results: int, symbols: Symbols | None) -> Plan:
+def _plan(
+    recorded: Joint,
+    inputs: Sequence[Any],
+    results: int,
+    symbols: Symbols | None,
+    shared: tuple[int, ...],
+) -> Plan:
     facts = [recorded.values[k].meta["facts"] for k in recorded.differentiable]
     tensors = [k for k, given in enumerate(inputs) if isinstance(given, torch.Tensor)]
     return Plan(
@@ -106,6 +112,7 @@ def _plan(recorded: Joint, inputs: Sequence[Any], results: int, symbols: Symbols
         unused=tuple(k for k in tensors if recorded.gradients[k] is None),
         deterministic=torch.are_deterministic_algorithms_enabled(),
         ints=0 if symbols is None else len(symbols.names),
+        shared=shared,
     )
 
 
