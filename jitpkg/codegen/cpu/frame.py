@@ -328,7 +328,7 @@ class Frame:
         if not count.startswith("%"):
             return constants("i1", [int(lane < int(count)) for lane in range(self.width)])
         kind = f"<{self.width} x i32>"
-        small = self.w.op(f"trunc i64 {count} to i32")
+        small = self.w.op(f"trunc i64 {self.least(count, str(self.width))} to i32")
         one = self.w.op(f"insertelement {kind} poison, i32 {small}, i32 0")
         all_ = self.w.op(f"shufflevector {kind} {one}, {kind} poison, {kind} zeroinitializer")
         lanes = constants("i32", range(self.width))

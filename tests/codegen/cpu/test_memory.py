@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from jitpkg.codegen.cpu.printer import llvm_of
+from jitpkg.codegen.cpu.walk import LONG
 from jitpkg.codegen.fusion.groups import kernel_of
 from jitpkg.codegen.fusion.loops import schedule
 from jitpkg.codegen.ir.builder import Builder
@@ -97,3 +98,23 @@ def test_long_chains_take_time_by_their_length() -> None:
         value = b.apply("add" if k % 2 else "mul", value, b.const(0.5, torch.float32))
     definition = Definition(buffer("out", 100), (i,), value)
     check(b, [definition], {x: numbers(torch.float32, (100,))})
+
+
+def test_more_positions_than_32_bits_count() -> None:
+    """A long loop is masked by how many positions are left."""
+    length = 2**31 + 40
+    b = Builder()
+    i = b.axis(length)
+    x = buffer("x", length, dtype=torch.int32, strides=(0,))
+    position = b.cast(b.apply("mod", i, b.index(3)), torch.int32)
+    value = b.load(x, (i,))
+    for k in range(LONG + 5):
+        value = b.apply("add" if k % 2 else "mul", value, position)
+    every = b.apply("ge", value, b.const(-(2**31), torch.int32))
+    total = b.reduce("sum", b.cast(every, torch.int64), [i])
+    out = buffer("out", 1, dtype=torch.int64)
+    kernel = kernel_of("k", [Store(out, (b.index(0),), total)])
+    counted = torch.zeros(1, dtype=torch.int64)
+    on = dataclasses.replace(host(), parallel=False)
+    assert run(kernel, b, [torch.ones(1, dtype=torch.int32), counted], on) == 0
+    assert counted.item() == length
