@@ -65,7 +65,7 @@ ENGINE = Row[Callable[..., Any]](
 
 
 def _always() -> Callable[[Any], bool]:
-    return lambda node: True
+    return lambda _: True
 
 
 WILL_RUN = Row[Callable[[Any], bool]](
@@ -114,15 +114,11 @@ def gradients(
     )
 
 
-def _every_one() -> Callable[[Any], bool]:
-    return lambda tensor: True
-
-
 IS_VIEW = Row[Callable[[Any], bool]](
     "torch.Tensor._is_view",
     use="saving results for the backward pass without what they are views of",
     lost="every tensor is detached before it is saved, which is slower",
-    instead=_every_one,
+    instead=_always,
 )
 FIX_REFERENCE = Row[Callable[[Any], None]](
     "torch.Tensor._fix_weakref",

@@ -32,7 +32,7 @@ class ChunkStates:
         """Store what `%chunk` has folded."""
         size = sum(_bytes(fold) for fold in folds)
         self.places[loop] = self.room, size
-        self.room += size * count(loop)
+        self.room += size * loop.iterations
         for place, kind, text in zip(
             self._pointers(frame, loop, folds, "%chunk"), _types(folds), _flat(states), strict=True
         ):
@@ -54,9 +54,9 @@ class ChunkStates:
             return [fold.merge([one], other)[0] for fold, one, other in pairs]
 
         found = _flat(states("0"))
-        if count(loop) > 1:
+        if loop.iterations > 1:
             state = list(zip(_types(folds), found, strict=True))
-            found = frame.repeat("1", str(count(loop)), 1, state, more, surely=True)
+            found = frame.repeat("1", str(loop.iterations), 1, state, more, surely=True)
         return [[text] for text in found]
 
     def _pointers(self, frame: Frame, loop: Loop, folds: Sequence[Fold], chunk: str) -> list[str]:
@@ -68,11 +68,6 @@ class ChunkStates:
             pointers.append(w.op(f"getelementptr i8, ptr %states, i64 {at}"))
             at = w.op(f"add i64 {at}, {_bytes(fold)}")
         return pointers
-
-
-def count(loop: Loop) -> int:
-    """How many chunks a loop has."""
-    return -(-loop.extent // loop.step)
 
 
 def _bytes(fold: Fold) -> int:

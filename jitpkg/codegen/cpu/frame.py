@@ -254,7 +254,7 @@ class Frame:
         for axis in gone:
             del self.positions[axis]
 
-    def counted(
+    def repeat(
         self,
         start: str,
         stop: str,
@@ -264,10 +264,12 @@ class Frame:
         *,
         surely: bool,
     ) -> list[str]:
-        """A loop that carries values, each given by its type and what it starts with.
+        """A loop that carries values, each given by its type and what it starts with; inside of it
+        is a level of its own.
 
         `surely`: it runs at least once.
         """
+        self.enter()
         k, before = self.w.fresh(), self.w.block
         if surely:
             self.w.do(f"br label %loop.{k}")
@@ -287,28 +289,13 @@ class Frame:
         for name, (kind, first), new in zip(carried, state, after, strict=True):
             heads.append(f"  {name} = phi {kind} [ {first}, %{before} ], [ {new}, %{latch} ]")
         self.w.label(f"done.{k}")
+        self.leave()
         if surely:
             return after
         return [
             self.w.op(f"phi {kind} [ {first}, %{before} ], [ {new}, %{latch} ]")
             for (kind, first), new in zip(state, after, strict=True)
         ]
-
-    def repeat(
-        self,
-        start: str,
-        stop: str,
-        step: int,
-        state: Sequence[tuple[str, str]],
-        body: Callable[[str, list[str]], list[str]],
-        *,
-        surely: bool,
-    ) -> list[str]:
-        """Such a loop, inside of which is a level of its own."""
-        self.enter()
-        after = self.counted(start, stop, step, state, body, surely=surely)
-        self.leave()
-        return after
 
     def range(self, axis: Axis) -> tuple[str, str]:
         """Where a loop along an axis begins, and before what it ends."""
@@ -323,13 +310,14 @@ class Frame:
 
     # Lanes
 
-    def first_lanes(self, count: str) -> str:
-        """A mask: the first `count` lanes, at most all."""
+    def first_lanes(self, count: str, width: int | None = None) -> str:
+        """A mask: the first `count` lanes, at most all; there are `width`, or those of the loop."""
+        width = width or self.width
         if not count.startswith("%"):
-            return constants("i1", [int(lane < int(count)) for lane in range(self.width)])
-        kind = f"<{self.width} x i32>"
-        small = self.w.op(f"trunc i64 {self.least(count, str(self.width))} to i32")
+            return constants("i1", [int(lane < int(count)) for lane in range(width)])
+        kind = f"<{width} x i32>"
+        small = self.w.op(f"trunc i64 {self.least(count, str(width))} to i32")
         one = self.w.op(f"insertelement {kind} poison, i32 {small}, i32 0")
         all_ = self.w.op(f"shufflevector {kind} {one}, {kind} poison, {kind} zeroinitializer")
-        lanes = constants("i32", range(self.width))
+        lanes = constants("i32", range(width))
         return self.w.op(f"icmp slt {kind} {lanes}, {all_}")

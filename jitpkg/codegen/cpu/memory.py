@@ -43,17 +43,13 @@ class Place:
     """Further elements from the base, an i64 for each lane."""
 
 
-def place(
-    frame: Frame, buffer: Buffer, index: tuple[Node, ...], at_start: Axis | None = None
-) -> Place:
-    """Where an access is; along the axis `at_start`, at its first position."""
+def place(frame: Frame, buffer: Buffer, index: tuple[Node, ...]) -> Place:
+    """Where an access is."""
     whole = offset(buffer, index)
     step, apart = 0, None
     terms: list[tuple[int, str, int]] = []
     for atom, factor in whole.terms:
         if isinstance(atom, Axis):
-            if atom is at_start:
-                continue
             if atom is frame.axis:
                 step = factor
             text, depth = frame.positions[atom]
@@ -182,8 +178,11 @@ def _scalar(frame: Frame, node: Load, at: Place, mask: Value | None) -> str:
     return of_memory(frame, raw, node.dtype, 1)  # nowhere are zeros
 
 
-def row(frame: Frame, base: str, dtype: torch.dtype, mask: str | None) -> str:
-    element, lanes = memory(dtype), frame.width
+def row(
+    frame: Frame, base: str, dtype: torch.dtype, mask: str | None, lanes: int | None = None
+) -> str:
+    """Neighbouring elements: `lanes`, or those of the loop."""
+    element, lanes = memory(dtype), lanes or frame.width
     kind = vector(element, lanes)
     if mask is None:
         return frame.w.op(f"load {kind}, ptr {base}, align {dtype.itemsize}")
@@ -386,4 +385,4 @@ def _one_by_one(frame: Frame, write: Store, at: Place, value: str) -> None:
             frame.w.label(f"off.{key}")
         return []
 
-    frame.counted("0", str(lanes), 1, [], one, surely=True)
+    frame.repeat("0", str(lanes), 1, [], one, surely=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from jitpkg.codegen.cpu import memory
-from jitpkg.codegen.cpu.chunks import ChunkStates, count
+from jitpkg.codegen.cpu.chunks import ChunkStates
 from jitpkg.codegen.cpu.frame import Frame, Numbers
 from jitpkg.codegen.cpu.host import Host
 from jitpkg.codegen.cpu.stages import scheduled
@@ -64,7 +64,10 @@ class _Function:
         self.schedule = schedule = scheduled(schedule, host)
         self.name = name
         outer = [each for each in schedule.body if isinstance(each, Loop)]
-        self.parts = next((each for each in outer if isinstance(each.kind, Parts)), None)
+        self.parts, self.work = None, 0
+        for each in outer:
+            if isinstance(each.kind, Parts):
+                self.parts, self.work = each, each.kind.work
         self.chunks = [each for each in outer if isinstance(each.kind, Chunks)]
         kernel = schedule.kernel
         self.buffers = [*kernel.inputs, *kernel.outputs]
@@ -149,7 +152,7 @@ class _Function:
             walk = Walk(self._frame(), loop, chunks)
             parts += self._function(f"chunk{k}", arguments, walk, declared)
             parts += _driver(f"{self.name}.chunks{k}", f"{self.name}.chunk{k}", loop)
-            of = f"i64 0, i64 {count(loop)}, i64 1, ptr @{self.name}.chunks{k}, ptr %context"
+            of = f"i64 0, i64 {loop.iterations}, i64 1, ptr @{self.name}.chunks{k}, ptr %context"
             calls.append(f"  call i32 @torch_parallel_for({of})")
         walk = Walk(self._frame(), None, chunks)
         parts += self._function("last", "ptr %context", walk, declared)
@@ -222,8 +225,7 @@ class _Function:
         """The same where the number of steps is known in the call only."""
         loop = self.parts
         assert loop is not None
-        assert isinstance(loop.kind, Parts)
-        inner = self.given.text(loop.kind.work)
+        inner = self.given.text(self.work)
         several = "i64 0, i64 %steps, i64 %grain, ptr @part, ptr %context"
         return [
             f"  %up = add i64 {self.given.text(loop.extent)}, {loop.step - 1}",
@@ -246,10 +248,7 @@ class _Function:
 
     def _depends(self) -> bool:
         """Whether it is known only in the call how often the shared loop and those in it run."""
-        if self.parts is None:
-            return False
-        assert isinstance(self.parts.kind, Parts)
-        return varies(self.parts.extent) or varies(self.parts.kind.work)
+        return self.parts is not None and (varies(self.parts.extent) or varies(self.work))
 
     def _streamed(self) -> frozenset[Buffer]:
         """Outputs that no cache holds: they are written past it."""
@@ -261,14 +260,13 @@ class _Function:
 
     def _steps(self) -> int:
         """How many steps the shared loop has."""
-        return 1 if self.parts is None else count(self.parts)
+        return 1 if self.parts is None else self.parts.iterations
 
     def _grain(self) -> int:
         """Steps that are worth a thread; 0 where the whole is not worth two."""
         if self.parts is None:
             return 0
-        assert isinstance(self.parts.kind, Parts)
-        grain = max(1, self.host.grain // max(self.parts.kind.work, 1))
+        grain = max(1, self.host.grain // max(self.work, 1))
         return grain if self._steps() > grain else 0
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from jitpkg.codegen.cpu.arithmetic import constants, memory, suffix, vector
+from jitpkg.codegen.cpu.arithmetic import constants, memory, vector
 from jitpkg.codegen.cpu.frame import Frame, Turned
-from jitpkg.codegen.cpu.memory import place
+from jitpkg.codegen.cpu.memory import place, row
 from jitpkg.codegen.fusion.kernel import Turn
 from jitpkg.codegen.fusion.passes.turn_rows import BESIDE, WIDE
 from jitpkg.codegen.fusion.statements import offset
@@ -16,11 +16,11 @@ def turn(frame: Frame, turn: Turn, rows: tuple[str, str], lanes: tuple[str, str]
     load = turn.load
     size, element = load.dtype.itemsize, memory(load.dtype)
     # What is next to each other there is in different sets of a cache.
-    row = _sum(frame, frame.rounded(turn.lanes.extent, WIDE, up=True), BESIDE)
+    apart = _sum(frame, frame.rounded(turn.lanes.extent, WIDE, up=True), BESIDE)
     if turn.wide is not None:
-        row = str(turn.wide + BESIDE)
-    room = frame.room_for(_product(frame, row, turn.high), element)
-    turned = Turned(turn, row, room, rows[0], lanes[0])
+        apart = str(turn.wide + BESIDE)
+    room = frame.room_for(_product(frame, apart, turn.high), element)
+    turned = Turned(turn, apart, room, rows[0], lanes[0])
     frame.turned[load] = turned
     side = min(16, frame.host.bits // 8 // size)
 
@@ -48,7 +48,8 @@ def _square(frame: Frame, turned: Turned, side: int) -> None:
     at, lane = frame.positions[turn.outer][0], frame.positions[turn.lanes][0]
     mask, last = None, ""
     if not same(turn.outer.extent % side, 0):
-        mask = _first(frame, w.op(f"sub i64 {frame.number(turn.outer.extent)}, {at}"), side)
+        left = w.op(f"sub i64 {frame.number(turn.outer.extent)}, {at}")
+        mask = frame.first_lanes(left, side)
     if not same(turn.lanes.extent % side, 0):
         last = w.op(f"sub i64 {frame.number(turn.lanes.extent - 1)}, {lane}")
     kind, lines = vector(element, side), []
@@ -59,7 +60,7 @@ def _square(frame: Frame, turned: Turned, side: int) -> None:
             there = w.op(f"select i1 {inside}, i64 {k}, i64 {last}")
             far = w.op(f"mul i64 {there}, {step}")
         pointer = w.op(f"getelementptr {element}, ptr {base}, i64 {far}")
-        lines.append(_line(frame, pointer, element, size, side, mask))
+        lines.append(row(frame, pointer, load.dtype, mask, side))
     number = w.op(f"sub i64 {at}, {turned.start}")
     corner = w.op(f"add i64 {w.op(f'mul i64 {number}, {turned.row}')}, {lane}")
     corner = w.op(f"sub i64 {corner}, {turned.first}")
@@ -81,25 +82,6 @@ def _sum(frame: Frame, number: str, more: int) -> str:
     if not number.startswith("%"):
         return str(int(number) + more)
     return frame.at_first(("sum", number, more), f"add i64 {number}, {more}")
-
-
-def _first(frame: Frame, left: str, side: int) -> str:
-    """A mask of `side` elements: as many as are left."""
-    kind = f"<{side} x i64>"
-    one = frame.w.op(f"insertelement {kind} poison, i64 {left}, i32 0")
-    all_ = frame.w.op(f"shufflevector {kind} {one}, {kind} poison, <{side} x i32> zeroinitializer")
-    return frame.w.op(f"icmp slt {kind} {constants('i64', range(side))}, {all_}")
-
-
-def _line(frame: Frame, pointer: str, element: str, size: int, side: int, mask: str | None) -> str:
-    kind, ones = vector(element, side), vector("i1", side)
-    if mask is None:
-        return frame.w.op(f"load {kind}, ptr {pointer}, align {size}")
-    name = f"@llvm.masked.load.{suffix(element, side)}.p0"
-    frame.w.declare(f"declare {kind} {name}(ptr, i32, {ones}, {kind})")
-    return frame.w.op(
-        f"call {kind} {name}(ptr {pointer}, i32 {size}, {ones} {mask}, {kind} zeroinitializer)"
-    )
 
 
 def _transposed(frame: Frame, lines: list[str], kind: str, side: int) -> list[str]:

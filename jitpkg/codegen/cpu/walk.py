@@ -216,7 +216,7 @@ class Walk:
         for node in scans(inner):
             if not any(isinstance(s, Compute) and node in s.nodes for s in inner.body):
                 raise IllegalNode(f"a running {node.op} that another loop stands inside of")
-            if inner is loop or not self.is_gathered(loop, node):
+            if inner is loop or Gather(node) not in statements(loop.body):
                 found.append((node, Running(frame, node.dtype, node.op, lanes, along)))
         return found
 
@@ -226,10 +226,6 @@ class Walk:
             return loop
         inner = (x for x in loops(loop.body) if x.axis is loop.axis and not x.is_split)
         return next(inner, loop)
-
-    def is_gathered(self, loop: Loop, node: Reduce | Scan) -> bool:
-        inside = statements(loop.body)
-        return any(isinstance(each, Gather) and each.node is node for each in inside)
 
     def lanes_of_folds(self, loop: Loop) -> int:
         """How many lanes the folds have that a loop carries."""
@@ -256,15 +252,14 @@ class Walk:
         """The positions from `%low` to `%high`, which count parts, or positions of a chunk."""
         frame, count = self.frame, loop.step
         carried = self.carried(loop)
-        if loop is self.shared:
-            low, high = "%low", "%high"
-            if isinstance(loop.kind, Parts) and count > 1:
-                low, high = (self.w.op(f"mul i64 {x}, {count}") for x in (low, high))
-                if not same(loop.extent % count, 0):
-                    high = frame.least(high, frame.number(loop.extent))
-            frame.ranges[loop.axis] = low, high
+        low, high = "%low", "%high"
+        if isinstance(loop.kind, Parts) and count > 1:
+            low, high = (self.w.op(f"mul i64 {x}, {count}") for x in (low, high))
+            if not same(loop.extent % count, 0):
+                high = frame.least(high, frame.number(loop.extent))
+        frame.ranges[loop.axis] = low, high
         state = self.body(loop, carried, self.begun(carried))
-        frame.ranges.pop(loop.axis, None)
+        del frame.ranges[loop.axis]
         self.known(loop, carried, state)
 
     def in_blocks(self, loop: Loop) -> None:

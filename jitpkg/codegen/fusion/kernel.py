@@ -108,7 +108,7 @@ class Loop:
 
     @property
     def extent(self) -> int:
-        """How many iterations there are."""
+        """How many positions there are."""
         return self.axis.extent
 
     @property
@@ -124,6 +124,11 @@ class Loop:
                 return count
             case _:
                 return 1
+
+    @property
+    def iterations(self) -> int:
+        """How many iterations there are."""
+        return -(-self.extent // self.step)
 
     @property
     def is_split(self) -> bool:

@@ -94,10 +94,8 @@ class _Text:
                 yield f"    {name} = {fold.op}({name}, {self._of(fold.value)})"
         for pair in loop.pairs:
             if pair.first.over[-1] is loop.axis:
-                name, op = (
-                    self._name(pair.second),
-                    "powers" if isinstance(pair, Powers) else "distances",
-                )
+                name = self._name(pair.second)
+                op = "powers" if isinstance(pair, Powers) else "distances"
                 yield f"    {name} = {op}({name}, {self._of(pair.first.value)})"
 
 

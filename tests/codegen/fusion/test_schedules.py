@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 
 import hypothesis.strategies as st
@@ -89,6 +89,34 @@ def _inputs(normal: Normal) -> list[tuple[Buffer, Buffer]]:
     return list(zip(normal.kernel.inputs, normal.inputs, strict=True))
 
 
+def fused(
+    draw: st.DataObject, sizes: tuple[int, ...], steps: int
+) -> Iterator[tuple[Kernel, Builder, dict[Buffer, torch.Tensor]]]:
+    """The kernels of a random program, and what is in memory before each."""
+    program = Program(draw, sizes)
+    for _ in range(steps):
+        program.step()
+    assume(program.items)
+    memory = {x: torch.randn(x.sizes).as_strided(x.sizes, x.strides) for x in program.inputs}
+    kept = [item.buffer for item in program.items[-2:]]
+    for step in fuse(program.items, kept, program.b):
+        assert not isinstance(step, Opaque)
+        for x in step.outputs:
+            memory[x] = torch.full(x.sizes, float("nan"))
+        yield step, program.b, memory
+        interpreter.run_stores(step.stores, step.axes, memory)
+
+
+def grown(draw: test_random_kernels.Random, sizes: tuple[int, ...]) -> Kernel:
+    """A random kernel of one or two results."""
+    axes = draw.b.axes(sizes)
+    stores = []
+    for number in range(draw.draw(st.integers(1, 2))):
+        value = draw.grown(axes, draw.draw(st.integers(0, 6)))
+        stores.append(Store(buffer(f"out{number}", *sizes, dtype=value.dtype), axes, value))
+    return kernel_of("tested", stores)
+
+
 @examples(150)
 @given(
     draw=st.data(),
@@ -100,18 +128,8 @@ def _inputs(normal: Normal) -> list[tuple[Buffer, Buffer]]:
 def test_programs(
     draw: st.DataObject, sizes: tuple[int, ...], steps: int, host: Host, small: bool
 ) -> None:
-    program = Program(draw, sizes)
-    for _ in range(steps):
-        program.step()
-    assume(program.items)
-    memory = {x: torch.randn(x.sizes).as_strided(x.sizes, x.strides) for x in program.inputs}
-    kept = [item.buffer for item in program.items[-2:]]
-    for step in fuse(program.items, kept, program.b):
-        assert not isinstance(step, Opaque)
-        for x in step.outputs:
-            memory[x] = torch.full(x.sizes, float("nan"))
-        check_stages(step, program.b, memory, host, small=small)
-        interpreter.run_stores(step.stores, step.axes, memory)
+    for kernel, b, memory in fused(draw, sizes, steps):
+        check_stages(kernel, b, memory, host, small=small)
 
 
 @examples(150)
@@ -121,12 +139,7 @@ def test_kernels_with_scans_masks_and_places_out_of_data(
 ) -> None:
     draw = test_random_kernels.Random(data)
     sizes = tuple(data.draw(st.lists(st.sampled_from([1, 2, 3, 7, 16]), max_size=2)))
-    axes = draw.b.axes(sizes)
-    stores = []
-    for number in range(data.draw(st.integers(1, 2))):
-        value = draw.grown(axes, data.draw(st.integers(0, 6)))
-        stores.append(Store(buffer(f"out{number}", *sizes, dtype=value.dtype), axes, value))
-    check_stages(kernel_of("tested", stores), draw.b, draw.memory, host, small=small)
+    check_stages(grown(draw, sizes), draw.b, draw.memory, host, small=small)
 
 
 @examples(100)

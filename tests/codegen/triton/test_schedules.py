@@ -9,12 +9,11 @@ from unittest import mock
 import hypothesis.strategies as st
 import pytest
 import torch
-from hypothesis import assume, given
+from hypothesis import given
 
 from jitpkg import events
-from jitpkg.codegen.fusion.groups import fuse, kernel_of
+from jitpkg.codegen.fusion.groups import kernel_of
 from jitpkg.codegen.fusion.interpreter import run_schedule
-from jitpkg.codegen.fusion.items import Opaque
 from jitpkg.codegen.fusion.kernel import (
     Compute,
     Finish,
@@ -35,7 +34,6 @@ from jitpkg.codegen.fusion.online import Distances, Powers
 from jitpkg.codegen.fusion.passes.keep_tiles import keep_tiles
 from jitpkg.codegen.fusion.statements import loops, statements
 from jitpkg.codegen.fusion.text import text_of_schedule
-from jitpkg.codegen.ir import interpreter
 from jitpkg.codegen.ir.builder import Builder
 from jitpkg.codegen.ir.nodes import Buffer, Store
 from jitpkg.codegen.triton import blocks, tiles
@@ -45,8 +43,7 @@ from jitpkg.codegen.triton.target import H200
 from tests.codegen.cpu import test_random_kernels
 from tests.codegen.cpu.support import buffer
 from tests.codegen.examples import examples
-from tests.codegen.fusion.test_fusion import Program
-from tests.codegen.fusion.test_schedules import check_passes, of_rows
+from tests.codegen.fusion.test_schedules import check_passes, fused, grown, of_rows
 from tests.codegen.triton import test_one_pass
 
 F32 = torch.float32
@@ -81,18 +78,8 @@ def check(kernel: Kernel, memory: Memory, b: Builder, *, few: bool = False) -> S
     few=st.booleans(),
 )
 def test_programs(draw: st.DataObject, sizes: tuple[int, ...], steps: int, few: bool) -> None:
-    program = Program(draw, sizes)
-    for _ in range(steps):
-        program.step()
-    assume(program.items)
-    memory = {x: torch.randn(x.sizes).as_strided(x.sizes, x.strides) for x in program.inputs}
-    kept = [item.buffer for item in program.items[-2:]]
-    for step in fuse(program.items, kept, program.b):
-        assert not isinstance(step, Opaque)
-        for x in step.outputs:
-            memory[x] = torch.full(x.sizes, float("nan"))
-        check(step, memory, program.b, few=few)
-        interpreter.run_stores(step.stores, step.axes, memory)
+    for kernel, b, memory in fused(draw, sizes, steps):
+        check(kernel, memory, b, few=few)
 
 
 @examples(150)
@@ -100,12 +87,7 @@ def test_programs(draw: st.DataObject, sizes: tuple[int, ...], steps: int, few: 
 def test_kernels_with_scans_masks_and_places_out_of_data(data: st.DataObject, few: bool) -> None:
     draw = test_random_kernels.Random(data)
     sizes = tuple(data.draw(st.lists(st.sampled_from([1, 2, 3, 7, 12]), max_size=2)))
-    axes = draw.b.axes(sizes)
-    stores = []
-    for number in range(data.draw(st.integers(1, 2))):
-        value = draw.grown(axes, data.draw(st.integers(0, 6)))
-        stores.append(Store(buffer(f"out{number}", *sizes, dtype=value.dtype), axes, value))
-    check(kernel_of("tested", stores), draw.memory, draw.b, few=few)
+    check(grown(draw, sizes), draw.memory, draw.b, few=few)
 
 
 @examples(100)

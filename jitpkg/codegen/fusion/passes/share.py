@@ -74,7 +74,7 @@ def _only(schedule: Schedule) -> Loop | None:
 
 
 def _chunks(loop: Loop, grain: int) -> Chunks:
-    steps = -(-loop.extent // loop.step)
+    steps = loop.iterations
     elements = loop.extent * max(1, _inside(loop))
     wanted = max(1, min(MOST, steps, elements // grain))
     return Chunks(-(-steps // wanted) * loop.step)

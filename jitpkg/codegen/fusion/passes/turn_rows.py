@@ -152,11 +152,11 @@ def _line(load: Load) -> int:
     return LINE // load.dtype.itemsize
 
 
-def row(turn: Turn) -> int:
+def _row(turn: Turn) -> int:
     """About how many elements there are from one row that has been turned to the next."""
     wide = turn.lanes.extent if turn.wide is None else turn.wide
     return (typical(wide) if varies(wide) else wide) + WIDE + BESIDE
 
 
 def _bytes(turns: list[Turn]) -> int:
-    return sum(turn.high * row(turn) * turn.load.dtype.itemsize for turn in turns)
+    return sum(turn.high * _row(turn) * turn.load.dtype.itemsize for turn in turns)
