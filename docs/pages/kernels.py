@@ -41,8 +41,8 @@ TRIPLE, CPU = "x86_64-unknown-linux-gnu", "skylake-avx512"
 SIZES = ((64, 64), (128, 128), (512, 512), (2048, 2048))
 SIDE_BY_SIDE = (1, 2, 4, 8)
 PASSES = (
-    *("live_only", "vectorise", "share_chunks", "hoist_rows", "keep_rows", "share_parts"),
-    *("interchange", "turn_rows", "block_sums", "live_only"),
+    *("live_only", "vectorise", "rows_together", "share_chunks", "hoist_rows", "keep_rows"),
+    *("share_parts", "interchange", "turn_rows", "block_sums", "live_only"),
 )
 
 

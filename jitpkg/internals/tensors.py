@@ -42,6 +42,11 @@ ADDRESS = Attribute[int](
     use="trying where native code finds what a tensor consists of",
     lost="kernels are called with pointers, which is slower",
 )
+GENERATOR_ADDRESS = Attribute[int](
+    "torch.Generator._cdata",
+    use="finding where a generator's words lie, from which compiled code draws masks",
+    lost="ATen draws the masks of dropout, as eager code does",
+)
 KEYS = Row[Callable[[Any], Any]](
     "torch._C._dispatch_keys",
     use="trying where native code finds a tensor's dispatch keys",

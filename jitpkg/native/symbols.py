@@ -105,6 +105,8 @@ SYMBOLS = (
             ("default_dtype", "_ZN3c1031get_default_dtype_as_scalartypeEv"),
         )
     ),
+    Symbol("pthread_mutex_trylock", "process", "masks are drawn while a generator is locked"),
+    Symbol("pthread_mutex_unlock", "process", "masks are drawn while a generator is locked"),
     Symbol("__tls_get_addr", "process", "tables of tests compare the thread's dispatch keys"),
 )
 

@@ -26,6 +26,7 @@ from jitpkg.internals import (
     devices,
     dispatch,
 )
+from jitpkg.native import mersenne
 from jitpkg.testing import assert_same
 from tests.codegen.triton.recorder import Fake
 
@@ -485,3 +486,11 @@ def chosen_attention(compile_: Compile) -> Any:
 def current_stream(compile_: Compile) -> Any:
     """What a launch would ask a GPU for."""
     return callable(devices.RAW_STREAM.get()), callable(devices.CURRENT_DEVICE.get())
+
+
+def drops_out(compile_: Compile) -> Any:
+    """Masks that compiled code draws."""
+    mersenne.start()
+    torch.manual_seed(0)
+    f = compile_(lambda a: torch.nn.functional.dropout(a, 0.25) + 1)
+    return [f(x(40, 50)) for _ in range(2)], torch.get_rng_state()

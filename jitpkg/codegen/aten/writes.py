@@ -13,6 +13,7 @@ from jitpkg.facts.outcome import HIDDEN_WRITES
 from jitpkg.facts.tensor import TensorFacts, size_of, stride_of
 from jitpkg.internals import Row, ops
 from jitpkg.internals.ops import OpOverload, op_name, overload_name, schema
+from jitpkg.native import mersenne
 
 aten = torch.ops.aten
 Op = OpOverload
@@ -65,6 +66,8 @@ def draw(
     ATen's own functional forms draw in another order where the layout is not the usual one.
     """
     made: torch.Tensor = torch.empty_strided(size, stride, dtype=dtype)
+    if name == "bernoulli_" and not kwargs and mersenne.bernoulli_(made, *args):
+        return made
     getattr(made, name)(*args, **kwargs)
     return made
 

@@ -15,6 +15,7 @@ from jitpkg.codegen.fusion.passes.interchange import interchange
 from jitpkg.codegen.fusion.passes.keep_rows import keep_rows
 from jitpkg.codegen.fusion.passes.live import live_only
 from jitpkg.codegen.fusion.passes.room import Room
+from jitpkg.codegen.fusion.passes.rows_together import rows_together
 from jitpkg.codegen.fusion.passes.share import share_chunks, share_parts
 from jitpkg.codegen.fusion.passes.turn_rows import turn_rows
 from jitpkg.codegen.fusion.text import text_of_schedule
@@ -30,6 +31,8 @@ def stages(schedule: Schedule, host: Host) -> Iterator[tuple[str, Schedule]]:
     yield "live_only", schedule
     schedule = vectorise(schedule, host)
     yield "vectorise", schedule
+    schedule = rows_together(schedule, host.cache, host.bits // 32)
+    yield "rows_together", schedule
     if host.parallel:
         schedule = share_chunks(schedule, host.grain)
         yield "share_chunks", schedule

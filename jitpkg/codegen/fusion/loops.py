@@ -30,9 +30,12 @@ from jitpkg.codegen.ir.nodes import (
 def schedule(kernel: Kernel, builder: Builder) -> Schedule:
     """The loops of a kernel."""
     kernel = _with_shared_axes(_with_scans_inside(kernel), builder)
-    kernel = _renamed(kernel, _own_axes(kernel), builder)
-    body = _Nest(kernel.axes).block(kernel.stores, 0, frozenset())
-    return Schedule(kernel, body)
+    return nested(_renamed(kernel, _own_axes(kernel), builder))
+
+
+def nested(kernel: Kernel) -> Schedule:
+    """The loops of a kernel along its axes and those of its folds, as they are."""
+    return Schedule(kernel, _Nest(kernel.axes).block(kernel.stores, 0, frozenset()))
 
 
 def _with_scans_inside(kernel: Kernel) -> Kernel:

@@ -118,3 +118,23 @@ def test_more_positions_than_32_bits_count() -> None:
     on = dataclasses.replace(host(), parallel=False)
     assert run(kernel, b, [torch.ones(1, dtype=torch.int32), counted], on) == 0
     assert counted.item() == length
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(("rows", "columns"), [(8, 1000), (400, 333), (401, 64)])
+def test_sums_of_rows_of_main_memory(rows: int, columns: int, threads: int) -> None:
+    """Four rows at a time, where their number is a multiple of that."""
+    on = dataclasses.replace(host(), cache=0)
+    b = Builder()
+    x, out = buffer("x", rows, columns), buffer("out", rows)
+    i, over = b.axis(rows), b.axis(columns)
+    total = b.reduce("sum", b.load(x, (i, over)), [over])
+    kernel = kernel_of("rows", [Store(out, (i,), total)])
+    given, found = torch.randn(rows, columns), torch.empty(rows)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        assert run(kernel, b, [given, found], on) == 0
+    finally:
+        torch.set_num_threads(before)
+    torch.testing.assert_close(found, given.double().sum(1).float(), rtol=1e-5, atol=1e-5)

@@ -34,6 +34,7 @@ HOSTS = (
     Host(128, parallel=False),
     Host(256, grain=4),
     Host(512, grain=1, side_by_side=4),
+    Host(128, cache=0),
 )
 
 
@@ -252,3 +253,59 @@ def test_few_rows_compute_it_themselves() -> None:
     b = Builder()
     kernel, memory = of_columns(b, 3, 48)
     assert len(check_stages(kernel, b, memory, Host(512))[-1].body) == 1
+
+
+def added_up(b: Builder, rows: int, columns: int) -> tuple[Kernel, dict[Buffer, torch.Tensor]]:
+    x = buffer("x", rows, columns)
+    i, over = b.axis(rows), b.axis(columns)
+    total = b.reduce("sum", b.load(x, (i, over)), [over])
+    store = Store(buffer("out", rows), (i,), total)
+    return kernel_of("added_up", [store]), {x: torch.randn(rows, columns)}
+
+
+def together(rows: int, cache: int) -> list[int]:
+    """How many rows each loop over columns adds up at once."""
+    b = Builder()
+    last = check_stages(*_of(added_up(b, rows, 256), b), Host(512, cache=cache))[-1]
+    return [len(each.folds) for each in loops(last.body) if isinstance(each.kind, Lanes)]
+
+
+def _of(
+    made: tuple[Kernel, dict[Buffer, torch.Tensor]], b: Builder
+) -> tuple[Kernel, Builder, dict[Buffer, torch.Tensor]]:
+    return made[0], b, made[1]
+
+
+@examples(150)
+@given(st.data())
+def test_rows_together(data: st.DataObject) -> None:
+    """Sums over rows of whole numbers, and what is made of them."""
+    b = Builder()
+    rows, columns = data.draw(st.sampled_from([4, 8, 12])), data.draw(st.sampled_from([16, 33, 70]))
+    memory: dict[Buffer, torch.Tensor] = {}
+    draw = torch.Generator().manual_seed(data.draw(st.integers(0, 100)))
+    i, over = b.axis(rows), b.axis(columns)
+
+    def loaded(*index: Node) -> Node:
+        dtype = data.draw(st.sampled_from([torch.float32, torch.float32, torch.bfloat16]))
+        sizes = [rows if at is i else columns for at in index]
+        x = buffer(f"x{len(memory)}", *sizes, dtype=dtype)
+        memory[x] = torch.randint(-4, 4, sizes, generator=draw).to(dtype)
+        return b.cast(b.load(x, index), F32)
+
+    stores = []
+    for number in range(data.draw(st.integers(1, 2))):
+        value = loaded(i, over)
+        for index in data.draw(st.lists(st.sampled_from([(i,), (over,), (i, over)]), max_size=2)):
+            value = b.apply("mul", value, loaded(*index))
+        total = b.reduce("sum", value, [over])
+        if data.draw(st.booleans()):
+            total = b.apply("add", total, loaded(i))
+        stores.append(Store(buffer(f"out{number}", rows), (i,), total))
+    check_stages(kernel_of("rows", stores), b, memory, Host(128, cache=0))
+
+
+def test_rows_of_main_memory_are_added_up_four_at_a_time() -> None:
+    assert together(8, cache=8 * 256 * 4) == [4]
+    assert together(8, cache=9 * 256 * 4) == [1]
+    assert together(9, cache=0) == [1]
