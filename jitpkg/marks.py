@@ -81,6 +81,10 @@ TRANSFORMED = "jitpkg_transformed"
 """The key in the `meta` of a graph's node that runs a part of the graph at a level of `torch.func`:
 that part, with its options."""
 
+BODIES = "jitpkg_bodies"
+"""The key in the `meta` of a graph's node that runs parts of the graph as control flow says
+(`torch.cond`, `while_loop`, `scan`): these parts. What it returns, `OUTCOME` says."""
+
 RANDOM = "jitpkg_random"
 """The key in the `meta` of a graph's node that draws random numbers."""
 

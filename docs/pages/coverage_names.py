@@ -36,6 +36,8 @@ import weakref
 
 import numpy
 import torch
+from torch._higher_order_ops import associative_scan, scan, while_loop
+from torch._higher_order_ops import map as higher_order_map
 from torch.nn.attention.flex_attention import create_mask, flex_attention
 
 

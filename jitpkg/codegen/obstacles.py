@@ -13,7 +13,7 @@ from jitpkg.codegen.aten.grad_modes import makes_leaf
 from jitpkg.facts.decomposed import is_recurrent
 from jitpkg.facts.elsewhere import device_named
 from jitpkg.internals import modes
-from jitpkg.marks import LEAVES, TRANSFORMED, VIEW_LEAVES, WARNS
+from jitpkg.marks import BODIES, LEAVES, TRANSFORMED, VIEW_LEAVES, WARNS
 
 Test = Callable[[fx.GraphModule, Sequence[Any]], object]
 
@@ -61,6 +61,7 @@ OBSTACLES: tuple[tuple[Test, str], ...] = (
         "an op that warns: it would warn while it is compiled, and not when it runs",
     ),
     (_any(lambda node: TRANSFORMED in node.meta), "a function transform"),
+    (_any(lambda node: BODIES in node.meta), "control flow (cond, while_loop, scan)"),
     (
         _any(lambda node: is_recurrent(node.target)),
         "a recurrent layer: it would be unrolled into the ops of each step",

@@ -26,6 +26,7 @@ from jitpkg.codegen.aten.simplify import simplify
 from jitpkg.codegen.aten.symbols import Symbols
 from jitpkg.codegen.autocast import casts, entered_inside, of_these_leaves, off, without
 from jitpkg.codegen.autograd.freed import KEPT, Freed
+from jitpkg.codegen.bodies import with_compiled
 from jitpkg.codegen.compiler import compile_graph
 from jitpkg.codegen.declined import as_it_is
 from jitpkg.codegen.in_parts import in_parts
@@ -60,6 +61,7 @@ def compile_graph_module(
 ) -> Function:
     """Compile a graph of torch functions to kernels."""
     step = partial(compile_graph_module, options=options)
+    gm = with_compiled(gm, step)
     cut = in_parts("jitpkg", gm, example_inputs, step)
     if cut is not None:
         return cut

@@ -22,6 +22,14 @@ HIGHER_ORDER = Row[type[Any]](
 )
 HIGHER_ORDER_MODULES = "torch._higher_order_ops."
 """How the names of the modules begin in which they are called."""
+WHILE_LOOP, SCAN, MAP = (
+    Row[Callable[..., Any]](
+        f"torch._higher_order_ops.{name}.{name}",
+        use=f"making {name} a part of the graph",
+        lost=f"calls of {name} break the graph",
+    )
+    for name in ("while_loop", "scan", "map")
+)
 LAYERS = Row[Any](
     "torch._C._nn",
     use="knowing which functions of torch.nn.functional are ops",

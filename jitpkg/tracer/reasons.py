@@ -220,10 +220,11 @@ BACKWARD = Reason(
 )
 TRANSFORM = Reason(
     "B133",
-    "a function transform of what does more than compute",
+    "a function transform, or control flow, of what does more than compute",
     "What vmap, grad and the other transforms of torch.func are given is a part of the graph where "
-    "it computes with what it is given, and nothing else is changed. Else, or where the transform "
-    "would raise, torch's own function is called.",
+    "it computes with what it is given, and nothing else is changed; so are the functions that "
+    "torch.cond, while_loop, scan and map are given. Else, where gradients go through a loop, or "
+    "where it would raise, torch's own function is called.",
     "Return what is computed, and change nothing inside; leave autocast, checkpoints and "
     "backward() outside.",
 )

@@ -108,33 +108,33 @@ def enter_vmap(vm: VM, leaves: Value, dims: Value, randomness: Value) -> Value:
         del size[dim], stride[dim]
         return replace(facts, size=tuple(size), stride=tuple(stride))
 
-    values, tensors = _leaves(vm, leaves)
+    values, tensors = leaves_of(vm, leaves)
     at = [k for k, value in enumerate(values) if isinstance(value, Tensor)]
-    return _enter(vm, values, inner, tensors, (tuple(known[k] for k in at), how))
+    return enter(vm, values, inner, tensors, (tuple(known[k] for k in at), how))
 
 
 def enter_grad(vm: VM, leaves: Value, wanted: Value) -> Value:
-    values, tensors = _leaves(vm, leaves)
+    values, tensors = leaves_of(vm, leaves)
     chosen = _chosen(vm, values, wanted)
 
     def inner(k: int, facts: TensorFacts) -> TensorFacts:
         return replace(facts, requires_grad=k in chosen, is_leaf=True)
 
-    return _enter(vm, values, inner, tensors, (_among(values, chosen),))
+    return enter(vm, values, inner, tensors, (_among(values, chosen),))
 
 
 def enter_jvp(vm: VM, leaves: Value, wanted: Value, tangents: Value) -> Value:
-    values, tensors = _leaves(vm, leaves)
+    values, tensors = leaves_of(vm, leaves)
     chosen = _chosen(vm, values, wanted)
-    directions, _ = _leaves(vm, tangents)
+    directions, _ = leaves_of(vm, tangents)
     for k, direction in zip(chosen, directions, strict=True):
         assert isinstance(direction, Tensor)
         at = values[k]
         assert isinstance(at, Tensor)
-        if _fixed(vm, vm.facts(direction)).size != _fixed(vm, vm.facts(at)).size:
+        if fixed(vm, vm.facts(direction)).size != fixed(vm, vm.facts(at)).size:
             refuse(vm, "a tangent of another size, which raises")
     inner: Callable[[int, TensorFacts], TensorFacts] = lambda k, facts: facts  # noqa: E731
-    return _enter(vm, values, inner, tensors, (_among(values, chosen), tuple(directions)))
+    return enter(vm, values, inner, tensors, (_among(values, chosen), tuple(directions)))
 
 
 def _among(values: Sequence[Value], chosen: Sequence[int]) -> tuple[int, ...]:
@@ -155,7 +155,7 @@ def _chosen(vm: VM, values: Sequence[Value], wanted: Value) -> list[int]:
     return chosen
 
 
-def _leaves(vm: VM, leaves: Value) -> tuple[list[Value], tuple[Tensor, ...]]:
+def leaves_of(vm: VM, leaves: Value) -> tuple[list[Value], tuple[Tensor, ...]]:
     """The leaves, and those that are tensors."""
     values = [vm.peek(each) for each in vm.unpack(leaves)]
     tensors = tuple(each for each in values if isinstance(each, Tensor))
@@ -164,7 +164,7 @@ def _leaves(vm: VM, leaves: Value) -> tuple[list[Value], tuple[Tensor, ...]]:
     return values, tensors
 
 
-def _enter(
+def enter(
     vm: VM,
     values: Sequence[Value],
     inner: Callable[[int, TensorFacts], TensorFacts],
@@ -176,7 +176,7 @@ def _enter(
         refuse(vm, "inference mode")
     if modes.ANY_AUTOCAST.get()():
         refuse(vm, "autocast")
-    facts = {x: _fixed(vm, vm.facts(x)) for x in tensors}
+    facts = {x: fixed(vm, vm.facts(x)) for x in tensors}
     vm.levels.append(Level(vm.mark(), vm.checkpoint, vm.number_nodes.copy(), tensors, options))
     vm.checkpoint = None  # nobody can leave the trace in here
     made: list[Value] = []
@@ -189,7 +189,7 @@ def _enter(
     return Tuple(tuple(made))
 
 
-def _fixed(vm: VM, facts: TensorFacts) -> TensorFacts:
+def fixed(vm: VM, facts: TensorFacts) -> TensorFacts:
     """With sizes that are what they are now, guarded."""
     if not facts.is_symbolic:
         return facts
@@ -206,16 +206,16 @@ def _fixed(vm: VM, facts: TensorFacts) -> TensorFacts:
 
 def leave_vmap(vm: VM, tensors: Value, dims: Value) -> Value:
     out_dims = tuple(_plain(vm, dim) for dim in vm.unpack(dims))
-    part, inputs = _leave(vm, tensors, lambda options: (options[0], out_dims, options[1]))
+    part, inputs = leave(vm, tensors, lambda options: (options[0], out_dims, options[1]))
     return _run(vm, vmapped, part, inputs)
 
 
 def leave_grad(vm: VM, tensors: Value) -> Value:
-    return _run(vm, differentiated, *_leave(vm, tensors, lambda options: options))
+    return _run(vm, differentiated, *leave(vm, tensors, lambda options: options))
 
 
 def leave_vjp(vm: VM, tensors: Value, count: Value) -> Value:
-    part, inputs = _leave(vm, tensors, lambda options: options)
+    part, inputs = leave(vm, tensors, lambda options: options)
     if any(RANDOM in node.meta for node in part.module.graph.nodes):
         refuse(vm, "random numbers in what may be computed twice")
     pullback = Pullback(part, inputs, _writes(vm, inputs))
@@ -242,7 +242,7 @@ def pulled(vm: VM, pullback: Value, cotangents: Value) -> Value:
     assert isinstance(known, Pullback)
     if _writes(vm, known.inputs) != known.writes:
         refuse(vm, "a pullback of what was written to in between")
-    given, _ = _leaves(vm, cotangents)
+    given, _ = leaves_of(vm, cotangents)
     every = [x for x in given if isinstance(x, Tensor)]
     return _run(vm, pulled_back, known.part, (*known.inputs, *every))
 
@@ -251,11 +251,11 @@ def leave_jvp(vm: VM, tensors: Value, count: Value) -> Value:
     number = _plain(vm, count)
     level = vm.levels[-1]
     directions = level.options[1]
-    part, inputs = _leave(vm, tensors, lambda options: (options[0], number))
+    part, inputs = leave(vm, tensors, lambda options: (options[0], number))
     return _run(vm, pushed_forward, part, (*inputs, *directions))
 
 
-def _leave(
+def leave(
     vm: VM, returned: Value, options: Callable[[tuple[Any, ...]], tuple[Any, ...]]
 ) -> tuple[Part, tuple[Tensor, ...]]:
     """End a level: its part of the graph, and what that is given."""
@@ -361,7 +361,7 @@ def _run(vm: VM, function: Callable[..., Any], part: Part, inputs: tuple[Tensor,
 
 def _outcome(vm: VM, target: Any, part: Part, inputs: Args) -> Outcome:
     tensors = list(dict.fromkeys(x for x in inputs if isinstance(x, Tensor)))
-    facts = {x: _fixed(vm, vm.facts(x)) for x in tensors}
+    facts = {x: fixed(vm, vm.facts(x)) for x in tensors}
     devices = {each.device for each in facts.values()}
     if len(devices) > 1:
         refuse(vm, "tensors on several devices")
@@ -384,7 +384,7 @@ def _outcome(vm: VM, target: Any, part: Part, inputs: Args) -> Outcome:
     results = tuple(
         TheArgument(by_identity[id(x)])
         if id(x) in by_identity
-        else replace(_facts_of(vm, x), device=device)
+        else replace(facts_of(vm, x), device=device)
         for x in found
     )
     shares = tuple(by_memory.get(memory(x)) for x in found)
@@ -393,7 +393,7 @@ def _outcome(vm: VM, target: Any, part: Part, inputs: Args) -> Outcome:
     return Outcome(results, shares, before, frozenset(), random=random)
 
 
-def _facts_of(vm: VM, made: torch.Tensor) -> TensorFacts:
+def facts_of(vm: VM, made: torch.Tensor) -> TensorFacts:
     try:
         return facts_of_stand_in(made)
     except Unsure:

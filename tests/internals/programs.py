@@ -494,3 +494,14 @@ def drops_out(compile_: Compile) -> Any:
     torch.manual_seed(0)
     f = compile_(lambda a: torch.nn.functional.dropout(a, 0.25) + 1)
     return [f(x(40, 50)) for _ in range(2)], torch.get_rng_state()
+
+
+def control_flow(compile_: Compile) -> Any:
+    library = torch._higher_order_ops
+
+    def program(a: Any) -> Any:
+        going = library.while_loop(lambda b: b.sum() < 9, lambda b: (b * 2,), (a,))
+        running = library.scan(lambda c, b: (c + b, c * b), a[0], a)
+        return going, running, library.map(torch.sin, a)
+
+    return compile_(program)(x())

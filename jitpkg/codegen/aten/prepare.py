@@ -57,6 +57,7 @@ from jitpkg.internals.tensors import memory
 from jitpkg.interrupts import from_outside
 from jitpkg.marks import (
     ASKED,
+    BODIES,
     GRADIENTS,
     LEAVES,
     OUTCOME,
@@ -307,9 +308,9 @@ class _Preparation:
             raise Declined(VIEW_LEAVES)
         outcome, apply = node.meta[OUTCOME], cast(Callable[..., Any], node.target)
         result = self._singles.made(outcome.result)
-        return self._recorder.as_a_whole(
-            apply, args, {}, result, random=outcome.random, meta={OUTCOME: outcome}
-        )
+        # Control flow has no derivative of its own.
+        meta = {} if BODIES in node.meta else {OUTCOME: outcome}
+        return self._recorder.as_a_whole(apply, args, {}, result, random=outcome.random, meta=meta)
 
     def _of_backward(self, node: fx.Node, args: Any) -> Any:
         """As a whole: it is recorded when autograd is on."""

@@ -26,7 +26,7 @@ from jitpkg.facts.outcome import Outcome
 from jitpkg.facts.tensor import TensorFacts, facts_of, why_not_plain
 from jitpkg.internals import Missing, modes, settings, trees
 from jitpkg.internals.tensors import memory
-from jitpkg.marks import BODY, OUTCOME, RECOMPUTED, TRANSFORMED, WARNS, varies
+from jitpkg.marks import BODIES, BODY, OUTCOME, RECOMPUTED, TRANSFORMED, WARNS, varies
 
 FORMAT = "1"
 """Of what is kept."""
@@ -75,6 +75,8 @@ def _node(node: fx.Node) -> Plain:
         raise NotPlain(f"{node.op} {node.target}")
     if TRANSFORMED in node.meta:
         return [node.op, node.name, _transform(node), written(node.args)]
+    if BODIES in node.meta:
+        return [node.op, node.name, _control_flow(node), written(node.args)]
     inner = node.meta.get(RECOMPUTED, node.meta.get(BODY))
     if inner is not None:
         what = "recomputed" if RECOMPUTED in node.meta else _outcome_text(node.meta[OUTCOME])
@@ -84,9 +86,17 @@ def _node(node: fx.Node) -> Plain:
 
 
 def _transform(node: fx.Node) -> Plain:
-    part, run = node.meta[TRANSFORMED], getattr(node.target, "__name__", None)
+    return ["transform", getattr(node.target, "__name__", None), _part(node.meta[TRANSFORMED])]
+
+
+def _control_flow(node: fx.Node) -> Plain:
+    run, of = getattr(node.target, "__name__", None), _outcome_text(node.meta[OUTCOME])
+    return ["control flow", run, of, *map(_part, node.meta[BODIES])]
+
+
+def _part(part: Any) -> Plain:
     inner = [_node(each) for each in part.module.graph.nodes]
-    return ["transform", run, part.captured, part.given, written(part.options), inner]
+    return [part.captured, part.given, written(part.options), inner]
 
 
 def _input(given: Any) -> Plain:

@@ -16,6 +16,7 @@ from jitpkg.internals import transforms as levels
 from jitpkg.tracer import (
     asked_gradients,
     checkpoints,
+    control_flow,
     differentiation,
     function_modes,
     numpy_scalars,
@@ -30,6 +31,7 @@ from jitpkg.tracer.polyfills import (
     optimizers,
     torch_functions,
 )
+from jitpkg.tracer.polyfills import control_flow as control_flow_calls
 from jitpkg.tracer.polyfills import differentiation as backward_passes
 from jitpkg.tracer.polyfills import transforms as transform_calls
 from jitpkg.tracer.rows import numpy_arrays
@@ -233,6 +235,14 @@ for _step in (
     TABLE.add(getattr(transform_calls, _step), getattr(transforms, _step))
 
 
+TABLE.add(torch.cond, by_polyfill(control_flow_calls.cond))
+TABLE.add(ops.WHILE_LOOP, by_polyfill(control_flow_calls.while_loop))
+TABLE.add(ops.SCAN, by_polyfill(control_flow_calls.scan))
+TABLE.add(ops.MAP, by_polyfill(control_flow_calls.map_))
+for _step in ("enter_body", "leave_body", "chosen", "repeated", "scanned"):
+    TABLE.add(getattr(control_flow_calls, _step), getattr(control_flow, _step))
+
+
 @TABLE.row(transform_calls.flatten)
 def flatten(vm: VM, tree: Value) -> Value:
     return vm.call_object(trees.FLATTEN.get(), tree)
@@ -243,7 +253,7 @@ def unflatten(vm: VM, leaves: Value, structure: Value) -> Value:
     return vm.call_object(trees.UNFLATTEN.get(), leaves, structure)
 
 
-@TABLE.row(transform_calls.refused)
+@TABLE.row(transform_calls.refused, control_flow_calls.refused)
 def no_transform(vm: VM, why: Value) -> Value:
     transforms.refuse(vm, text_of(vm, why))
 
