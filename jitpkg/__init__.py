@@ -33,6 +33,8 @@ _HOMES = {
     "list_options": "jitpkg.codegen.options",
     "explain": "jitpkg.explanation",
     "Explanation": "jitpkg.explanation",
+    "stats": "jitpkg.statistics",
+    "Statistics": "jitpkg.statistics",
     "set_logs": "jitpkg.logs",
     "on_compile_start": "jitpkg.logs",
     "on_compile_end": "jitpkg.logs",

@@ -30,9 +30,12 @@ from jitpkg.marks import mark_unbacked as mark_unbacked
 from jitpkg.marks import maybe_mark_dynamic as maybe_mark_dynamic
 
 __version__: str
+from jitpkg.statistics import Statistics as Statistics
+from jitpkg.statistics import stats as stats
 
 __all__ = [
     "Explanation",
+    "Statistics",
     "allow_in_graph",
     "assume_constant_result",
     "cache",
@@ -60,4 +63,5 @@ __all__ = [
     "reset",
     "set_logs",
     "set_stance",
+    "stats",
 ]

@@ -91,6 +91,7 @@ class Settings:
             varying=varying or {},
             ledger=_COMPILED.ledger if self._is_weighed(chosen) else None,
             reset=twins.clear,
+            reached=twins.dispatchers,
         )
         return compiler
 
@@ -450,7 +451,8 @@ def _note(function: object) -> None:
         _COMPILED.functions.add(function)
 
 
-def _dispatchers() -> Iterator[Dispatcher]:
+def dispatchers() -> Iterator[Dispatcher]:
+    """Those of all functions and code objects that are compiled now."""
     found = map(follow.dispatcher_of, _COMPILED.functions)
     yield from (dispatcher for dispatcher in found if dispatcher is not None)
     yield from _COMPILED.shared
@@ -458,14 +460,14 @@ def _dispatchers() -> Iterator[Dispatcher]:
 
 def reset() -> None:
     """Drop everything that was compiled; functions compile again when they are called."""
-    for dispatcher in _dispatchers():
+    for dispatcher in dispatchers():
         dispatcher.reset()
     release_memory()
 
 
 def _heed(before: config.Options, now: config.Options) -> None:
     if before.runs_originals is not now.runs_originals:
-        for dispatcher in _dispatchers():
+        for dispatcher in dispatchers():
             dispatcher.heed(now)
 
 

@@ -137,6 +137,9 @@ class Options:
     exclude: str = ""
     """Modules that `jitpkg.auto` leaves alone, separated by commas."""
 
+    count_calls: bool = False
+    """Let what is compiled from now on count its calls, for `jitpkg.stats`: 15 ns each."""
+
     def __post_init__(self) -> None:
         _disturbance(self.disturb)  # raises where that means nothing
         if self.stance not in STANCES:
@@ -373,6 +376,7 @@ disturb: str
 logs: str
 include: str
 exclude: str
+count_calls: bool
 
 
 class _Config(ModuleType):

@@ -28,6 +28,7 @@ LAYERS: tuple[tuple[Room, ...], ...] = (
         Room("testing", ("compiled compared with eager;", "strategies")),
         Room("doctor", ("what is missing", "on this machine")),
         Room("explanation", ("what compiling made", "of a function")),
+        Room("statistics", ("what is compiled", "now")),
         Room("torch_compile", ("a backend for", "torch.compile")),
     ),
     (

@@ -38,7 +38,7 @@ class CompiledCallable:
         try:
             return _get(self, "_compiled")(*args, **kwargs)
         except BaseException as error:
-            while error.__traceback__ and _is_ours(error.__traceback__.tb_frame.f_code):
+            while error.__traceback__ and is_ours(error.__traceback__.tb_frame.f_code):
                 drop_frame(error)
             raise
 
@@ -139,7 +139,8 @@ def calling(target: Callable[..., Any]) -> FunctionType:
     return function  # type: ignore[no-any-return]
 
 
-def _is_ours(code: CodeType) -> bool:
+def is_ours(code: CodeType) -> bool:
+    """Whether it is that of such a function."""
     return code.co_filename == __file__
 
 

@@ -80,3 +80,5 @@ class Compiler:
     """What all functions owe; None where a function is compiled whatever it gains."""
     reset: Callable[[], None] = field(default=lambda: None)
     """Forgets all twins."""
+    reached: Callable[[], Sequence[Any]] = field(default=tuple)
+    """Gives the dispatchers of all functions that were reached through breaks."""

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import builtins
 import dataclasses
-import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import field
 from functools import partial
-from itertools import repeat
 from operator import length_hint
-from types import CodeType, FunctionType
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -21,6 +19,7 @@ from torch import fx
 
 from jitpkg import events, listing
 from jitpkg.dataclass import dataclass
+from jitpkg.errors import Break
 from jitpkg.guards.abstract import SubclassesAre, merged
 from jitpkg.guards.kinds import (
     Exists,
@@ -48,6 +47,7 @@ from jitpkg.guards.table import table
 from jitpkg.guards.text import Text, order, write_tests
 from jitpkg.interrupts import from_outside
 from jitpkg.rewriter.compiler import Compiler, Middle
+from jitpkg.rewriter.counting import MOST, Counting, counted_calls
 from jitpkg.rewriter.door import LEAVE, RETURN, Leave
 from jitpkg.rewriter.failure import Failures, Past
 from jitpkg.rewriter.gains import Meter
@@ -63,8 +63,6 @@ from jitpkg.tracer.vm import Branch
 
 OTHERWISE = "otherwise"
 """The parameter that holds what runs when the guards do not hold."""
-
-_MOST = sys.maxsize
 
 _BUILTINS = dict(vars(builtins))
 """The builtins that generated code uses: not the module's dictionary, which a user can change."""
@@ -121,6 +119,10 @@ class Entry:
     """What it has in its code while it is found out what it gains."""
     calls: Iterator[None] | None = None
     """What it takes one of at each call, where somebody wants to know how many there are."""
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    """What it took to make it, by phase."""
+    graph_break: Break | None = None
+    """What it ends in, where it does not end the function."""
 
     @property
     def meter(self) -> Meter | None:
@@ -131,7 +133,7 @@ class Entry:
     def call_count(self) -> Callable[[], int] | None:
         """How often it has run, where that is counted."""
         calls = self.calls
-        return None if calls is None else lambda: _MOST - length_hint(calls)
+        return None if calls is None else lambda: MOST - length_hint(calls)
 
     @property
     def gains(self) -> bool:
@@ -173,38 +175,6 @@ class Entry:
         meter.is_over = True
         new = {id(meter.graph): meter.compiled, id(meter.uncounted): meter.unpaid}
         self.run.__defaults__ = tuple(new.get(id(d), d) for d in self.run.__defaults__)
-
-
-@dataclass(eq=False, slots=True)
-class Counting:
-    """The lines of an entry that count calls: they are there until it has paid back."""
-
-    meter: Meter
-    lines: tuple[str, ...] = ()
-    source: str = ""
-    """Of the entry without them."""
-    runs: list[FunctionType] = field(default_factory=list)
-
-    def write(self, text: Text) -> None:
-        """Add the lines."""
-        unpaid, paid = text.hold(self.meter.uncounted, "unpaid"), text.hold(self.end, "paid")
-        self.lines = f"for _ in {unpaid}: break", f"else: {paid}()"
-        for line in self.lines:
-            text.line(line)
-
-    def end(self) -> None:
-        """Called by the entry when it has taken the last of `Meter.unpaid`."""
-        self.meter.settle()
-        source, self.source = self.source, ""
-        if not source:
-            return
-        code = self.runs[0].__code__
-        listing.show(code.co_filename, source)
-        module = compile(source, code.co_filename, "exec")
-        (plain,) = (const for const in module.co_consts if isinstance(const, CodeType))
-        plain = plain.replace(co_name=code.co_name, co_qualname=code.co_qualname)
-        for run in self.runs:
-            run.__code__ = plain
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -262,7 +232,7 @@ def write_entry(
     counting = None if meter is None else Counting(meter)
     if counting is not None:
         counting.write(text)
-    calls = repeat(None, _MOST) if events.STREAM.counts else None
+    calls = counted_calls()
     if trace.undecided is not None:
         watch = text.hold(Watch(name, trace.undecided, interface.settled), "watch")
         text.line(f"{watch}({', '.join(map(rebuilder.expression, trace.undecided.operands))})")

@@ -157,7 +157,28 @@ def _produce(
     options: Options,
     history: History,
 ) -> Produced:
+    began = time.perf_counter()
     traced = _traced(name, handover, arguments, compiler, options, history)
+    seconds = {"tracing": time.perf_counter() - began}
+    made = _made(name, traced, handover, interface, compiler, options, seconds)
+    seconds["code"] = time.perf_counter() - began - sum(seconds.values())
+    found = traced.exit.graph_break if isinstance(traced.exit, Left) else None
+    return replace(made, entry=replace(made.entry, seconds=seconds, graph_break=found))
+
+
+def _made(
+    name: str,
+    traced: Trace,
+    handover: Handover,
+    interface: Interface,
+    compiler: Compiler,
+    options: Options,
+    seconds: dict[str, float],
+) -> Produced:
+    """
+    Args:
+        seconds: what the backend takes is added, by phase.
+    """
     for guard, stack in traced.decided:
         raise SizeSpecialized(specialized_message(shown(guard), stack))
     guards = complete_guards(traced, interface)
@@ -165,7 +186,15 @@ def _produce(
     if _is_idle(traced, outputs, options):
         idle = write_idle_entry(name, guards, traced, interface)
         return _produced(idle, traced, handover, compiler)
-    return _compiled(name, traced, guards, outputs, handover, interface, compiler, options)
+    module = _module(name, traced, outputs)
+    began = time.perf_counter()
+    graph = _compile_graph(name, traced, module, compiler)
+    if traced.op_count:
+        seconds["backend"] = time.perf_counter() - began
+    if options.verify_correctness and traced.op_count:
+        verify_graph(name, module, graph, [i.example for i in traced.inputs])
+    entry = _written(name, traced, guards, outputs, interface, graph, module, compiler)
+    return _produced(entry, traced, handover, compiler)
 
 
 def _traced(
@@ -258,20 +287,16 @@ def _leaves_at_once(opname: str) -> bool:
     return opname in ("RETURN_VALUE", "RETURN_CONST", "RERAISE", "RAISE_VARARGS")
 
 
-def _compiled(
+def _written(
     name: str,
     traced: Trace,
     guards: list[Guard],
     outputs: Outputs,
-    handover: Handover,
     interface: Interface,
+    graph: Callable[..., Any],
+    module: fx.GraphModule,
     compiler: Compiler,
-    options: Options,
-) -> Produced:
-    module = _module(name, traced, outputs)
-    graph = _compile_graph(name, traced, module, compiler)
-    if options.verify_correctness and traced.op_count:
-        verify_graph(name, module, graph, [i.example for i in traced.inputs])
+) -> Entry:
     began = time.perf_counter()
     entry = write_entry(name, traced, guards, outputs, interface, graph, module, compiler)
     seconds = time.perf_counter() - began
@@ -282,7 +307,7 @@ def _compiled(
             function, name, tests, assumed, entry.source, seconds, entry.call_count
         )
         events.STREAM.emit(added)
-    return _produced(entry, traced, handover, compiler)
+    return entry
 
 
 def _produced(entry: Entry, traced: Trace, handover: Handover, compiler: Compiler) -> Produced:

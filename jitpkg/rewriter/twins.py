@@ -27,6 +27,10 @@ class Twins:
         self._in_the_middle.clear()
         self._codes.clear()
 
+    def dispatchers(self) -> list[Dispatcher]:
+        """Those that there are now."""
+        return [found for found in tuple(self._dispatchers.values()) if found is not None]
+
     def of(self, callee: Any, compiler: Compiler) -> Any:
         """A twin of a function, method or callable object.
 
