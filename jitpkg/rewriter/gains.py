@@ -52,6 +52,9 @@ containers, 0.4 in a loop that adds up numbers."""
 _RELATIVE, _ABSOLUTE = 1.05, 0.3e-6
 """What compiled code may be slower by before that is called a loss: it is within the noise."""
 
+FOLLOWING = 0.35e-6
+"""Seconds of a call of what follows another function, and has nothing compiled."""
+
 _UNKNOWN = 100
 """Calls after which an entry that cannot be measured counts as one that has paid back."""
 
@@ -72,7 +75,12 @@ class Gain:
 
     @property
     def loses(self) -> bool:
-        return self.compiled > _RELATIVE * self.original + _ABSOLUTE
+        return self.loses_beside(0.0)
+
+    def loses_beside(self, left: float) -> bool:
+        """Whether the original is quicker, though it takes so much more a call once it runs again:
+        what follows another function still looks at that."""
+        return self.compiled > _RELATIVE * self.original + _ABSOLUTE + left
 
     def __str__(self) -> str:
         return f"{duration(self.compiled)} compiled, {duration(self.original)} as it is"

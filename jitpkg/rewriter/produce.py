@@ -102,9 +102,15 @@ def produce(
         BackendError: the backend failed.
     """
     with events.compiling(name.rpartition("#")[0], name):
-        return _alone(
+        began = time.perf_counter()
+        made = _alone(
             lambda: _produce(name, handover, arguments, interface, compiler, options, history)
         )
+        if made is None:
+            return None
+        known = made.entry.seconds
+        seconds = {**known, "other": time.perf_counter() - began - sum(known.values())}
+        return replace(made, entry=replace(made.entry, seconds=seconds))
 
 
 def look(

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from jitpkg import config
 from jitpkg.guards.kinds import Guard
 from jitpkg.rewriter.entry import Entry, Run
-from jitpkg.rewriter.gains import Meter, Timing
+from jitpkg.rewriter.gains import FOLLOWING, Meter, Timing
 from jitpkg.rewriter.handover import Handover
 from jitpkg.rewriter.ledger import Clock
 from jitpkg.rewriter.points import Points
@@ -308,7 +308,8 @@ class Region:
             self.heed(config.current())
         meters = [entry.meter for entry in self.entries if entry.graph is not None]
         gains = [meter.gain for meter in meters if meter is not None and meter.gain is not None]
-        if len(gains) < len(meters) or not all(gain.loses for gain in gains):
+        left = 0.0 if self.dispatcher.followed_at(self) is None else FOLLOWING
+        if len(gains) < len(meters) or not all(gain.loses_beside(left) for gain in gains):
             return None
         return f"it gains nothing: {gains[-1]}" if gains else None
 
