@@ -96,7 +96,7 @@ def _lock_at(engine_at: int) -> int | None:
 
     def draw() -> None:
         threads.begin()
-        made = torch.empty(_DRAWN, dtype=torch.bool)
+        made = torch.empty(_DRAWN, dtype=torch.bool, device="cpu")
         number.append(threading.get_native_id())
         while not enough.is_set():
             made.bernoulli_(generator=generator)

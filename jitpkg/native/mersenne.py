@@ -84,7 +84,7 @@ def _found() -> Fill | None:
         # In a thread none of torch's modes is on.
         with ThreadPoolExecutor(1, "jitpkg.native.mersenne", threads.begin) as thread:
             return thread.submit(tried).result()
-    except JitpkgError:
+    except (JitpkgError, RuntimeError):  # or there is no thread to be had
         return None
 
 

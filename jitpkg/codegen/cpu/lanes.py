@@ -119,8 +119,10 @@ def _width(loop: Loop, extent: int, runs: float, host: Host) -> int:
     elements = runs * extent * _inner(loop)
     if host.side_by_side is not None:
         many = host.side_by_side
-    elif apart or (calls and work > 24):
+    elif apart:
         many = 1
+    elif calls and work > 24:
+        many = 4
     elif work > 24 and elements >= MOST and all(not isinstance(s, Loop) for s in loop.body):
         many = 8
     elif work <= 8 or elements >= MANY:
