@@ -300,6 +300,20 @@ def test_a_twin_that_loses_follows_its_original(bench: Bench) -> None:
     assert bench.entries == 2
 
 
+@pytest.mark.parametrize(("compiled", "given_back"), [(2.2e-6, False), (2.8e-6, True)])
+def test_a_twin_that_loses_less_than_it_would_still_cost(
+    bench: Bench, compiled: float, given_back: bool
+) -> None:
+    """It looks at its original at each call, whatever runs; a function in place does not."""
+    bench.plain, bench.compiled = 1.8e-6, compiled
+    called(jitpkg.compile(fresh(sine)), X, times=20)
+    assert bool(bench.said(events.GivenBack)) is given_back
+    called(jitpkg.jit(fresh(sine)), X, times=20)
+    assert [event.function for event in bench.said(events.GivenBack)] == ["sine"] * (
+        1 + given_back
+    )
+
+
 def test_reset_begins_anew(bench: Bench) -> None:
     bench.compiled = 20e-6
     function = jitpkg.jit(fresh(sine))
