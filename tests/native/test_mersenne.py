@@ -134,7 +134,7 @@ def test_a_generator_that_is_locked_is_left_to_torch(is_here: bool) -> None:
 def test_dropout_is_eager_codes(p: float, dtype: torch.dtype, training: bool) -> None:
     x = torch.randn(64, 65, dtype=dtype)
     found = []
-    for function in (functional.dropout, jitpkg.jit(functional.dropout, backend="jitpkg")):
+    for function in (functional.dropout, jitpkg.compile(functional.dropout, backend="jitpkg")):
         given = x.clone().requires_grad_(training)
         torch.manual_seed(5)
         y = function(given, p)

@@ -309,9 +309,7 @@ def test_a_twin_that_loses_less_than_it_would_still_cost(
     called(jitpkg.compile(fresh(sine)), X, times=20)
     assert bool(bench.said(events.GivenBack)) is given_back
     called(jitpkg.jit(fresh(sine)), X, times=20)
-    assert [event.function for event in bench.said(events.GivenBack)] == ["sine"] * (
-        1 + given_back
-    )
+    assert [event.function for event in bench.said(events.GivenBack)] == ["sine"] * (1 + given_back)
 
 
 def test_reset_begins_anew(bench: Bench) -> None:

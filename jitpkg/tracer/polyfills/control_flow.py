@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor
 
+from jitpkg.internals import versions
 from jitpkg.tracer.polyfills.transforms import called, flatten, unflatten
 
 Function = Callable[..., Any]
@@ -60,10 +61,22 @@ def while_loop(cond_fn: Function, body_fn: Function, carried_inputs: Any) -> Any
     return repeated(test, leave_body(tuple(made)), carried)
 
 
+_PUTS_DIM_BACK = versions.has("2.13", None)
+"""Whether results of `scan` have the dim that it went along where it was, and not in front."""
+
+
 def scan(
-    combine_fn: Function, init: Any, xs: Any, *, dim: int = 0, reverse: bool = False
+    combine_fn: Function,
+    init: Any,
+    xs: Any,
+    *,
+    dim: int = 0,
+    reverse: bool = False,
+    length: int | None = None,
 ) -> tuple[Any, Any]:
     """`torch._higher_order_ops.scan`"""
+    if length is not None:
+        refused("a scan of so many steps")
     first, carried = flatten(init)
     along, structure = flatten(xs)
     if not first or not along or type(dim) is not int or type(reverse) is not bool:
@@ -73,6 +86,8 @@ def scan(
     if not -rank <= dim < rank:
         refused("a dim that is not there, which raises")
     dim %= rank
+    if dim and not _PUTS_DIM_BACK:
+        refused("another dim than the first one, in this version of PyTorch")
     length = along[0].size(dim)
     if any(each.dim() <= dim or each.size(dim) != length for each in along):
         refused("tensors of other lengths, which raises")
