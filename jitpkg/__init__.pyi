@@ -28,10 +28,10 @@ from jitpkg.marks import mark_dynamic as mark_dynamic
 from jitpkg.marks import mark_static as mark_static
 from jitpkg.marks import mark_unbacked as mark_unbacked
 from jitpkg.marks import maybe_mark_dynamic as maybe_mark_dynamic
-
-__version__: str
 from jitpkg.statistics import Statistics as Statistics
 from jitpkg.statistics import stats as stats
+
+__version__: str
 
 __all__ = [
     "Explanation",

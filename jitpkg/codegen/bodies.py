@@ -11,14 +11,12 @@ from typing import Any
 import torch
 from torch import fx
 
+from jitpkg.codegen.aten.by_size import BySize
 from jitpkg.codegen.copies import copied, replaced
 from jitpkg.marks import BODIES
 
 Function = Callable[..., Any]
 Compile = Callable[[fx.GraphModule, list[Any]], Function]
-
-MOST = 8
-"""Ways to be given tensors that a body is compiled for; for others it runs op by op."""
 
 
 def with_compiled(gm: fx.GraphModule, compile_: Compile) -> fx.GraphModule:
@@ -43,26 +41,19 @@ def _are_as_traced(node: fx.Node) -> bool:
 
 def _compiled(module: fx.GraphModule, compile_: Compile) -> fx.GraphModule:
     made = fx.GraphModule(module, copied(module.graph), "Body")
-    vars(made)["forward"] = _Body(made, module.forward, compile_)
+    vars(made)["forward"] = _Body(module, compile_)
     return made
 
 
 class _Body:
-    """A body, called with tensors."""
+    """A body, called with tensors: compiled by their sizes, unless gradients go through it."""
 
-    def __init__(self, module: fx.GraphModule, plain: Function, compile_: Compile) -> None:
-        self._module = module
-        self._plain = plain
-        self._compile = compile_
-        self._made: dict[Any, Function] = {}
+    def __init__(self, module: fx.GraphModule, compile_: Compile) -> None:
+        self._plain: Function = module.forward
+        self._by_size = BySize(module, compile_)
 
     def __call__(self, *inputs: torch.Tensor) -> Any:
-        if torch.is_grad_enabled() and any(x.requires_grad for x in inputs):
+        trained = torch.is_grad_enabled() and any(x.requires_grad for x in inputs)
+        if trained or any(x.is_meta for x in inputs):
             return self._plain(*inputs)
-        key = tuple((x.shape, x.stride(), x.dtype, x.is_inference()) for x in inputs)
-        function = self._made.get(key)
-        if function is None:
-            if len(self._made) == MOST or any(x.is_meta for x in inputs):
-                return self._plain(*inputs)
-            function = self._made[key] = self._compile(self._module, list(inputs))
-        return function(*inputs)
+        return self._by_size.run(*inputs)

@@ -43,9 +43,7 @@ def look() -> Layout | None:
     """Where it is in this process; None where that cannot be told."""
     if tensors.GENERATOR_ADDRESS.found() is None or not has("pthread_mutex_trylock"):
         return None
-    engine_at = _engine_at()
-    lock_at = None if engine_at is None else _lock_at(engine_at)
-    if engine_at is None or lock_at is None:
+    if (engine_at := _engine_at()) is None or (lock_at := _lock_at(engine_at)) is None:
         return None
     return Layout(lock_at, engine_at)
 
@@ -58,7 +56,7 @@ def _engine_at() -> int | None:
         generator.manual_seed(seed)
         torch.empty(drawn, dtype=torch.float32).uniform_(generator=generator)
         saved = generator.get_state()[_SAVED_AT:].view(torch.int64)[:WORDS].tolist()
-        found = _numbers(generator, 0, (_BEFORE + WORDS_AT) // 4 + WORDS)
+        found = _numbers(generator, (_BEFORE + WORDS_AT) // 4 + WORDS)
         left = WORDS + 1 - drawn % WORDS
         places = {
             at
@@ -84,13 +82,14 @@ def _lock_at(engine_at: int) -> int | None:
     Nothing is locked to find that out: who took a wrong place for the lock would wait for ever.
     """
     generator = torch.Generator()
-    places = set(range(0, engine_at - _LOCK_BYTES + 1, 8))
 
-    def holding(*first: int) -> set[int]:
-        now = _numbers(generator, 0, engine_at // 4)
-        return {at for at in places if now[at // 4 :][:4] == [*first]}
+    def places(*begin: int) -> set[int]:
+        """Where a lock would lie that begins so now."""
+        now = _numbers(generator, engine_at // 4)
+        every = range(0, engine_at - _LOCK_BYTES + 1, 8)
+        return {at for at in every if now[at // 4 :][:4] == [*begin]}
 
-    places = holding(0, 0, 0, 0)
+    before = places(0, 0, 0, 0)
     number: list[int] = []
     enough = threading.Event()
 
@@ -106,17 +105,16 @@ def _lock_at(engine_at: int) -> int | None:
     held: set[int] = set()
     for _ in range(_PAUSES):
         time.sleep(_PAUSE)
-        held = holding(1, 0, *number, 1)
+        held = before & places(1, 0, *number, 1)
         if held or not drawing.is_alive():
             break
     enough.set()
     drawing.join()
-    places = held
-    places = holding(0, 0, 0, 0)
-    return places.pop() if len(places) == 1 else None
+    found = held & places(0, 0, 0, 0)
+    return found.pop() if len(found) == 1 else None
 
 
-def _numbers(generator: torch.Generator, at: int, count: int) -> list[int]:
-    """Numbers of 32 bits in the C++ object of a generator."""
+def _numbers(generator: torch.Generator, count: int) -> list[int]:
+    """The first numbers of 32 bits in the C++ object of a generator."""
     address = tensors.GENERATOR_ADDRESS.get()(generator)
-    return list((ctypes.c_uint32 * count).from_address(address + at))
+    return list((ctypes.c_uint32 * count).from_address(address))

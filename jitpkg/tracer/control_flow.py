@@ -15,13 +15,12 @@ from typing import Any
 import torch
 
 from jitpkg.dataclass import dataclass
-from jitpkg.facts.heard import Heard
-from jitpkg.facts.outcome import NoFacts, Outcome
-from jitpkg.facts.replayed import on_stand_ins, stand_in
+from jitpkg.facts.outcome import Outcome
+from jitpkg.facts.replayed import stand_in
 from jitpkg.facts.tensor import TensorFacts, contiguous_stride
 from jitpkg.internals.tensors import memory
 from jitpkg.marks import BODIES, RANDOM
-from jitpkg.tracer import tensors
+from jitpkg.tracer import tensors, transforms
 from jitpkg.tracer.transforms import Part, Tensors, enter, facts_of, fixed, leave, leaves_of, refuse
 from jitpkg.tracer.values import Tensor, Value
 from jitpkg.tracer.vm import VM, Args
@@ -204,13 +203,7 @@ def _returned(
     if len(devices) != 1 or any(each.type == "meta" for each in devices):
         refuse(vm, "tensors on several devices, or on none")
     given = [stand_in(each) for each in known]
-    try:
-        with Heard() as heard:
-            made = on_stand_ins(lambda: body.part.module.forward(*given))
-    except NoFacts as error:
-        refuse(vm, f"what it returns is not known before: {error}")
-    if heard.any:
-        refuse(vm, "it warns")
+    made = transforms.returned(vm, lambda: body.part.module.forward(*given))
     places = [memory(each) for each in (*given, *made)]
     if len(set(places)) < len(places):
         refuse(vm, "what is returned shares memory, which raises")

@@ -368,13 +368,7 @@ def _outcome(vm: VM, target: Any, part: Part, inputs: Args) -> Outcome:
     made = {x: stand_in(each) for x, each in facts.items()}
     with Heard():
         transforms.load()
-    try:
-        with Heard() as heard:
-            found = on_stand_ins(lambda: target(*[made[x] for x in inputs]))  # type: ignore[index]
-    except NoFacts as error:
-        refuse(vm, f"what it returns is not known before: {error}")
-    if heard.any:
-        refuse(vm, "it warns")
+    found = returned(vm, lambda: target(*[made[x] for x in inputs]))  # type: ignore[index]
     by_identity = {id(x): k for k, x in enumerate(made.values())}
     by_memory = {memory(x): k for k, x in reversed(list(enumerate(made.values())))}
     new = [memory(x) for x in found if memory(x) not in by_memory]
@@ -391,6 +385,18 @@ def _outcome(vm: VM, target: Any, part: Part, inputs: Args) -> Outcome:
     random = any(RANDOM in node.meta for node in part.module.graph.nodes)
     before = tuple(vm.facts(x) for x in tensors)
     return Outcome(results, shares, before, frozenset(), random=random)
+
+
+def returned(vm: VM, call: Callable[[], Any]) -> Any:
+    """What a call returns whose tensors are stand-ins."""
+    try:
+        with Heard() as heard:
+            found = on_stand_ins(call)
+    except NoFacts as error:
+        refuse(vm, f"what it returns is not known before: {error}")
+    if heard.any:
+        refuse(vm, "it warns")
+    return found
 
 
 def facts_of(vm: VM, made: torch.Tensor) -> TensorFacts:

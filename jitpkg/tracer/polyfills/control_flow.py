@@ -6,13 +6,13 @@ What is given is called once. What the graph has got by that is a body, and one 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from jitpkg.internals import versions
-from jitpkg.tracer.polyfills.transforms import called, flatten, unflatten
+from jitpkg.tracer.polyfills.transforms import called, flatten, refused, unflatten
 
 Function = Callable[..., Any]
 Tensors = tuple[Tensor, ...]
@@ -168,8 +168,3 @@ def scanned(body: Any, carried: Tensors, along: Tensors) -> Tensors:
     """What a body makes of what is carried and of each slice, from one to the next; and what else
     it returns, stacked."""
     raise NotImplementedError
-
-
-def refused(why: str) -> NoReturn:
-    """Call torch's function for real: the tracer ends the trace here."""
-    raise NotImplementedError(why)

@@ -253,7 +253,7 @@ def unflatten(vm: VM, leaves: Value, structure: Value) -> Value:
     return vm.call_object(trees.UNFLATTEN.get(), leaves, structure)
 
 
-@TABLE.row(transform_calls.refused, control_flow_calls.refused)
+@TABLE.row(transform_calls.refused)
 def no_transform(vm: VM, why: Value) -> Value:
     transforms.refuse(vm, text_of(vm, why))
 
