@@ -2,10 +2,13 @@
 kept in the user's own cache."""
 
 import atexit
+import ctypes
 import gc
 import os
 import shutil
+import sys
 import tempfile
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -38,6 +41,20 @@ def pytest_collection_finish() -> None:
     native.start()
     gc.collect()
     gc.freeze()
+
+
+PYTHON = ctypes.pythonapi
+PYTHON.PyInterpreterState_Get.restype = ctypes.c_void_p
+
+
+@pytest.fixture(autouse=True)
+def _frames_as_python_runs_them() -> Iterator[None]:
+    """Where a backend of torch.compile has raised, its frame hook stays on: Python's calls then
+    hold what they have given until they return, and objects live longer in any test after it."""
+    yield
+    if "torch._dynamo" in sys.modules:
+        interpreter = ctypes.c_void_p(PYTHON.PyInterpreterState_Get())
+        PYTHON._PyInterpreterState_SetEvalFrameFunc(interpreter, PYTHON._PyEval_EvalFrameDefault)
 
 
 THROUGH_AOT = ("aot", "aot_eager")

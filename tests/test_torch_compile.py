@@ -1,6 +1,5 @@
 """`torch.compile(…, backend="jitpkg")`: the graphs that torch's own tracer makes."""
 
-import ctypes
 import importlib
 import os
 import subprocess
@@ -22,23 +21,15 @@ from jitpkg import events
 from jitpkg.torch_compile import backend
 
 ROOT = Path(__file__).parents[1]
-PYTHON = ctypes.pythonapi
-PYTHON.PyInterpreterState_Get.restype = ctypes.c_void_p
 
 
 @pytest.fixture(autouse=True)
 def _torch_as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """torch.compile wraps two methods of modules for good, and keeps what it has compiled.
-
-    Where a backend has raised, its frame hook stays on: Python's calls then hold what they have
-    given until they return, and objects live longer in any test behind.
-    """
+    """torch.compile wraps two methods of modules for good, and keeps what it has compiled."""
     for name in "__init__", "__setstate__":
         monkeypatch.setattr(nn.Module, name, getattr(nn.Module, name))
     yield
     torch.compiler.reset()
-    interpreter = ctypes.c_void_p(PYTHON.PyInterpreterState_Get())
-    PYTHON._PyInterpreterState_SetEvalFrameFunc(interpreter, PYTHON._PyEval_EvalFrameDefault)
 
 
 def rand(*size: int, grad: bool = False) -> torch.Tensor:
