@@ -251,10 +251,15 @@ class _Function:
         return self.parts is not None and (varies(self.parts.extent) or varies(self.work))
 
     def _streamed(self) -> frozenset[Buffer]:
-        """Outputs that no cache holds: they are written past it."""
+        """Outputs of half the last cache and more: they are written past it.
+
+        What has been read lies in it, too, and a normal store reads the line it writes to. An RMS
+        norm of 2048 x 2048 float32 takes 1.1 ms so, and 1.5 to 2.1 otherwise; with a sum of its
+        result after it 2.0, and 3.1.
+        """
         stores = self.schedule.kernel.stores
         size = sum(example(span(store.buffer)) * store.buffer.dtype.itemsize for store in stores)
-        if size < self.host.cache:
+        if 2 * size < self.host.cache:
             return frozenset()
         return frozenset(store.buffer for store in stores if store.combine is None)
 

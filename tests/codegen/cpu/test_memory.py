@@ -54,6 +54,15 @@ def test_results_may_begin_anywhere(shift: int, threads: int) -> None:
     assert memory[:shift].eq(7).all() and memory[shift + 400 * 256 :].eq(7).all()
 
 
+@pytest.mark.parametrize(("rows", "past"), [(2048, True), (2047, False)])
+def test_half_the_last_cache_is_written_past_it(rows: int, past: bool) -> None:
+    b = Builder()
+    i, j = b.axes((rows, 2048))
+    out = Store(buffer("out", rows, 2048), (i, j), b.load(buffer("x", rows, 2048), (i, j)))
+    text = llvm_of(schedule(kernel_of("k", [out]), b), host())
+    assert ("!nontemporal" in text) == past
+
+
 NARROWED = [
     (torch.float64, torch.bfloat16),
     (torch.float32, torch.bfloat16),
