@@ -112,8 +112,8 @@ def _overlaps(facts: TensorFacts) -> bool:
 _OF_SOME = frozenset("max min argmax argmin aminmax amax amin median nanmedian mode".split())
 """Reductions that have no result for no elements."""
 
-_CASTING = frozenset({"copy_", "setitem", "__setitem__"})
-"""Ops that write floats to integers, or complex numbers to floats."""
+_CASTING = frozenset({"copy_", "setitem", "__setitem__", "_amp_update_scale_"})
+"""Ops that write floats to integers, or complex numbers to floats, or count beside floats."""
 
 
 def _narrows(outcome: Outcome) -> bool:

@@ -6,7 +6,7 @@ import torch
 
 from jitpkg.guards.sources import object_name
 
-PLAIN = frozenset({int, float, str, bytes, bool, complex, type(None)})
+PLAIN = frozenset({int, float, str, bytes, bool, complex, type(None), torch.device})
 """Classes whose instances are told apart by value, and have a text."""
 _BITS_SHOWN = 128
 _LENGTH_SHOWN = 200

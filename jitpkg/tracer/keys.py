@@ -11,6 +11,8 @@ from types import (
     WrapperDescriptorType,
 )
 
+import torch
+
 from jitpkg.dataclass import dataclass
 from jitpkg.guards.kinds import Is, KeysAre
 from jitpkg.guards.sources import Held
@@ -131,7 +133,7 @@ def _named(part: object) -> object:
     return part.obj if isinstance(part, Held) else part
 
 
-_CONSTANT_KEYS = (int, float, complex, str, bytes, bool, type(None), tuple)
+_CONSTANT_KEYS = (int, float, complex, str, bytes, bool, type(None), tuple, torch.device)
 
 
 def existing_key(vm: VM, key: object) -> Value:

@@ -11,6 +11,7 @@ from types import FunctionType
 from typing import Any
 
 from jitpkg.code.versions import SUM_COMPENSATES
+from jitpkg.guards.kinds import Is
 from jitpkg.tracer import (
     classes,
     constants,
@@ -60,7 +61,19 @@ def _refuse(reason: Any, name: str) -> Callable[..., Value]:
 
 for _name in ("locals", "globals", "dir", "eval", "exec", "breakpoint"):
     TABLE.add(getattr(builtins, _name), _refuse(reasons.FRAMES, f"{_name}()"))
-TABLE.add(id, _refuse(reasons.IDENTITY, "id()"))
+
+
+@TABLE.row(id)
+def id_(vm: VM, value: Value, /) -> Value:
+    """Of what lives as long as the entry that is guarded by it."""
+    value = vm.identify(vm.look(value))
+    match value:
+        case Known(type() | FunctionType() | types.ModuleType() as obj):
+            return Constant(id(obj))
+        case Object(_, source, obj) if source is not None:
+            vm.guard(Is(source, obj))
+            return Constant(id(obj))
+    vm.stop(reasons.IDENTITY, "id()")
 
 
 # Length, truth, types
