@@ -30,7 +30,7 @@ import torch
 from torch import fx, nn
 
 import jitpkg
-from jitpkg.codegen import own
+from jitpkg.codegen import backend as own
 from jitpkg.codegen.options import Options
 from jitpkg.codegen.triton.collected import Collected, collecting
 from jitpkg.codegen.triton.elsewhere import compiled_elsewhere

@@ -27,6 +27,7 @@ os.environ.setdefault("JITPKG_NEVER_WORSE", "0")  # no page depends on the clock
 from pages import (  # noqa: E402
     breaks,
     coverage,
+    graph_to_kernel,
     hooks,
     kernels,
     one_call,
@@ -44,6 +45,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "breaks.md": breaks.page,
     **breaks.pages(),
     "coverage.md": coverage.page,
+    "graph-to-kernel.md": graph_to_kernel.page,
     "hooks.md": hooks.page,
     "kernels.md": kernels.page,
     "one-call.md": one_call.page,

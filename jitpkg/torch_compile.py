@@ -16,7 +16,7 @@ from torch import fx
 from torch.utils.checkpoint import checkpoint
 
 from jitpkg import api, config, events
-from jitpkg.codegen.copies import copied
+from jitpkg.codegen.graph.copies import copied
 from jitpkg.internals import library
 from jitpkg.interrupts import from_outside, uninterrupted
 from jitpkg.messages import warn

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 import jitpkg
 from jitpkg import attempts, config, events
-from jitpkg.codegen.launch import CpuKernels
+from jitpkg.codegen.cpu.maker import CpuKernels
 from jitpkg.errors import BackendError, JitpkgWarning
 from jitpkg.testing import Comparison, call
 from tests.native.support import needs_llvm

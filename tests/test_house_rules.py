@@ -230,6 +230,35 @@ def test_no_import_cycle() -> None:
         pytest.fail("import cycle: " + " <- ".join(error.args[1]))
 
 
+def room_of(name: str) -> str:
+    """The folder that a module lies in; one of a room's ground floor is a room of its own."""
+    parent = name if MODULES[name].stem == "__init__" else name.rpartition(".")[0]
+    return name if parent == CODEGEN else parent
+
+
+CODEGEN = "jitpkg.codegen"
+
+
+def test_rooms_of_codegen_form_no_circle() -> None:
+    arrows: dict[str, set[str]] = {}
+    for name, file in MODULES.items():
+        if not within(name, CODEGEN):
+            continue
+        used = {of for each in imported(file) if (of := module_of(each)) and within(of, CODEGEN)}
+        arrows.setdefault(room_of(name), set()).update(map(room_of, used))
+    for room, others in arrows.items():
+        others.discard(room)
+    try:
+        TopologicalSorter(arrows).prepare()
+    except CycleError as error:
+        pytest.fail("rooms in a circle: " + " <- ".join(error.args[1]))
+
+
+def test_the_ground_floor_of_codegen_is_small() -> None:
+    floor = {file.stem for file in (ROOT / "jitpkg" / "codegen").glob("*.py")}
+    assert floor == {"__init__", "backend", "backends", "options"}
+
+
 # Who may catch any exception: a signal handler's, too, would be taken for a failure. A handler of
 # `Exception` asks `from_outside`, or raises again what it caught; or it stands here.
 

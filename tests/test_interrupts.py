@@ -18,7 +18,7 @@ from torch._functorch import config
 
 import jitpkg
 from jitpkg import errors, interrupts
-from jitpkg.codegen import functional
+from jitpkg.codegen.autograd.aot import functional
 from jitpkg.interrupts import from_outside, uninterrupted
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no such signals here")

@@ -10,18 +10,18 @@ import torch
 from torch import fx
 
 import jitpkg
+from jitpkg.codegen.aten.passes.simplify import simplify
 from jitpkg.codegen.aten.prepare import prepare
 from jitpkg.codegen.aten.prepared import Prepared
-from jitpkg.codegen.aten.simplify import simplify
-from jitpkg.codegen.compiler import compile_graph
 from jitpkg.codegen.fusion.kernel import Schedule
 from jitpkg.codegen.fusion.loops import schedule
 from jitpkg.codegen.fusion.normal import Normal
-from jitpkg.codegen.interpreted import Interpreted
 from jitpkg.codegen.ir.builder import Builder
 from jitpkg.codegen.ir.nodes import written
 from jitpkg.codegen.ir.text import all_axes, axis_names, text_of_store
-from jitpkg.codegen.made import Made
+from jitpkg.codegen.kernels.compile import compile_graph
+from jitpkg.codegen.kernels.made import Made
+from jitpkg.codegen.kernels.reference import Interpreted
 
 
 @dataclass(frozen=True)

@@ -20,12 +20,12 @@ import torch
 from jitpkg.codegen.cpu import printer
 from jitpkg.codegen.cpu.host import Host
 from jitpkg.codegen.cpu.lanes import MANY, MOST, SOME
+from jitpkg.codegen.cpu.maker import LONG
 from jitpkg.codegen.cpu.stages import stages
 from jitpkg.codegen.fusion.interpreter import run_schedule
 from jitpkg.codegen.fusion.kernel import Loop, Schedule
 from jitpkg.codegen.fusion.statements import loops
 from jitpkg.codegen.fusion.text import text_of_schedule
-from jitpkg.codegen.launch import LONG
 from jitpkg.native import Output, Signature
 from jitpkg.native.entry import entry_text
 from jitpkg.native.llvm import CODEGEN_LEVEL, llvm

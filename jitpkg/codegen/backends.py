@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 from torch import fx
 
 from jitpkg import collector, forks, native
-from jitpkg.codegen.aten.grad_modes import has_backward
-from jitpkg.codegen.in_parts import in_parts
-from jitpkg.codegen.stages import around_backward
-from jitpkg.codegen.straight_line import straight_line
+from jitpkg.codegen.graph.grad_modes import has_backward
+from jitpkg.codegen.graph.python import straight_line
+from jitpkg.codegen.parts.in_parts import in_parts
+from jitpkg.codegen.parts.stages import around_backward
 from jitpkg.errors import InvalidArgument
 from jitpkg.messages import near
 
@@ -161,9 +161,9 @@ WITHOUT_OPTIONS = ("eager", "aot_eager")
 REGISTRY = Registry(
     {"eager": eager},
     {
-        "aot_eager": "jitpkg.codegen.aot_eager:aot_eager",
-        "inductor": "jitpkg.codegen.inductor:inductor",
-        "jitpkg": "jitpkg.codegen.own:own",
+        "aot_eager": "jitpkg.codegen.autograd.aot.aot_eager:aot_eager",
+        "inductor": "jitpkg.codegen.autograd.aot.inductor:inductor",
+        "jitpkg": "jitpkg.codegen.backend:own",
     },
 )
 """The process's backends."""

@@ -28,7 +28,7 @@ from jitpkg.interrupts import from_outside, uninterrupted
 from jitpkg.living import Living
 from jitpkg.rewriter.compiler import Compiler
 from jitpkg.rewriter.correctness import verified
-from jitpkg.rewriter.door import RETURN, Door
+from jitpkg.rewriter.door import RETURN, Door, leaving
 from jitpkg.rewriter.emitter import Emitter, Hook
 from jitpkg.rewriter.entry import Entry, Interface
 from jitpkg.rewriter.ledger import Account
@@ -248,7 +248,7 @@ class Dispatcher:
         """How a call goes on that finds the code changed of what this follows."""
         followed = self.followed_at(region)
         leave = followed.stale(self.points.code) if followed else None
-        return None if leave is None else (-2 - region.h, leave, ())
+        return None if leave is None else (leaving(region.h), leave, ())
 
     def miss(self, region: Region, arguments: tuple[object, ...]) -> Result:
         if (outdated := self.outdated(region)) is not None:

@@ -21,6 +21,16 @@ LEAVE = -2
 """An exit that no code knows: it calls `leave`."""
 
 
+def leaving(h: int) -> int:
+    """The exit that no code knows, from which `leave` goes on at instruction `h`."""
+    return LEAVE - h
+
+
+def goes_on_at(exit_: int) -> int:
+    """The instruction at which `leave` goes on."""
+    return exit_ if exit_ > LEAVE else LEAVE - exit_
+
+
 class Region(Protocol):
     """What a hook calls.
 

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from jitpkg import config
 from jitpkg.guards.kinds import Guard
+from jitpkg.rewriter.door import goes_on_at, leaving
 from jitpkg.rewriter.entry import Entry, Run
 from jitpkg.rewriter.gains import FOLLOWING, Meter, Timing
 from jitpkg.rewriter.handover import Handover
@@ -230,7 +231,7 @@ class Region:
         """Go on with the original code, in a frame that has the newest hooks."""
         if self.dispatcher.keeps_frame:
             return self.native(arguments)
-        return -2 - self.h, self.leave, self.kept(arguments)
+        return leaving(self.h), self.leave, self.kept(arguments)
 
     def miss(self, *arguments: object) -> Result:
         """No entry fits: trace, and run what comes of it."""
@@ -240,7 +241,7 @@ class Region:
         self, exit_: int, globals_: dict[str, object], cells: tuple[CellType, ...]
     ) -> Callable[..., Any]:
         """A function that goes on at an exit that the running code does not know."""
-        p = -2 - exit_ if exit_ < -1 else exit_
+        p = goes_on_at(exit_)
         return self.dispatcher.resume_function(p, self.handover.base, globals_, cells)
 
     def add(self, entry: Entry) -> None:

@@ -82,7 +82,7 @@ def test_found_in_an_installed_package(C: Any, distribution: None) -> None:
 
 def test_a_package_cannot_replace_a_backend(distribution: None) -> None:
     assert jitpkg.list_backends().count("aot_eager") == 1
-    assert backends.REGISTRY.find("aot_eager").__module__ == "jitpkg.codegen.aot_eager"
+    assert backends.REGISTRY.find("aot_eager").__module__ == "jitpkg.codegen.autograd.aot.aot_eager"
     with pytest.raises(errors.InvalidArgument, match="There is a backend 'inductor' already"):
         jitpkg.register_backend(sine, "inductor")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from jitpkg.codegen import cache
-from tests.codegen.kept.support import Process
+from tests.codegen.cache.graphs.support import Process
 
 
 @pytest.fixture

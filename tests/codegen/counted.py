@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from jitpkg.codegen import varying
-from jitpkg.codegen.aten.by_symbols import BySymbols
+from jitpkg.codegen.autograd.aot import varying
+from jitpkg.codegen.sizes.by_symbols import BySymbols
 
 
 @contextmanager

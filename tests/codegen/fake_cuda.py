@@ -9,7 +9,7 @@ import torch
 from torch import fx
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from jitpkg.codegen.halves import with_facts
+from jitpkg.codegen.autograd.halves import with_facts
 from jitpkg.facts.corrected import corrected_mode
 
 CUDA = torch.device("cuda", 0)

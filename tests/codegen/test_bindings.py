@@ -7,7 +7,7 @@ import torch
 from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from jitpkg.codegen.bindings import BINDINGS
+from jitpkg.codegen.graph.bindings import BINDINGS
 
 A, B = torch.randn(2, 3), torch.randn(3, 4)
 BATCH = torch.randn(2, 3, 3)

@@ -10,12 +10,12 @@ import pytest
 import torch
 from torch import Tensor, fx
 
-from jitpkg.codegen import own
-from jitpkg.codegen.compiler import Report, compile_graph
+from jitpkg.codegen import backend
 from jitpkg.codegen.fusion.groups import Limits
 from jitpkg.codegen.fusion.normal import Normal
 from jitpkg.codegen.ir.builder import Builder
-from jitpkg.codegen.made import Made, Refused
+from jitpkg.codegen.kernels.compile import Report, compile_graph
+from jitpkg.codegen.kernels.made import Made, Refused
 from jitpkg.marks import VARIES
 from tests.codegen.fake_cuda import CUDA, graph_of
 
@@ -136,14 +136,14 @@ def test_graphs_for_gpus_go_through_aotautograd(
     def prepare(*given: Any) -> None:
         raise AssertionError("it was compared with the ops of the CPU")
 
-    monkeypatch.setattr(own, "_maker", lambda options, device: (Recorded(device), ""))
-    monkeypatch.setattr(own, "_through_aot", through_aot)
-    monkeypatch.setattr(own, "prepare", prepare)
+    monkeypatch.setattr(backend, "_maker", lambda options, device: (Recorded(device), ""))
+    monkeypatch.setattr(backend, "_through_aot", through_aot)
+    monkeypatch.setattr(backend, "prepare", prepare)
     graph = fx.Graph()
     x = graph.placeholder("x")
     graph.output((graph.call_method("to", (x, CUDA)),))
     gm = fx.GraphModule(torch.nn.Module(), graph)
     if varies:
         gm.meta[VARIES] = [frozenset({0})]
-    own.compile_graph_module(gm, [torch.ones(3)], own.Options())
+    backend.compile_graph_module(gm, [torch.ones(3)], backend.Options())
     assert went == ["cuda:0"]

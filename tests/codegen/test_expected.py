@@ -12,9 +12,9 @@ from torch.nn import functional as F
 
 import jitpkg
 from jitpkg import config, events
-from jitpkg.codegen.compiler import compile_graph
-from jitpkg.codegen.expected import as_laid_out
-from jitpkg.codegen.interpreted import Interpreted
+from jitpkg.codegen.kernels.compile import compile_graph
+from jitpkg.codegen.kernels.expected import as_laid_out
+from jitpkg.codegen.kernels.reference import Interpreted
 from jitpkg.errors import InternalError
 from jitpkg.facts.tensor import facts_of
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, fx
 
 import jitpkg
-from jitpkg.codegen.lists import singly
+from jitpkg.codegen.graph.lists import singly
 from tests.torch_versions import RELEASE
 
 Lists = tuple[list[Tensor], list[Tensor], list[Tensor]]

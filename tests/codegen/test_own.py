@@ -14,8 +14,8 @@ import jitpkg
 from jitpkg import events
 from jitpkg.codegen.aten.prepare import prepare
 from jitpkg.codegen.aten.prepared import Prepared
-from jitpkg.codegen.compiler import compile_graph
-from jitpkg.codegen.interpreted import Interpreted
+from jitpkg.codegen.kernels.compile import compile_graph
+from jitpkg.codegen.kernels.reference import Interpreted
 
 ROWS, COLUMNS = 13, 37
 

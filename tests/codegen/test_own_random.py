@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from torch import Tensor
 
-from jitpkg.codegen.own import own
+from jitpkg.codegen.backend import own
 from jitpkg.testing import Comparison
 from jitpkg.testing.strategies import aliasing_tensors, dtypes
 from tests.codegen.aten.support import HOW

@@ -11,10 +11,11 @@ import torch
 
 import jitpkg
 from jitpkg import events
-from jitpkg.codegen import own, progress
+from jitpkg.codegen import backend as own
 from jitpkg.codegen.fusion.normal import Normal
-from jitpkg.codegen.interpreted import Interpreted
 from jitpkg.codegen.ir.builder import Builder
+from jitpkg.codegen.kernels import progress
+from jitpkg.codegen.kernels.reference import Interpreted
 from jitpkg.errors import JitpkgWarning, NativeError
 
 ROWS, COLUMNS = 16, 1024

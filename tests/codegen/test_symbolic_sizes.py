@@ -11,8 +11,8 @@ import torch
 from torch import nn
 
 import jitpkg
-from jitpkg.codegen import own
-from jitpkg.codegen.aten.by_symbols import BySymbols
+from jitpkg.codegen import backend as own
+from jitpkg.codegen.sizes.by_symbols import BySymbols
 from tests.codegen import counted
 
 F = nn.functional

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 import jitpkg
-from jitpkg.codegen import functional, varying
-from jitpkg.codegen.partial_backward import Halves
+from jitpkg.codegen.autograd.aot import functional, varying
+from jitpkg.codegen.autograd.partial import Halves
 from jitpkg.testing import Comparison, call
 from tests.codegen.counted import compilations
 from tests.torch_versions import RELEASE

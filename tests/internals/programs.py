@@ -18,7 +18,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 
 import jitpkg
-from jitpkg.codegen import launch
+from jitpkg.codegen.cpu import maker
 from jitpkg.codegen.triton.graphs import Recorded
 from jitpkg.facts import fake
 from jitpkg.facts.thread_state import leave_modes
@@ -372,7 +372,7 @@ def measured(compile_: Compile) -> Any:
 
 def by_onednn(compile_: Compile) -> Any:
     """A large matrix product, as on an AMD processor."""
-    launch.onednn_is_faster = lambda cpu, capability: True
+    maker.onednn_is_faster = lambda cpu, capability: True
     weight, bias = x(256, 256), x(256)
     return compile_(lambda a: functional.linear(a, weight, bias))(x(256, 256))
 

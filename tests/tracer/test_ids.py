@@ -22,7 +22,7 @@ def by_id(x: torch.Tensor, thing: Any, table: dict[int, float]) -> torch.Tensor:
 
 
 @pytest.mark.parametrize(
-    "make", [lambda: Thing(1.0), lambda: nn.Linear(2, 2), lambda: [1, 2], lambda: {}, lambda: Thing]
+    "make", [lambda: Thing(1.0), lambda: nn.Linear(2, 2), lambda: [1, 2], dict, lambda: Thing]
 )
 def test_id_of_what_exists(make: Any) -> None:
     compiled = jitpkg.compile(by_id, fullgraph=True)

@@ -17,7 +17,6 @@ from typing import Any, cast
 import torch
 from torch import fx
 
-from jitpkg.codegen.aten.grad_modes import GradModes, has_backward, is_switch, makes_leaf
 from jitpkg.codegen.aten.opened import IsLowered, opens
 from jitpkg.codegen.aten.parts import Part, parts_written
 from jitpkg.codegen.aten.prepared import (
@@ -31,10 +30,11 @@ from jitpkg.codegen.aten.prepared import (
     Write,
 )
 from jitpkg.codegen.aten.recorder import Recorder
-from jitpkg.codegen.aten.symbols import Symbols
 from jitpkg.codegen.aten.traced import Declined, Traced
-from jitpkg.codegen.autocast import casts
+from jitpkg.codegen.graph.autocast import casts
+from jitpkg.codegen.graph.grad_modes import GradModes, has_backward, is_switch, makes_leaf
 from jitpkg.codegen.ir.extents import SYMBOL, symbolic
+from jitpkg.codegen.sizes.symbols import Symbols
 from jitpkg.facts.casting import Casting, is_active, state
 from jitpkg.facts.heard import Heard
 from jitpkg.facts.layout import gradient_of, overlaps

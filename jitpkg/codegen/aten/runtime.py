@@ -23,8 +23,8 @@ from jitpkg.codegen.aten.prepared import (
     Write,
 )
 from jitpkg.codegen.aten.views import View
+from jitpkg.codegen.graph.python import straight_line
 from jitpkg.codegen.ir.extents import SYMBOL, Symbolic, text_of, varies
-from jitpkg.codegen.straight_line import straight_line
 from jitpkg.dataclass import dataclass
 from jitpkg.internals import modes, tensors
 from jitpkg.internals.ops import op_name, overload_name

@@ -12,16 +12,16 @@ from jitpkg import events
 from jitpkg.codegen.aten.prepare import prepare
 from jitpkg.codegen.aten.purity import is_random
 from jitpkg.codegen.aten.runtime import Later, runtime
-from jitpkg.codegen.aten.symbols import Symbols
 from jitpkg.codegen.aten.traced import Declined
+from jitpkg.codegen.autograd.function import Layout, Plan, differentiated
+from jitpkg.codegen.autograd.kept import Compilation, guarded
+from jitpkg.codegen.autograd.partial import Halves
 from jitpkg.codegen.autograd.partition import parted
 from jitpkg.codegen.autograd.record import Joint, joint
 from jitpkg.codegen.autograd.twice import Again, again_of
-from jitpkg.codegen.differentiated import Layout, Plan, differentiated
-from jitpkg.codegen.kept.training import Compilation, guarded
-from jitpkg.codegen.maker import Maker
+from jitpkg.codegen.kernels.maker import Maker
 from jitpkg.codegen.options import Options
-from jitpkg.codegen.partial_backward import Halves
+from jitpkg.codegen.sizes.symbols import Symbols
 from jitpkg.facts.tensor import TensorFacts, size_of, stride_of
 
 Function = Callable[..., Any]

@@ -18,12 +18,12 @@ from torch import fx
 
 from jitpkg.codegen.aten.passes.common import share_common
 from jitpkg.codegen.aten.purity import is_random, is_view, may_be_dropped, name_of, takes_result
+from jitpkg.codegen.aten.reach import needed_for, root_of
 from jitpkg.codegen.aten.traced import PART, Declined
 from jitpkg.codegen.autograd.record import Joint
 from jitpkg.codegen.ir.extents import SYMBOL, example
 from jitpkg.codegen.lowering import activations, comparison, creation, pointwise
 from jitpkg.codegen.lowering.calls import row_of
-from jitpkg.codegen.reach import needed_for, root_of
 from jitpkg.dataclass import dataclass
 from jitpkg.facts.tensor import TensorFacts
 from jitpkg.internals.ops import OpOverload

@@ -16,6 +16,7 @@ from torch import fx
 
 from jitpkg.codegen.aten.prepare import as_leaf, known_name
 from jitpkg.codegen.aten.prepared import Prepared, ViewOf
+from jitpkg.codegen.aten.reach import root_of
 from jitpkg.codegen.aten.recorder import Recorder
 from jitpkg.codegen.aten.traced import (
     NO_GRAD,
@@ -29,7 +30,6 @@ from jitpkg.codegen.aten.traced import (
     Traced,
 )
 from jitpkg.codegen.ir.extents import Symbolic, with_expressions
-from jitpkg.codegen.reach import root_of
 from jitpkg.dataclass import dataclass
 from jitpkg.facts.layout import overlaps
 from jitpkg.facts.rows.functions import flash_is_on

@@ -5,7 +5,7 @@
 A key is a hash of all that an answer depends on, so nothing here is ever out of date, and two
 processes that write one key write the same.
 
-Whole graphs are kept by the same means: see `codegen.kept`.
+Whole graphs are kept by the same means: see `graphs` and `entry`.
 """
 
 from __future__ import annotations

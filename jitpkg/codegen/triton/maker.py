@@ -11,15 +11,15 @@ import torch
 from torch import fx
 
 from jitpkg import events
+from jitpkg.codegen.cache.entry import MadeKernel
+from jitpkg.codegen.cache.plain import Plain
 from jitpkg.codegen.fusion.groups import Limits
 from jitpkg.codegen.fusion.loops import schedule
 from jitpkg.codegen.fusion.normal import Normal
 from jitpkg.codegen.fusion.split import split
 from jitpkg.codegen.ir.builder import Builder
 from jitpkg.codegen.ir.extents import example
-from jitpkg.codegen.kept.entry import MadeKernel
-from jitpkg.codegen.kept.plain import Plain
-from jitpkg.codegen.made import Made, Refused
+from jitpkg.codegen.kernels.made import Made, Refused
 from jitpkg.codegen.options import Options
 from jitpkg.codegen.triton import graphs
 from jitpkg.codegen.triton.frame import NotPrinted

@@ -10,11 +10,11 @@ import torch
 from torch import fx
 
 from jitpkg.codegen.aten.passes.rewrites import Rewrite
+from jitpkg.codegen.aten.passes.simplify import simplify
 from jitpkg.codegen.aten.prepare import prepare
 from jitpkg.codegen.aten.prepared import Prepared
 from jitpkg.codegen.aten.runtime import op_by_op
-from jitpkg.codegen.aten.simplify import simplify
-from jitpkg.codegen.straight_line import straight_line
+from jitpkg.codegen.graph.python import straight_line
 from jitpkg.testing import Comparison
 
 HOW = ("traceback", "idle strides", "view", "version")

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
-from jitpkg.codegen.aten.by_size import MOST, BySize
+from jitpkg.codegen.sizes.by_size import MOST, BySize
 from jitpkg.testing import Comparison, call
 from tests.codegen.aten.support import HOW, OpByOp
 

@@ -10,7 +10,7 @@ import torch
 from torch import fx
 
 from jitpkg.codegen.aten.passes.idle_views import drop_idle_views
-from jitpkg.codegen.straight_line import straight_line
+from jitpkg.codegen.graph.python import straight_line
 from jitpkg.facts.tensor import facts_of
 
 aten = torch.ops.aten

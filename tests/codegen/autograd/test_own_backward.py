@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import jitpkg
-from jitpkg.codegen import own
+from jitpkg.codegen import backend as own
 from jitpkg.codegen.autograd import compile as compiling
 from jitpkg.testing import Comparison, call
 from tests.native.support import needs_llvm

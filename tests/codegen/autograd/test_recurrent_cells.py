@@ -11,7 +11,7 @@ from torch import nn
 
 import jitpkg
 from jitpkg import events
-from jitpkg.codegen import own
+from jitpkg.codegen import backend as own
 from jitpkg.testing.programs.modes import HOW_COMPUTED
 from jitpkg.testing.same import Comparison, call
 

@@ -19,7 +19,7 @@ from jitpkg import events
 from jitpkg.codegen.autograd import twice as twice_again
 from jitpkg.errors import BackendError
 from jitpkg.internals import tensors
-from tests.codegen.kept.support import Process
+from tests.codegen.cache.graphs.support import Process
 
 BACKWARD = pytest.mark.parametrize("backward", ["own", "aot"])
 Function = Callable[..., Any]

@@ -13,7 +13,7 @@ from torch.nn import functional
 
 import jitpkg
 from jitpkg import events
-from jitpkg.codegen import launch
+from jitpkg.codegen.cpu import maker
 from jitpkg.codegen.cpu.host import host_of
 from tests.codegen.cpu.support import needs_llvm
 
@@ -31,7 +31,7 @@ def _threads() -> Iterator[None]:
 
 def grain(monkeypatch: pytest.MonkeyPatch, elements: int) -> None:
     """So many elements are worth a thread."""
-    monkeypatch.setattr(launch, "host_of", lambda *given: replace(host_of(*given), grain=elements))
+    monkeypatch.setattr(maker, "host_of", lambda *given: replace(host_of(*given), grain=elements))
 
 
 def compiled(function: Function, *inputs: Tensor) -> tuple[Function, str]:

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from hypothesis import given
 
 import jitpkg
-from jitpkg.codegen import launch
+from jitpkg.codegen.cpu import maker
 from tests.codegen.cpu.support import needs_llvm
 from tests.codegen.examples import examples
 
@@ -134,7 +134,7 @@ def test_around_each_step(name: str, layout: str) -> None:
 def formats(names: list[str], monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """For each convolution that a graph calls, whether it gets the channels innermost."""
     found: list[bool] = []
-    before = launch.put_innermost
+    before = maker.put_innermost
 
     def noting(graph: torch.fx.Graph) -> int:
         count = before(graph)
@@ -144,7 +144,7 @@ def formats(names: list[str], monkeypatch: pytest.MonkeyPatch) -> list[bool]:
                 found.append(x.meta["facts"].stride[1] == 1)  # type: ignore[union-attr]
         return count
 
-    monkeypatch.setattr(launch, "put_innermost", noting)
+    monkeypatch.setattr(maker, "put_innermost", noting)
     x = torch.randn(2, 4, 8, 8)
     with torch.no_grad():
         jitpkg.compile(program(names, []), backend="jitpkg")(x)

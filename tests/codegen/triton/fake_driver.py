@@ -14,7 +14,7 @@ from triton import knobs
 from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 
-from jitpkg.codegen.compiler import compile_graph
+from jitpkg.codegen.kernels.compile import compile_graph
 from jitpkg.codegen.triton import gpu
 from jitpkg.codegen.triton.launch import Gpu, Launches
 from jitpkg.codegen.triton.maker import TritonKernels

@@ -12,8 +12,8 @@ import pytest
 import torch
 from torch import Tensor, fx
 
-from jitpkg.codegen import own
-from jitpkg.codegen.obstacles import devices_of
+from jitpkg.codegen import backend
+from jitpkg.codegen.graph.devices import devices_of
 from jitpkg.codegen.options import Options
 from jitpkg.codegen.triton import gpu, version
 from jitpkg.codegen.triton.target import A100, H200, Target
@@ -84,11 +84,11 @@ def test_graphs_for_gpus_run_op_by_op_and_that_is_said_once(
         return (x.to("cuda:1").sin(),)
 
     with pytest.warns(JitpkgWarning, match="no kernels for cuda:1, said a test"):
-        own.compile_graph_module(graph(on_gpu), [torch.ones(3)], Options())
+        backend.compile_graph_module(graph(on_gpu), [torch.ones(3)], Options())
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        run = own.compile_graph_module(graph(on_gpu), [torch.ones(3)], Options())
-        own.compile_graph_module(graph(lambda x: (x.sin(),)), [torch.ones(3)], Options())
+        run = backend.compile_graph_module(graph(on_gpu), [torch.ones(3)], Options())
+        backend.compile_graph_module(graph(lambda x: (x.sin(),)), [torch.ones(3)], Options())
     assert run.__name__.endswith(".graph")
 
 
@@ -105,4 +105,4 @@ def test_graphs_for_gpus_run_op_by_op_and_that_is_said_once(
 def test_the_device_of_a_graph(function: Any, device: str) -> None:
     made = graph(function)
     devices = devices_of(made, [torch.ones(3)])
-    assert own._device_of(devices) == torch.device(device)
+    assert backend._device_of(devices) == torch.device(device)

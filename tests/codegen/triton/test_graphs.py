@@ -16,9 +16,9 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 import jitpkg
 from jitpkg import events
-from jitpkg.codegen import own
-from jitpkg.codegen.halves import with_facts
-from jitpkg.codegen.interpreted import Interpreted
+from jitpkg.codegen import backend as own
+from jitpkg.codegen.autograd.halves import with_facts
+from jitpkg.codegen.kernels.reference import Interpreted
 from jitpkg.codegen.triton import graphs
 from jitpkg.codegen.triton.graphs import CudaRecorder, Recorded
 from jitpkg.explanation import Explanation

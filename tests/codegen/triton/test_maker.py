@@ -13,10 +13,10 @@ from torch import Tensor
 
 import jitpkg
 from jitpkg import events
-from jitpkg.codegen import own
+from jitpkg.codegen import backend as own
 from jitpkg.codegen.aten.prepare import prepare
 from jitpkg.codegen.aten.prepared import Prepared
-from jitpkg.codegen.compiler import Compiled, compile_graph
+from jitpkg.codegen.kernels.compile import Compiled, compile_graph
 from jitpkg.codegen.triton import graphs, maker
 from jitpkg.codegen.triton.frame import NotPrinted
 from jitpkg.codegen.triton.graphs import Recorded

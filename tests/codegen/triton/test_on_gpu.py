@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 import jitpkg
-from tests.codegen.kept.support import Process
+from tests.codegen.cache.graphs.support import Process
 from tests.codegen.test_own import CASES, COLUMNS, ROWS, with_gradients
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="it needs a GPU")

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from jitpkg.codegen.compiler import compile_graph
+from jitpkg.codegen.kernels.compile import compile_graph
 from jitpkg.codegen.triton import maker
 from jitpkg.codegen.triton.launch import Launches
 from jitpkg.codegen.triton.source import Source

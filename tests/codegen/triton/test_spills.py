@@ -21,7 +21,7 @@ triton = pytest.importorskip("triton")
 import jitpkg  # noqa: E402
 from jitpkg.codegen.aten.prepare import prepare  # noqa: E402
 from jitpkg.codegen.aten.prepared import Prepared  # noqa: E402
-from jitpkg.codegen.compiler import compile_graph  # noqa: E402
+from jitpkg.codegen.kernels.compile import compile_graph  # noqa: E402
 from jitpkg.codegen.triton.collected import Collected  # noqa: E402
 from jitpkg.codegen.triton.elsewhere import compiled_elsewhere  # noqa: E402
 from jitpkg.codegen.triton.jobs import Job, Outcome  # noqa: E402

@@ -12,7 +12,8 @@ from torch.nn import functional
 
 import jitpkg
 from jitpkg import events
-from jitpkg.codegen import cache, own
+from jitpkg.codegen import backend as own
+from jitpkg.codegen import cache
 from jitpkg.codegen.triton import maker
 from jitpkg.codegen.triton.launch import Launches
 from jitpkg.codegen.triton.target import H200

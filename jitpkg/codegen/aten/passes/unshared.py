@@ -15,7 +15,7 @@ from torch import fx
 from jitpkg.codegen.aten.passes.constants import constant
 from jitpkg.codegen.aten.prepared import Prepared, Value, ViewOf
 from jitpkg.codegen.aten.purity import takes_result
-from jitpkg.codegen.reach import root_of
+from jitpkg.codegen.aten.reach import root_of
 
 aten = torch.ops.aten
 

@@ -1,0 +1,1 @@
+"""Graphs of which a backend gets the parts only: what is between them Python does."""
