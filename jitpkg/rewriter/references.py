@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Sequence
+from typing import assert_never
 
 from jitpkg.guards.numbers import Expression, read_by
 from jitpkg.guards.sources import Source
@@ -15,16 +16,28 @@ from jitpkg.tracer.polyfills import transforms
 from jitpkg.tracer.reached import parts, reachable
 from jitpkg.tracer.values import (
     Array,
+    Cell,
+    Constant,
     Continuation,
+    DictView,
     Function,
     Generator,
+    InstanceDict,
     Iterator,
     Kept,
+    Known,
+    Lazy,
+    Marker,
+    Method,
     Number,
     Object,
+    Opaque,
     Reading,
+    Slice,
     String,
+    Super,
     Tensor,
+    Tuple,
     Value,
 )
 
@@ -63,8 +76,31 @@ def _has_row(heap: Heap, value: Value) -> bool:
         case Object(cls, None):
             raised = "__traceback__" in (heap.read(value, "attributes") or {})
             return cls is not types.TracebackType and not raised
-        case _:
+        case (
+            Marker()
+            | Lazy()
+            | Constant()
+            | Number()
+            | String()
+            | Known()
+            | Tensor()
+            | Array()
+            | Reading()
+            | Tuple()
+            | Slice()
+            | Object()
+            | InstanceDict()
+            | DictView()
+            | Cell()
+            | Method()
+            | Super()
+            | Iterator()
+            | Opaque()
+            | Continuation()
+        ):
             return True
+        case _:
+            assert_never(value)
 
 
 def gradients_of_made(heap: Heap, made: Sequence[Tensor | Reading]) -> list[Effect]:

@@ -11,7 +11,7 @@ import typing
 import weakref
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, assert_never
 
 import torch
 import torch.nn.attention
@@ -34,14 +34,24 @@ from jitpkg.tracer.values import (
     Array,
     Cell,
     Constant,
+    Continuation,
+    DictView,
+    Function,
+    Generator,
+    InstanceDict,
     Iterator,
+    Kept,
     Known,
     Lazy,
+    Marker,
     Method,
     Number,
     Object,
     Opaque,
+    Reading,
     Slice,
+    String,
+    Super,
     Tensor,
     Tuple,
     Value,
@@ -148,8 +158,21 @@ def source_of(value: Value) -> Source | None:
             | Opaque()
         ):
             return value.source
-        case _:
+        case (
+            Marker()
+            | String()
+            | Reading()
+            | InstanceDict()
+            | DictView()
+            | Function()
+            | Super()
+            | Generator()
+            | Kept()
+            | Continuation()
+        ):
             return None
+        case _:
+            assert_never(value)
 
 
 def _classified(vm: VM, obj: object, source: Source) -> Value:

@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import assert_never
 
 from jitpkg.tracer.heap import Heap
 from jitpkg.tracer.look import source_of
 from jitpkg.tracer.values import (
     Array,
     Cell,
+    Constant,
     Continuation,
     DictView,
     Function,
+    Generator,
     InstanceDict,
     Iterator,
+    Kept,
+    Known,
+    Lazy,
+    Marker,
     Method,
+    Number,
     Object,
+    Opaque,
+    Reading,
     Slice,
+    String,
     Super,
     Tensor,
     Tuple,
@@ -72,8 +83,21 @@ def parts(heap: Heap, value: Value) -> list[Value]:
             given = heap.read(value, "grad"), heap.read(value, "of_array")
             own = heap.read(value, "attributes") or {}
             return [*own.values(), *(each for each in given if each is not None)]
-        case _:
+        case (
+            Marker()
+            | Lazy()
+            | Constant()
+            | Number()
+            | String()
+            | Known()
+            | Reading()
+            | Generator()
+            | Opaque()
+            | Kept()
+        ):
             return []
+        case _:
+            assert_never(value)
 
 
 def _object_parts(heap: Heap, value: Object) -> list[Value]:
