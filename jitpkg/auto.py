@@ -47,6 +47,8 @@ class Selection:
     exclude: tuple[str, ...] = ()
     backend: Any = None
     dynamic: bool | None = None
+    at_once: bool = False
+    """Whether functions are compiled when they are first called with a tensor in sight."""
 
     def may(self, name: str) -> bool:
         """Whether a module of this name may be compiled, wherever it comes from."""
@@ -84,7 +86,12 @@ def is_own(file: str) -> bool:
 
 def hooks_for(selection: Selection, name: str = _MAIN) -> Hooks:
     """What makes the stubs of one module."""
-    hooks = Hooks(lambda stub, functions: _start(selection, stub, functions), _postponed, name=name)
+    hooks = Hooks(
+        lambda stub, functions: _start(selection, stub, functions),
+        _postponed,
+        name=name,
+        at_once=selection.at_once,
+    )
     _INSTALLED.hooks.add(hooks)
     return hooks
 
@@ -310,6 +317,7 @@ def install(
     exclude: Iterable[str] | None = None,
     backend: Any = None,
     dynamic: bool | None = None,
+    at_once: bool = False,
 ) -> Selection:
     """Compile the functions of modules that are imported from now on.
 
@@ -321,6 +329,8 @@ def install(
         exclude: patterns of names of modules that are not compiled.
         backend: as that of `jitpkg.jit`.
         dynamic: as that of `jitpkg.jit`.
+        at_once: compile functions when they are first called with a tensor in sight, and not at
+            a later call: for tests, which call most of them once.
     """
     options = config.current()
     selection = Selection(
@@ -328,6 +338,7 @@ def install(
         _patterns(options.exclude if exclude is None else exclude),
         backend,
         dynamic,
+        at_once,
     )
     uninstall()
     logs.follow_settings()

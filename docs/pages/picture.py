@@ -22,7 +22,10 @@ class Room:
 
 
 LAYERS: tuple[tuple[Room, ...], ...] = (
-    (Room("cli", ("python -m jitpkg",)),),
+    (
+        Room("cli", ("python -m jitpkg",)),
+        Room("pytest_plugin", ("pytest --jitpkg",)),
+    ),
     (
         Room("auto", ("compiles modules that", "are imported later")),
         Room("testing", ("compiled compared with eager;", "strategies")),

@@ -83,8 +83,12 @@ class Hooks:
         postponed: Callable[[], tuple[float, str]] = lambda: (0.0, ""),
         clock: Callable[[], float] = time.perf_counter,
         name: str = "",
+        *,
+        at_once: bool = False,
     ) -> None:
         self.start = start
+        self.at_once = at_once
+        """Whether the first call that sees a tensor has a function compiled."""
         self.name = name
         """Of the module."""
         self.postponed = postponed
@@ -192,10 +196,10 @@ class Stub:
                 events.STREAM.emit(events.GivenBack(self.code.co_qualname, why))
             return None
         self._calls += 1
-        if self._calls < 2:
+        if self._calls < 2 and not self.hooks.at_once:
             self._since = self.hooks.clock()
             return None
-        if options.never_worse and not self._is_due():
+        if options.never_worse and not self.hooks.at_once and not self._is_due():
             return None
         if self._sleeps() or self._beginning or not forks.may_compile():
             return None
