@@ -167,3 +167,10 @@ def _fits(pattern: Any, text: str) -> bool:
     if pattern is None:
         return True
     return pattern == text if isinstance(pattern, str) else pattern.match(text) is not None
+
+
+def names_logger(_: object, name: str | None, logger: logging.Logger) -> bool:
+    """Whether `logging.getLogger` would return this very logger, and make none."""
+    if not name:
+        return logging.root is logger
+    return logging.root.manager.loggerDict.get(name) is logger

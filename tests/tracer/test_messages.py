@@ -55,6 +55,41 @@ def check(
 # logging
 
 
+def test_a_logger_by_its_name() -> None:
+    def f(x):
+        logging.getLogger("tests.messages").warning("by name")
+        logging.getLogger("tests.messages.child").debug("not shown")
+        return x.sin() * len(logging.getLogger().name)
+
+    check(f, 1, text="by name")
+
+
+def test_a_logger_that_does_not_exist_yet_is_made_by_python() -> None:
+    name = "tests.messages.made.by.a.call"
+
+    def f(x):
+        return x.sin(), logging.getLogger(name)
+
+    compiled = jitpkg.compile(f)
+    assert compiled(X)[1] is logging.getLogger(name)
+    placeholder = "tests.messages.made"  # of a logger below it; Python makes one in its place
+    assert jitpkg.compile(lambda x: logging.getLogger(placeholder))(X).name == placeholder
+
+
+def test_a_logger_under_a_name_that_another_one_gets() -> None:
+    name = "tests.messages.replaced"
+    first = logging.getLogger(name)
+
+    def f(x):
+        return x + 1, logging.getLogger(name)
+
+    compiled = jitpkg.compile(f, fullgraph=True)
+    assert compiled(X)[1] is first
+    logging.root.manager.loggerDict.pop(name)
+    second = logging.getLogger(name)
+    assert second is not first and compiled(X)[1] is second
+
+
 def test_a_record_of_a_disabled_level_is_nothing() -> None:
     def f(x):
         y = x.sin()

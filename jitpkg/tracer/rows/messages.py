@@ -16,7 +16,7 @@ import torch
 
 from jitpkg.errors import Location
 from jitpkg.guards.kinds import Answers, static_lookup
-from jitpkg.guards.messages import logs_plainly, warns_plainly
+from jitpkg.guards.messages import logs_plainly, names_logger, warns_plainly
 from jitpkg.guards.sources import Held
 from jitpkg.tracer import reasons, replayed
 from jitpkg.tracer.effects import CallMethod
@@ -42,6 +42,17 @@ _LOGGING = logging.addLevelName.__code__.co_filename
 
 
 # logging
+
+
+@TABLE.row(logging.getLogger)
+def get_logger(vm: VM, name: Value = NONE) -> Value:
+    """One that there is; Python makes others."""
+    text = _constant(vm, name)
+    found = logging.root.manager.loggerDict.get(text) if text else logging.root  # type: ignore[call-overload]
+    if not isinstance(found, logging.Logger):
+        vm.stop(reasons.LIBRARY, "logging.getLogger")
+    vm.guard(Answers(Held(None), names_logger, (text, found), True, "which logger has a name"))
+    return vm.look(vm.wrap(found, Held(found)))
 
 
 @TABLE.row(logging.Logger.isEnabledFor)
