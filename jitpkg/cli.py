@@ -29,11 +29,12 @@ import jitpkg
 from jitpkg import auto, cache, doctor, events
 from jitpkg.messages import counted, size
 from jitpkg.report import Report
+from jitpkg.webreport import Recording, page
 
 _MAIN = "__main__"
 
 
-_OPTIONS = ("--include", "--exclude", "--backend")
+_OPTIONS = ("--include", "--exclude", "--backend", "--html")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -70,6 +71,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         ending.report = told = Report()
         events.STREAM.add(told)
         events.STREAM.counts = True
+    if options.html is not None:
+        if not options.html.parent.is_dir():
+            options.error(f"--html: there is no folder {options.html.parent}")
+        title = f"{program[0]}::{function}" if function else " ".join(program)
+        events.STREAM.add(_Page(options.html, title).recording)
     _Program(selection, program).run(is_module=is_module)
 
 
@@ -100,6 +106,9 @@ def _parser() -> argparse.ArgumentParser:
             "--exclude", metavar="PATTERNS", help="not these modules; JITPKG_EXCLUDE"
         )
         command.add_argument("--backend", metavar="NAME", help="of all functions")
+        command.add_argument(
+            "--html", metavar="FILE", type=Path, help="write a page about what was compiled"
+        )
         command.set_defaults(error=command.error)
     run.add_argument(
         "--report", action="store_true", help="say at the end what was compiled and gained"
@@ -189,6 +198,26 @@ def _lines(found: cache.Info) -> Iterator[tuple[str, str]]:
     if found.oldest is not None and found.newest is not None:
         last, first = (when.astimezone() for when in (found.newest, found.oldest))
         yield "last used", f"{last:%Y-%m-%d %H:%M}; the oldest {first:%Y-%m-%d %H:%M}"
+
+
+class _Page:
+    """Writes what was compiled, when the program has ended; a process that was forked does not."""
+
+    def __init__(self, file: Path, title: str) -> None:
+        self.recording = Recording()
+        self._file = file.absolute()
+        self._title = title
+        self._process = os.getpid()
+        atexit.register(self)
+
+    def __call__(self) -> None:
+        if os.getpid() != self._process:
+            return
+        try:
+            self._file.write_text(page(self.recording, self._title), encoding="utf-8")
+        except OSError as error:
+            if sys.stderr is not None:
+                sys.stderr.write(f"The page {self._file} cannot be written: {error}\n")
 
 
 class _Program:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import field
+from html import escape
 from typing import Any, ParamSpec
 
 from jitpkg import api, events
@@ -16,6 +17,7 @@ from jitpkg.guards import state
 from jitpkg.internals import Missing
 from jitpkg.messages import WIDTH, counted, guess_message, place, places, quoted, size, wrapped
 from jitpkg.tracer import reasons
+from jitpkg.webreport import Recording, page
 
 P = ParamSpec("P")
 
@@ -70,6 +72,8 @@ class Explanation:
     """Why nothing could be compiled in the state that the thread was in."""
     recompiles: list[str] = field(default_factory=list)
     """For each entry that did not fit, the function, and the sentence of the guard that failed."""
+    recording: Recording = field(default_factory=Recording)
+    """What `html` shows."""
 
     @property
     def graph_count(self) -> int:
@@ -87,7 +91,12 @@ class Explanation:
         return f"<{type(self).__name__}: {self._summary()}>"
 
     def __str__(self) -> str:
-        parts = [self._summary()]
+        return "\n\n".join(
+            [self._summary(), *(f"{title}\n{text}" for title, text in self._parts())]
+        )
+
+    def _parts(self) -> Iterator[tuple[str, str]]:
+        """The parts of the text, each with its title."""
         for title, lines in (
             ("Graphs", self._graph_lines()),
             ("Kernels", self._kernel_lines()),
@@ -99,8 +108,25 @@ class Explanation:
         ):
             text = "\n".join(f"  {line}".rstrip() for line in lines)
             if text:
-                parts.append(f"{title}\n{text}")
-        return "\n\n".join(parts)
+                yield title, text
+
+    def html(self, title: str = "") -> str:
+        """A web page about it, of one file: when what was compiled, functions with their source and
+        graph breaks, guards, graphs, kernels.
+
+        Args:
+            title: the page's; if empty, the name of the function.
+        """
+        return page(self.recording, title or next(iter(self.recording.functions), "No function"))
+
+    def _repr_html_(self) -> str:
+        """In a notebook: each part unfolds."""
+        parts = [f"<p>{escape(self._summary())}</p>"]
+        for title, text in self._parts():
+            parts.append(
+                f"<details><summary>{escape(title)}</summary><pre>{escape(text)}</pre></details>"
+            )
+        return "\n".join(parts)
 
     def _summary(self) -> str:
         breaks = counted(self.graph_break_count, "graph break")
@@ -179,6 +205,7 @@ class Explanation:
 
     def note(self, event: events.Event) -> None:
         """Take an event into account."""
+        self.recording(event)
         match event:
             case events.GraphCompiled(entry=entry, graph=graph, seconds=seconds):
                 self.graphs.append(graph)

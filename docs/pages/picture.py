@@ -38,6 +38,7 @@ LAYERS: tuple[tuple[Room, ...], ...] = (
         Room("api", ("jit, compile, reset: the one place", "that knows all rooms")),
         Room("report", ("what was done, told", "at a program's end")),
         Room("cache", ("what is kept on disk",)),
+        Room("webreport", ("what was compiled,", "as a web page")),
     ),
     (
         Room("logs", ("events, written", "to logging")),
