@@ -160,7 +160,11 @@ def test_marks(tmp_path: Path) -> None:
     assert "ValueError: mine" in told and "No setting 'break_'" in told
 
 
-def test_it_imports_no_torch() -> None:
-    code = "import sys, jitpkg.pytest_plugin; assert 'torch' not in sys.modules"
+def test_it_reads_nothing_before_it_is_asked() -> None:
+    """It is loaded before any conftest.py, which may set what `jitpkg.config` reads."""
+    code = (
+        "import sys, jitpkg.pytest_plugin;"
+        "assert not {'torch', 'jitpkg.config', 'jitpkg.auto'} & set(sys.modules)"
+    )
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     subprocess.run([sys.executable, "-c", code], env=environment, check=True)
