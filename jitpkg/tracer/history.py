@@ -60,6 +60,7 @@ class History:
     _numbers: dict[Source, int | float] = field(default_factory=dict)
     _varying: set[Source] = field(default_factory=set)
     _begins: dict[Source, int] = field(default_factory=dict)
+    _identities: dict[Source, set[int]] = field(default_factory=dict)
 
     def dims(self, source: Source, tensor: torch.Tensor, facts: TensorFacts) -> Dims:
         """In which dims a tensor varies; a parameter does not."""
@@ -118,6 +119,13 @@ class History:
         """Whether an iterator that is found there stands where it always did."""
         return self._begins.setdefault(source, position) == position
 
+    def is_one_of_few(self, source: Source, obj: object) -> bool:
+        """Whether what is found there is one of a few objects, and not another one each time."""
+        seen = self._identities.setdefault(source, set())
+        if len(seen) < _FEW:
+            seen.add(id(obj))
+        return id(obj) in seen
+
     def _named(self, source: Source) -> frozenset[int] | None:
         return self.named.get(source.name, _NO_DIMS) if isinstance(source, Input) else _NO_DIMS
 
@@ -126,6 +134,8 @@ _NO_DIMS: frozenset[int] = frozenset()
 
 _PLAIN = (None, 0, 1)
 """A stride that is made of sizes, or one that is taken as it is."""
+
+_FEW = 4
 
 _LARGE = 1 << 31
 """Numbers from here on are no sizes, and are taken as they are."""

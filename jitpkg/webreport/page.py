@@ -67,7 +67,7 @@ def _numbers(recording: Recording) -> str:
 
 
 def _timeline(entries: Iterable[EntryMade]) -> str:
-    """When each entry was compiled, and in which phases; those of one function in one row."""
+    """When each entry was compiled, and below that in which phases."""
     shown = [(each, each.span) for each in entries if each.span is not None]
     if not shown:
         return ""
@@ -174,9 +174,9 @@ def _break(found: Break, count: int) -> str:
 
 
 def _entry(made: EntryMade) -> str:
-    phases: Counter[str] = Counter()
+    phases: dict[str, float] = {}
     for span in made.phases:
-        phases[span.name] += span.end - span.begin  # type: ignore[assignment]
+        phases[span.name] = phases.get(span.name, 0.0) + span.end - span.begin
     times = ", ".join(f"{name} {duration(seconds)}" for name, seconds in phases.items())
     guesses = (guess_message(each.way, each.stack) for each in made.guesses)
     parts = [
@@ -196,7 +196,7 @@ def _entry(made: EntryMade) -> str:
 
 
 def _graph(graph: Any) -> str:
-    """The ops of a graph, with what is known of their results."""
+    """The ops of a graph, and what each uses."""
     if graph is None:
         return ""
     nodes = [node for node in graph.graph.nodes if node.op != "output"]

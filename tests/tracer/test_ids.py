@@ -21,6 +21,11 @@ def by_id(x: torch.Tensor, thing: Any, table: dict[int, float]) -> torch.Tensor:
     return x * table[id(thing)]
 
 
+def tells(x: torch.Tensor, thing: Any, told: list[Any]) -> torch.Tensor:
+    told.append(id(thing))
+    return x * thing.factor
+
+
 @pytest.mark.parametrize(
     "make", [lambda: Thing(1.0), lambda: nn.Linear(2, 2), lambda: [1, 2], dict, lambda: Thing]
 )
@@ -33,6 +38,18 @@ def test_id_of_what_exists(make: Any) -> None:
         for thing in (one, two, one, two):
             assert torch.equal(compiled(x, thing, table), by_id(x, thing, table))
     assert sum(isinstance(event, events.GraphCompiled) for event in found) == 2
+
+
+def test_id_of_another_object_each_time_is_left_to_python() -> None:
+    compiled = jitpkg.compile(tells)
+    found: list[events.Event] = []
+    things, told = [Thing(2.0) for _ in range(20)], list[int]()
+    with events.STREAM.listening(found.append):
+        for thing in things:
+            assert compiled(torch.ones(2), thing, told).tolist() == [2.0] * 2
+    assert told == [id(thing) for thing in things]
+    assert not any(isinstance(event, events.LimitReached) for event in found)
+    assert sum(isinstance(event, events.EntryAdded) for event in found) <= 6
 
 
 def returned(x: torch.Tensor, thing: Any) -> tuple[torch.Tensor, int]:

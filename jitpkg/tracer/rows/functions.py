@@ -71,6 +71,8 @@ def id_(vm: VM, value: Value, /) -> Value:
         case Known(type() | FunctionType() | types.ModuleType() as obj):
             return Constant(id(obj))
         case Object(_, source, obj) if source is not None:
+            if not vm.history.is_one_of_few(source, obj):
+                vm.stop(reasons.IDENTITY, "id() of another object each time")
             vm.guard(Is(source, obj))
             return Constant(id(obj))
     vm.stop(reasons.IDENTITY, "id()")
