@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, fx
 
 from jitpkg.codegen import backend
-from jitpkg.codegen.graph.devices import devices_of
+from jitpkg.codegen.graph.devices import device_of, devices_of
 from jitpkg.codegen.options import Options
 from jitpkg.codegen.triton import gpu, version
 from jitpkg.codegen.triton.target import A100, H200, Target
@@ -105,4 +105,4 @@ def test_graphs_for_gpus_run_op_by_op_and_that_is_said_once(
 def test_the_device_of_a_graph(function: Any, device: str) -> None:
     made = graph(function)
     devices = devices_of(made, [torch.ones(3)])
-    assert backend._device_of(devices) == torch.device(device)
+    assert device_of(devices) == torch.device(device)
