@@ -65,9 +65,7 @@ def clipped(x: torch.Tensor, limit: float) -> torch.Tensor:
 
 @pytest.fixture
 def explanation() -> jitpkg.Explanation:
-    explain = jitpkg.explain(clipped, backend="jitpkg")
-    explain(torch.ones(4), 9.0)
-    return explain(torch.ones(4), 1.0)
+    return jitpkg.explain(clipped, backend="jitpkg")(torch.ones(4), 1.0)
 
 
 def test_what_is_compiled_is_on_the_page(explanation: jitpkg.Explanation) -> None:
