@@ -29,7 +29,6 @@ import jitpkg
 from jitpkg import auto, cache, doctor, events
 from jitpkg.messages import counted, size
 from jitpkg.report import Report
-from jitpkg.webreport import Recording, page
 
 _MAIN = "__main__"
 
@@ -57,6 +56,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         program[0], _, function = program[0].rpartition("::")
         if not program[0] or not function:
             options.error("give a script and a function, as in script.py::function")
+    if options.html is not None and not options.html.parent.is_dir():
+        options.error(f"--html: there is no folder {options.html.parent}")
     selection = auto.install(
         include=options.include, exclude=options.exclude, backend=options.backend
     )
@@ -72,8 +73,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         events.STREAM.add(told)
         events.STREAM.counts = True
     if options.html is not None:
-        if not options.html.parent.is_dir():
-            options.error(f"--html: there is no folder {options.html.parent}")
         title = f"{program[0]}::{function}" if function else " ".join(program)
         events.STREAM.add(_Page(options.html, title).recording)
     _Program(selection, program).run(is_module=is_module)
@@ -204,7 +203,10 @@ class _Page:
     """Writes what was compiled, when the program has ended; a process that was forked does not."""
 
     def __init__(self, file: Path, title: str) -> None:
+        from jitpkg.webreport import Recording, page  # which few runs need
+
         self.recording = Recording()
+        self._page = page
         self._file = file.absolute()
         self._title = title
         self._process = os.getpid()
@@ -214,7 +216,7 @@ class _Page:
         if os.getpid() != self._process:
             return
         try:
-            self._file.write_text(page(self.recording, self._title), encoding="utf-8")
+            self._file.write_text(self._page(self.recording, self._title), encoding="utf-8")
         except OSError as error:
             if sys.stderr is not None:
                 sys.stderr.write(f"The page {self._file} cannot be written: {error}\n")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import linecache
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -32,6 +34,8 @@ class Followed:
     aten: str
     normal: Normal
     loops: Schedule
+    function: str
+    """What calls the kernel, as it is printed."""
 
     @property
     def kernel(self) -> str:
@@ -56,9 +60,10 @@ def followed(program: Callable[..., Any], *given: torch.Tensor) -> Followed:
     ((gm, prepared),) = graphs
     simplify(prepared)
     noted = _Noted()
-    compile_graph("graph", prepared.graph, noted)
+    compiled = compile_graph("graph", prepared.graph, noted).function
     ((normal, loops),) = noted.kernels
-    return Followed(gm.code.strip(), _aten(prepared.graph), normal, loops)
+    function = "".join(linecache.getlines(inspect.unwrap(compiled).__code__.co_filename)).strip()
+    return Followed(gm.code.strip(), _aten(prepared.graph), normal, loops, function)
 
 
 class _Noted(Interpreted):

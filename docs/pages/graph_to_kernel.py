@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import linecache
 import os
 import re
 import sys
@@ -20,17 +19,12 @@ from torch import fx
 
 import jitpkg
 from jitpkg import native
-from jitpkg.codegen.aten.passes.simplify import simplify
-from jitpkg.codegen.aten.prepare import prepare
-from jitpkg.codegen.aten.prepared import Prepared
 from jitpkg.codegen.backend import own
 from jitpkg.codegen.cache import kernels
 from jitpkg.codegen.cache.folder import VARIABLE
 from jitpkg.codegen.cpu.host import Host
 from jitpkg.codegen.cpu.stages import stages
 from jitpkg.codegen.fusion.text import text_of_schedule
-from jitpkg.codegen.kernels.compile import compile_graph
-from jitpkg.codegen.kernels.reference import Interpreted
 from pages.followed import followed
 from pages.text import filled
 
@@ -65,7 +59,7 @@ def page() -> str:
             "kernel": found.kernel,
             "loops": text_of_schedule(found.loops),
             "scheduled": text_of_schedule(last),
-            "function": _function(),
+            "function": found.function,
         },
     )
 
@@ -76,26 +70,6 @@ def _rooms() -> str:
         doc = importlib.import_module(f"jitpkg.codegen.{name}").__doc__ or ""
         rows.append(f"| [`{name}`](../jitpkg/codegen/{name}) | {doc.strip().splitlines()[0]} |")
     return "\n".join(rows)
-
-
-def _graph_of(function: Callable[..., Any], *given: Any) -> tuple[fx.GraphModule, list[Any]]:
-    made: list[tuple[fx.GraphModule, list[Any]]] = []
-
-    def backend(gm: fx.GraphModule, inputs: list[Any]) -> Any:
-        made.append((gm, inputs))
-        return gm.forward
-
-    jitpkg.compile(function, backend=backend)(*given)
-    return made[0]
-
-
-def _function() -> str:
-    """What is printed for the graph."""
-    prepared = prepare(*_graph_of(attention, torch.ones(64, 100)))
-    assert isinstance(prepared, Prepared)
-    simplify(prepared)
-    compiled = compile_graph("graph", prepared.graph, Interpreted()).function
-    return "".join(linecache.getlines(inspect.unwrap(compiled).__code__.co_filename)).strip()
 
 
 def _check_order(template: str) -> None:
@@ -109,7 +83,6 @@ def _check_order(template: str) -> None:
 
 def _entered() -> list[str]:
     """The files that a graph enters, in the order of its first calls there."""
-    gm, inputs = _graph_of(attention, torch.ones(64, 100))
     entered: dict[str, None] = {}
 
     def note(frame: FrameType, event: str, arg: object) -> None:
@@ -117,12 +90,17 @@ def _entered() -> list[str]:
         if event == "call" and path.is_relative_to(PACKAGE):
             entered[path.relative_to(PACKAGE).as_posix()] = None
 
-    with tempfile.TemporaryDirectory() as empty, mock.patch.dict(os.environ, {VARIABLE: empty}):
-        kernels.cache_clear()
+    def backend(gm: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
         sys.setprofile(note)
         try:
-            own(gm, inputs)
+            return own(gm, inputs)
         finally:
             sys.setprofile(None)
+
+    with tempfile.TemporaryDirectory() as empty, mock.patch.dict(os.environ, {VARIABLE: empty}):
+        kernels.cache_clear()
+        try:
+            jitpkg.compile(attention, backend=backend)(torch.ones(64, 100))
+        finally:
             kernels.cache_clear()
     return list(entered)

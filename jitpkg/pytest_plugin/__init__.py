@@ -58,15 +58,11 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
 
     config.set(never_worse=False)  # a test calls what it tests too seldom to gain anything
     auto.install(
-        include=_patterns(given.jitpkg_include) or None,
-        exclude=(*_patterns(given.jitpkg_exclude), *TESTS),
+        include=given.jitpkg_include or None,
+        exclude=(*given.jitpkg_exclude.split(","), *TESTS),
         backend=given.jitpkg_backend,
         at_once=True,
     )
-
-
-def _patterns(text: str) -> tuple[str, ...]:
-    return tuple(pattern.strip() for pattern in text.split(",") if pattern.strip())
 
 
 def pytest_configure(config: pytest.Config) -> None:

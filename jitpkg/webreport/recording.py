@@ -82,7 +82,8 @@ class Recording:
         self._began = clock()
         self._current: EntryMade | None = None
         """Of the compilation that goes on; events of backends do not say to which they belong."""
-        self._schedules: dict[str, str] = {}
+        self._schedules: dict[str, Callable[[], str]] = {}
+        """What writes a kernel's loops, as the last pass has left them."""
         self.functions: dict[str, FunctionMade] = {}
         self.kernels: dict[str, KernelMade] = {}
 
@@ -132,9 +133,9 @@ class Recording:
     def _of_backend(self, event: events.Event) -> None:
         match event:
             case events.Scheduled(kernel, _, write):
-                self._schedules[kernel] = write()
+                self._schedules[kernel] = write
             case events.KernelCompiled(name, text, seconds, resources=resources):
-                schedule = self._schedules.pop(name, "")
+                schedule = self._schedules.pop(name, str)()
                 self.kernels[name] = KernelMade(name, text, seconds, schedule, resources)
             case events.KernelFailed(name, text, why):
                 self.kernels[name] = KernelMade(name, text, 0.0, why_failed=why)
