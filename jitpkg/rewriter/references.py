@@ -75,7 +75,9 @@ def _has_row(heap: Heap, value: Value) -> bool:
             return not heap.read(value, "shared")  # it would not own the memory
         case Object(cls, None):
             raised = "__traceback__" in (heap.read(value, "attributes") or {})
-            return cls is not types.TracebackType and not raised
+            return (
+                cls is not types.TracebackType and not raised and not heap.read(value, "remembered")
+            )
         case (
             Marker()
             | Lazy()

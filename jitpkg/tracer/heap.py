@@ -6,10 +6,11 @@ not.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import field, replace
 from types import MappingProxyType
-from typing import Literal, overload
+from typing import Literal, NoReturn, overload
 
 from torch import fx
 
@@ -86,6 +87,7 @@ Slot = Literal[
     "shared",
     "of_array",
     "writes",
+    "remembered",
 ]
 State = object
 States = Mapping[tuple[Value, Slot], State]
@@ -119,6 +121,10 @@ class Heap:
     def __init__(self) -> None:
         self._states: dict[tuple[Value, Slot], State] = {}
         self._journal: list[tuple[tuple[Value, Slot], State]] = []
+        self._reads: set[Value] | None = None
+        self._remembers = False
+        self.refuse: Callable[[], NoReturn] | None = None
+        """Called where something is changed that others remember: see `pure_calls`."""
 
     @overload
     def read(self, value: Value, slot: Literal["items"]) -> Items | None: ...
@@ -131,7 +137,7 @@ class Heap:
     @overload
     def read(self, value: Value, slot: Literal["content", "grad"]) -> Value | None: ...
     @overload
-    def read(self, value: Value, slot: Literal["shared"]) -> bool | None: ...
+    def read(self, value: Value, slot: Literal["shared", "remembered"]) -> bool | None: ...
     @overload
     def read(self, value: Value, slot: Literal["of_array"]) -> Array | None: ...
     @overload
@@ -144,10 +150,27 @@ class Heap:
     def read(self, value: Value, slot: Literal["frame"]) -> object: ...
     def read(self, value: Value, slot: Slot) -> State:
         """What is known, or None."""
+        if self._reads is not None:
+            self._reads.add(value)
         return self._states.get((value, slot))
+
+    @contextmanager
+    def noting_reads(self) -> Iterator[set[Value]]:
+        """Inside, the values of which something is read are added to a set."""
+        outside, self._reads = self._reads, set()
+        noted = self._reads
+        try:
+            yield noted
+        finally:
+            self._reads = outside
+            if outside is not None:
+                outside |= noted
 
     def write(self, value: Value, slot: Slot, state: State) -> None:
         key = value, slot
+        if self._remembers and self.refuse is not None and (value, "remembered") in self._states:
+            self.refuse()
+        self._remembers |= slot == "remembered"
         self._journal.append((key, self._states.get(key)))
         self._states[key] = state
 

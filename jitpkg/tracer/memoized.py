@@ -1,8 +1,9 @@
 """Calls of what `functools.lru_cache` has made.
 
-A result that is remembered is read, as a call would: the cache has it, which is guarded. One that
-is not ends the trace, for calling the function then would remember it too early; Python calls it,
-and the next time the result is there.
+A result that is remembered is read, as a call would: the cache has it, which is guarded. Where it
+is not there, and the function changes nothing, it is called while tracing. Otherwise the trace
+ends, for that would be too early; Python calls the function, and the next time the result is there.
+With arguments that vary, the function is traced.
 
 A function that can return nothing but None, and that writes messages at most, is the same to the
 rest of the program either way: its call is replayed as it is, and writes what it would have
@@ -26,10 +27,10 @@ from jitpkg.code.analysis import is_generator
 from jitpkg.guards.kinds import Answers, Is
 from jitpkg.guards.sources import Held, Remembered, call_of
 from jitpkg.internals import library
-from jitpkg.tracer import marked, reasons, replayed
+from jitpkg.tracer import marked, pure_calls, reasons, replayed
 from jitpkg.tracer.effects import CallMethod, Effect
 from jitpkg.tracer.keys import hashes_by_identity
-from jitpkg.tracer.values import NONE, Constant, Known, Object, Value
+from jitpkg.tracer.values import NONE, Constant, Known, Number, Object, Tuple, Value
 from jitpkg.tracer.vm import VM, Args, Raised
 
 Memoized = type(functools.lru_cache(len))
@@ -42,10 +43,13 @@ def call(vm: VM, function: Known, args: Args, kwargs: Mapping[str, Value]) -> Va
         _refuse(vm, function)
     if library.is_constant(inner):
         return marked.constant(vm, function, args, kwargs)
+    args, kwargs = tuple(map(vm.peek, args)), {name: vm.peek(v) for name, v in kwargs.items()}
+    if any(_varies(vm, value) for value in (*args, *kwargs.values())):
+        return _traced(vm, function, inner, args, kwargs)
     given = tuple(_plain(vm, function, arg) for arg in args)
     named = {name: _plain(vm, function, value) for name, value in kwargs.items()}
     if named or not _returns_nothing(vm.originals.of(inner.__code__)):
-        return _result(vm, function, given, named)
+        return _result(vm, function, inner, given, named)
     key = _key(function.obj, *_real(given, {}))
     if remembers(function.obj, key):
         _guard(vm, function, given, key, answer=True)
@@ -59,7 +63,29 @@ _MOST = 1024
 """Results of a bounded cache, all of which are walked to find what it keeps them in."""
 
 
-def _result(vm: VM, function: Known, args: Args, kwargs: Mapping[str, Value]) -> Value:
+def _varies(vm: VM, value: Value) -> bool:
+    """Whether an argument is, or has, a number that is computed anew on each call."""
+    if isinstance(value, Tuple):
+        return any(_varies(vm, vm.peek(item)) for item in value.items)
+    return isinstance(value, Number)
+
+
+def _traced(
+    vm: VM, function: Known, inner: types.FunctionType, args: Args, kwargs: Mapping[str, Value]
+) -> Value:
+    """The result for numbers that vary, where what the cache has is known by them alone."""
+    given = tuple(_plain(vm, function, arg, varies=True) for arg in args)
+    named = {name: _plain(vm, function, v, varies=True) for name, v in kwargs.items()}
+    vm.identify(function)
+    result = pure_calls.traced(vm, inner, given, named)
+    if result is None:
+        _refuse(vm, function)
+    return result
+
+
+def _result(
+    vm: VM, function: Known, inner: types.FunctionType, args: Args, kwargs: Mapping[str, Value]
+) -> Value:
     """What the cache has; a call of the function gives that, and nothing is run."""
     most = function.obj.cache_info().maxsize  # type: ignore[attr-defined]
     if most is not None and most > _MOST:
@@ -67,6 +93,9 @@ def _result(vm: VM, function: Known, args: Args, kwargs: Mapping[str, Value]) ->
     call = _real(args, kwargs)
     key = _key(function.obj, *call)
     is_there = remembers(function.obj, key)
+    if not is_there and pure_calls.is_pure(vm, inner, args, kwargs, call):
+        call_of(function.obj, call)
+        is_there = remembers(function.obj, key)
     _guard(vm, function, (*args, *kwargs.values()), key, answer=is_there)
     if not is_there:
         _refuse(vm, function)
@@ -76,16 +105,26 @@ def _result(vm: VM, function: Known, args: Args, kwargs: Mapping[str, Value]) ->
 def _guard(vm: VM, function: Known, given: Args, key: object, *, answer: bool) -> None:
     """Guard whether a call with these arguments was made before."""
     for arg in given:
-        if isinstance(arg, Object) and arg.source is not None:
-            vm.guard(Is(arg.source, arg.obj))
+        _guard_identity(vm, arg)
     asked = "what a function remembers"
     vm.guard(Answers(function.source, remembers, (key,), answer=answer, what=asked))
+
+
+def _guard_identity(vm: VM, arg: Value) -> None:
+    if isinstance(arg, Tuple):
+        for item in arg.items:
+            _guard_identity(vm, item)
+    if isinstance(arg, Object) and arg.source is not None:
+        vm.guard(Is(arg.source, arg.obj))
 
 
 def _real(args: Args, kwargs: Mapping[str, Value]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments themselves, all of them plain."""
 
     def real(arg: Value) -> Any:
+        if isinstance(arg, Tuple):
+            members: Any = tuple(map(real, arg.items))
+            return members if arg.cls is tuple else arg.cls(members)
         return arg.value if isinstance(arg, Constant) else arg.obj  # type: ignore[union-attr]
 
     return tuple(map(real, args)), {name: real(arg) for name, arg in kwargs.items()}
@@ -147,10 +186,19 @@ def _function(wrapper: object) -> types.FunctionType | None:
     return found if isinstance(found, types.FunctionType) else None
 
 
-def _plain(vm: VM, function: Known, arg: Value) -> Value:
-    """An argument that can be looked for in a dict without running the program's code."""
-    arg = vm.look(arg)
+def _plain(vm: VM, function: Known, arg: Value, *, varies: bool = False) -> Value:
+    """An argument that can be looked for in a dict without running the program's code.
+
+    Args:
+        varies: whether it may be, or have, a number that varies.
+    """
+    arg = vm.peek(arg)
     match arg:
+        case Number() if varies:
+            return arg
+        case Tuple(items, cls, source) if cls in (tuple, torch.Size):
+            plain = tuple(_plain(vm, function, item, varies=varies) for item in items)
+            return Tuple(plain, cls, source)
         case Constant(value) if type(value) in _PLAIN:
             return arg
         case Known(obj) if type(obj) in (types.FunctionType, type):

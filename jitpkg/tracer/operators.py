@@ -582,4 +582,6 @@ def _same_existing(vm: VM, a: Tensor | Object | Array, b: Tensor | Object | Arra
         return True
     if a.source is not None and b.source is not None:
         vm.distinct(a, b)
+    if vm.heap.read(a, "remembered") or vm.heap.read(b, "remembered"):
+        vm.stop(reasons.IDENTITY, "the identity of what a function remembers")
     return False

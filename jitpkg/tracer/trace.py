@@ -166,6 +166,7 @@ def trace(
     base = sum(isinstance(value, Kept) for value in start.stack)
     region = Region(vm, start.point, base, options, limits)
     vm.checkpoint = region.before
+    vm.heap.refuse = lambda: vm.stop(reasons.OPAQUE, "a change of what a function remembers")
     with state.preserved(), collector.resting():  # no finaliser runs in the middle of a trace
         try:
             finished = vm.resume_frame(frame)
@@ -183,7 +184,9 @@ def trace(
         except Raised as raised:
             exit_ = region.left(_uncaught(vm, frame, raised))
         finally:
-            vm.checkpoint = None  # it refers to the trace, which holds the call's arguments
+            vm.checkpoint = vm.heap.refuse = (
+                None  # they refer to the trace, which holds the call's arguments
+            )
     _keep_replaced(vm)
     vm.guards = list(dict.fromkeys(vm.guards))  # a model reads the same things in each layer
     vm.guards.extend(_distinct(vm))

@@ -28,6 +28,7 @@ from jitpkg.tracer.values import (
     InstanceDict,
     Known,
     Method,
+    Number,
     Object,
     Tensor,
     Tuple,
@@ -241,8 +242,8 @@ def object_(vm: VM) -> Value:
 
 @TABLE.row(torch.Size)
 def size(vm: VM, iterable: Value | None = None, /) -> Value:
-    items = () if iterable is None else tuple(map(vm.look, vm.unpack(iterable)))
-    if not all(isinstance(item, Constant) and type(item.value) is int for item in items):
+    items = () if iterable is None else tuple(map(vm.peek, vm.unpack(iterable)))
+    if not all(isinstance(item, Constant | Number) and type(item.value) is int for item in items):
         vm.stop(reasons.UNSUPPORTED, "torch.Size() of something else than numbers")
     return Tuple(items, torch.Size)
 

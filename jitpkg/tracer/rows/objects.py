@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import collections
+import operator
 import sys
 import types
 
+from jitpkg.guards.kinds import Answers
+from jitpkg.guards.sources import Held
 from jitpkg.tracer import (
     assignments,
     attributes,
@@ -17,7 +20,7 @@ from jitpkg.tracer import (
     reasons,
 )
 from jitpkg.tracer.rows.table import CallTable
-from jitpkg.tracer.values import NONE, Constant, Generator, Object, Tuple, Value
+from jitpkg.tracer.values import NONE, Constant, Generator, Object, Tuple, Value, class_in
 from jitpkg.tracer.vm import VM
 
 TABLE = CallTable()
@@ -40,6 +43,22 @@ def init(vm: VM, value: Value, /, *args: Value, **kwargs: Value) -> Value:
     if args or kwargs:
         vm.stop(reasons.RAISES, "arguments of object.__init__")
     return NONE
+
+
+@TABLE.row(type.__subclasses__)
+def subclasses(vm: VM, cls: Value, /) -> Value:
+    known = class_in(vm.look(cls))
+    if known is None:
+        vm.stop(reasons.RAISES, "the subclasses of something else than a class")
+    found: tuple[type, ...] = tuple(type.__subclasses__(known))
+    what = f"which classes derive from {known.__qualname__}"
+    vm.guard(Answers(Held(known), has_subclasses, found, answer=True, what=what))
+    return vm.new_list([vm.trusted(each) for each in found])
+
+
+def has_subclasses(cls: type, *expected: type) -> bool:
+    found: list[type] = type.__subclasses__(cls)
+    return len(found) == len(expected) and all(map(operator.is_, found, expected))
 
 
 @TABLE.row(property.__init__)
