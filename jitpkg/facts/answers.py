@@ -59,7 +59,7 @@ class Facts:
                 outcome = asked_outside(name, ask, args, kwargs)
             else:
                 outcome = ask(args, kwargs)
-        if heard.any or warns_in_kernel(name, args, outcome):
+        if heard.any or warns_in_kernel(name, args, kwargs, outcome):
             outcome = replace(outcome, warns=True)
         if name not in _OVERLAPPING and any(
             _overlaps(outcome.arguments[k]) for k in outcome.mutated

@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
 
 from jitpkg.facts.outcome import Outcome
+from jitpkg.facts.sizes import Length
 from jitpkg.facts.tensor import TensorFacts
 
 
@@ -58,11 +59,14 @@ class Heard:
                 self._filters[:] = [f for f in self._filters if f[1] is not self]
 
 
-def warns_in_kernel(name: str, args: Any, outcome: Outcome) -> bool:
+def warns_in_kernel(
+    name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], outcome: Outcome
+) -> bool:
     """Whether it is only the op itself that warns, or may warn: on other devices it does not."""
     given, made = list(_tensors(args)), list(_tensors(outcome.result))
     if name in _SPREADS:
-        return any(_elements(a) <= _elements(b) for a in given[:1] for b in made[:1])
+        fewest = (_fewest_reduced(a, b) for a in given[:1] for b in made[:1])
+        return any(count <= _correction(args, kwargs) for count in fewest)
     if name in _CONVERSIONS:
         is_complex = [facts.dtype.is_complex for facts in (*given, *outcome.arguments)]
         return any(is_complex) and not all([*is_complex, *(f.dtype.is_complex for f in made)])
@@ -77,9 +81,26 @@ _CONVERSIONS = frozenset(
 )
 
 
-def _elements(facts: TensorFacts) -> int:
-    """How many there are; 0 where that varies."""
-    return math.prod(n for n in facts.size if isinstance(n, int)) if not facts.is_symbolic else 0
+def _fewest_reduced(given: TensorFacts, made: TensorFacts) -> float:
+    """How many elements one of the result is made of, at least; none where there is no result."""
+    reduced = list(given.size)
+    for length in made.size:
+        if length in reduced:
+            reduced.remove(length)
+    if any(_least(length) < 1 for length in made.size):
+        return 0
+    return math.prod(max(_least(length), 0) for length in reduced)
+
+
+def _least(length: Length) -> float:
+    return length if isinstance(length, int) else length.bounds[0]
+
+
+def _correction(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> float:
+    """What is taken from the number of elements that are reduced."""
+    unbiased = kwargs.get("unbiased", next((a for a in args[1:3] if isinstance(a, bool)), True))
+    found = kwargs.get("correction", int(unbiased))
+    return found if isinstance(found, int | float) else 1
 
 
 def _tensors(value: Any) -> Iterator[TensorFacts]:

@@ -116,6 +116,11 @@ CHECK_WITH = Row[Callable[..., object]](
     use="knowing what a program checks, with an exception of its own",
     lost=_BREAKS,
 )
+ASSERT_ASYNC = Row[Callable[..., object]](
+    "torch._assert_async",
+    use="knowing what a program asserts of a tensor",
+    lost=_BREAKS,
+)
 
 # Transforms, and other compilers
 
@@ -128,6 +133,11 @@ TRANSFORMS = Row[Callable[[], object]](
     "torch._C._functorch.peek_interpreter_stack",
     use="seeing whether a function transform (vmap, grad) is active",
     lost=_NOTHING,
+)
+ANY_TRANSFORM = Row[Callable[[], bool]](
+    "torch._C._are_functorch_transforms_active",
+    use="tracing code that asks whether a function transform is active",
+    lost=_BREAKS,
 )
 FRAME_CALLBACK = Row[Callable[[], object]](
     "torch._C._dynamo.eval_frame.get_eval_frame_callback",

@@ -36,7 +36,7 @@ def call(vm: VM, args: Args, kwargs: Kwargs) -> Value:
         return vm.call(function, tuple(given), kwargs)
     if any(_is_inference(vm, value) for value in (*given, *kwargs.values())):
         vm.stop(reasons.CHECKPOINT, "a tensor of inference mode is given, which it refuses")
-    failure = tensors.failure_of(vm, library.checkpoint.__name__, half=False)
+    failure = tensors.failure_of(vm, library.checkpoint.__name__, half=False, by_program=True)
     before, numbers = vm.mark(), vm.number_nodes.copy()
     result = vm.call(function, tuple(given), kwargs)
     if vm.graph.mark()[1] == before.graph[1]:

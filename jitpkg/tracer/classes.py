@@ -217,7 +217,7 @@ def class_of(vm: VM, value: Value) -> type:
         case Known() | Opaque():
             return type(value.obj)
         case Object() | Tuple():
-            if value.cls is OfOp:
+            if issubclass(value.cls, OfOp):
                 vm.stop(reasons.RAISES, "a look at what an op may raise")
             return value.cls
         case Tensor():

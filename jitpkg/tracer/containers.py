@@ -212,7 +212,9 @@ def all_entries(vm: VM, value: Object, *, ordered: bool = True) -> Entries:
             item = traced if base in (set, frozenset) else _existing_item(vm, value, key, base)
             found[name] = Entry(traced, item)
         elif known.value is not UNBOUND and not known.moved:
-            found[name] = known
+            # It keeps its key, whichever equal one it was found by.
+            item = traced if base in (set, frozenset) else known.value
+            found[name] = replace(known, key=traced, value=item)
     for name, entry in state.entries.items():
         if name not in found and entry.value is not UNBOUND:
             found[name] = entry

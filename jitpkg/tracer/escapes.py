@@ -27,9 +27,9 @@ from jitpkg.tracer.values import Kept, Object, Tensor
 from jitpkg.tracer.vm import VM, Escape, Raised, Stopped
 
 
-def of_op(vm: VM, name: str, *, is_last: bool) -> Escape:
+def of_op(vm: VM, name: str, *, is_last: bool, by_program: bool) -> Escape:
     """See `VM.escape`."""
-    escape = _of_op(vm, name, is_last=is_last)
+    escape = _of_op(vm, name, is_last=is_last, by_program=by_program)
     if (vm.effects or escape.effects) and vm.int_values() and _is_reshaped(vm):
         vm.stop(reasons.UNSUPPORTED, f"{name} after the sizes of a tensor were changed in place")
     return escape
@@ -49,12 +49,12 @@ def _is_reshaped(vm: VM) -> bool:
     )
 
 
-def _of_op(vm: VM, name: str, *, is_last: bool) -> Escape:
+def _of_op(vm: VM, name: str, *, is_last: bool, by_program: bool) -> Escape:
     past = _is_past(vm)
     is_caught = past and not vm.around.passes
     if is_last and not all(isinstance(e, Kept) for frame in vm.frames for e in frame.handled):
         _stop(vm, name)  # it would be the __context__ of what the op raises
-    handled = [handlers.handles_op(vm, frame) for frame in vm.frames]
+    handled = [handlers.handles_op(vm, frame, by_program=by_program) for frame in vm.frames]
     if not is_caught and not any(handled) and not vm.sets_modes:
         return Escape(past)
     if not is_last:
@@ -65,10 +65,10 @@ def _of_op(vm: VM, name: str, *, is_last: bool) -> Escape:
     if is_caught or (by_python and handled[0]):
         _stop(vm, name)
     frames = vm.frames[by_python:]
-    standing = _standing(vm, frames)
+    standing = (by_program, *_standing(vm, frames))
     known = vm.escaped
     known_again = known is not None and _is_as_then(vm, known, standing)
-    escape = known.escape if known_again else _traced(vm, name, frames)
+    escape = known.escape if known_again else _traced(vm, name, frames, by_program=by_program)
     vm.escaped = Escaped(standing, _modes(vm), vm.heap.mark(), escape)
     return replace(escape, past=past)
 
@@ -137,12 +137,12 @@ def _stop(vm: VM, name: str) -> NoReturn:
     vm.stop(reasons.HANDLED_FAILURE, f"{name} behind a mutation")
 
 
-def _traced(vm: VM, name: str, frames: Sequence[Frame]) -> Escape:
+def _traced(vm: VM, name: str, frames: Sequence[Frame], *, by_program: bool) -> Escape:
     """What the handlers of these frames do to an exception of which nothing is known."""
     passes = False
     escape = Escape()
     with suppress(Stopped), lookahead(vm) as before:
-        passes = _pass(vm, frames)
+        passes = _pass(vm, frames, by_program=by_program)
         leave = snapshot(nested=False) if vm.sets_modes else None
         effects = tuple(vm.effects[before.effects :])
         operands = [operand for effect in effects for operand in effect_operands(effect)]
@@ -153,9 +153,9 @@ def _traced(vm: VM, name: str, frames: Sequence[Frame]) -> Escape:
     return escape
 
 
-def _pass(vm: VM, frames: Sequence[Frame]) -> bool:
+def _pass(vm: VM, frames: Sequence[Frame], *, by_program: bool) -> bool:
     """Let an exception through the frames, from the innermost on."""
-    error = exceptions.of_op(vm)
+    error = exceptions.of_op(vm, by_program=by_program)
     standing, began = vm.frames, vm.graph.mark()
     for frame in reversed(frames):
         vm.frames = standing[: standing.index(frame)]

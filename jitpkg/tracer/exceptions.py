@@ -20,6 +20,7 @@ from jitpkg.tracer.values import (
     Known,
     Object,
     OfOp,
+    OfProgram,
     Opaque,
     Tuple,
     Value,
@@ -71,9 +72,26 @@ BY_TYPES = (
 seen when it is traced, and guarded."""
 
 
-def of_op(vm: VM) -> Object:
+def may_be_of_op(cls: object, *, by_program: bool) -> bool:
+    """Whether what an op raises may be of a class, for some data.
+
+    Args:
+        by_program: whether the op runs code of the program's own, which may raise anything.
+    """
+    if not isinstance(cls, type) or cls in BY_TYPES:
+        return cls not in BY_TYPES
+    library = cls.__module__.partition(".")[0]
+    is_program_s = bool(cls.__flags__ & _HEAP_TYPE) and library not in ("torch", "numpy", "jitpkg")
+    return by_program or not is_program_s
+
+
+_HEAP_TYPE = 1 << 9
+"""The flag of a class that was made at run time, as by a `class` statement."""
+
+
+def of_op(vm: VM, *, by_program: bool) -> Object:
     """An exception of which no more is known than that an op raises it where the trace stands."""
-    made = Object(OfOp)
+    made = Object(OfProgram if by_program else OfOp)
     _set_context(vm, made, _current(vm))
     _write(vm, made, "__traceback__", Object(types.TracebackType))
     return made
@@ -81,7 +99,7 @@ def of_op(vm: VM) -> Object:
 
 def class_for_exit(vm: VM, exception: Value) -> Value:
     """The class that an `__exit__` is given."""
-    if isinstance(exception, Object) and exception.cls is OfOp:
+    if isinstance(exception, Object) and issubclass(exception.cls, OfOp):
         return Opaque(Held(OfOp), OfOp, "the class of what an op raises")
     return vm.trusted(vm.class_of(exception))
 
@@ -216,8 +234,9 @@ def matches(vm: VM, exception: Value, handled: Value) -> bool:
 
 
 def _is_a(vm: VM, exception: Value, cls: type) -> bool:
-    if isinstance(exception, Object) and exception.cls is OfOp:
-        if cls not in (BaseException, *BY_TYPES):
+    if isinstance(exception, Object) and issubclass(exception.cls, OfOp):
+        by_program = issubclass(exception.cls, OfProgram)
+        if cls is not BaseException and may_be_of_op(cls, by_program=by_program):
             vm.stop(reasons.RAISES, "except of what an op may raise")
         return cls is BaseException
     return classes.derives(vm, vm.class_of(exception), cls)

@@ -152,6 +152,11 @@ def representation(vm: VM, value: Value, depth: int = 0) -> Value:
             pairs = [pair.items for pair in items_ if isinstance(pair, Tuple)]
             inner = ", ".join(f"{_repr(vm, k, depth)}: {_repr(vm, v, depth)}" for k, v in pairs)
             return Constant("{" + inner + "}")
+        case Object(cls) if cls in (set, frozenset):
+            inner = ", ".join(_repr(vm, item, depth) for item in vm.unpack(value))
+            if not inner:
+                return Constant(f"{cls.__name__}()")
+            return Constant(f"{{{inner}}}" if cls is set else f"frozenset({{{inner}}})")
         case Known(enum.Enum() as member) if classes.inherits(
             vm, type(member), enum.Enum, "__repr__"
         ):

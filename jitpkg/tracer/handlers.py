@@ -9,19 +9,19 @@ from typing import cast
 
 from jitpkg.code.dialect import Op
 from jitpkg.tracer import namespaces
-from jitpkg.tracer.exceptions import BY_TYPES
+from jitpkg.tracer.exceptions import may_be_of_op
 from jitpkg.tracer.frames import Frame
 from jitpkg.tracer.values import Known, Method, Value
 from jitpkg.tracer.vm import VM
 
 
-def handles_op(vm: VM, frame: Frame) -> bool:
+def handles_op(vm: VM, frame: Frame, *, by_program: bool) -> bool:
     """Whether the frame would handle what an op raises now, other than by leaving torch's own
     contexts."""
 
     def passes(name: str) -> bool:
         cls = vm.look(namespaces.load_global(vm, frame, name))
-        return isinstance(cls, Known) and cls.obj in BY_TYPES
+        return isinstance(cls, Known) and not may_be_of_op(cls.obj, by_program=by_program)
 
     return _handles(vm, frame, passes)
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable, Mapping
 from types import (
     BuiltinFunctionType,
     FunctionType,
+    MappingProxyType,
     MethodDescriptorType,
     MethodWrapperType,
     WrapperDescriptorType,
 )
+from typing import Any
 
 import torch
 
@@ -37,6 +40,8 @@ def key_of(vm: VM, value: Value) -> Key:
         case Known(obj):
             if isinstance(obj, _IDENTITY_CLASSES) or hashes_by_identity(vm, type(obj)):
                 return _ByIdentity(id(obj))
+            if isinstance(obj, enum.Enum) and (exact := _as_builtin(vm, obj)) is not None:
+                return exact
         case Object(cls) if hashes_by_identity(vm, cls):
             if value.source is None:
                 return _ByIdentity(id(value))
@@ -94,6 +99,20 @@ def hashes_by_identity(vm: VM, cls: type) -> bool:
     return classes.inherits(vm, cls, base, "__hash__", "__eq__")
 
 
+def _as_builtin(vm: VM, member: enum.Enum) -> str | int | None:
+    """The text or number that an enum's member is as a key, where its class derives from that."""
+    for base, exact in _EXACT.items():
+        if isinstance(member, base) and classes.inherits(
+            vm, type(member), base, "__hash__", "__eq__"
+        ):
+            return exact(member)
+    return None
+
+
+_EXACT: Mapping[type, Callable[[Any], str | int]] = MappingProxyType(
+    {str: str.__str__, int: int.__int__}
+)
+
 UNNAMED = object()
 """In place of a key that no source can name."""
 
@@ -145,7 +164,8 @@ def existing_key(vm: VM, key: object) -> Value:
     if type(key) is frozenset:
         return vm.look(vm.wrap(key, Held(key)))
     by_identity = (*_IDENTITY_CLASSES, BuiltinFunctionType, MethodWrapperType)
-    if isinstance(key, by_identity) or hashes_by_identity(vm, type(key)):
+    is_member = isinstance(key, enum.Enum) and _as_builtin(vm, key) is not None
+    if is_member or isinstance(key, by_identity) or hashes_by_identity(vm, type(key)):
         return vm.look(vm.wrap(key, Held(key)))
     vm.stop(reasons.UNSUPPORTED, f"a dict with a {type(key).__qualname__} as a key")
 

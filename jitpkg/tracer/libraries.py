@@ -12,7 +12,7 @@ from jitpkg.errors import Reason
 from jitpkg.internals import library, modules
 from jitpkg.marks import DISABLED, mark_of
 from jitpkg.tracer import reasons
-from jitpkg.tracer.polyfills import attention, optimizers
+from jitpkg.tracer.polyfills import attention, optimizers, torch_functions
 
 SKIPPED = frozenset(
     """
@@ -92,10 +92,11 @@ STANDING_IN: Mapping[str, Callable[..., Any]] = MappingProxyType(
     {
         "torch.nn.attention.flex_attention.flex_attention": attention.flex_attention,
         library.ANNOTATE: attention.annotate,
+        "torch.onnx.is_in_onnx_export": torch_functions.is_in_onnx_export,
     }
 )
 """What is traced in place of functions of torch's own, by their names: those that hand their work
-to torch's compiler."""
+to torch's compiler, or are of a part of torch that is seldom loaded."""
 
 OWN = "jitpkg.tracer.polyfills"
 

@@ -88,8 +88,8 @@ class Machine(VM):
             if finished is not None:
                 return finished
 
-    def escape(self, name: str, *, is_last: bool) -> Escape:
-        return escapes.of_op(self, name, is_last=is_last)
+    def escape(self, name: str, *, is_last: bool, by_program: bool) -> Escape:
+        return escapes.of_op(self, name, is_last=is_last, by_program=by_program)
 
     # What exists
 

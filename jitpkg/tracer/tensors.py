@@ -132,8 +132,9 @@ def op(
         operands.check_operator(vm, target.__name__.strip("_"), args)
     call = _method_caller(target) if isinstance(target, str) else target
     known = outcome
+    by_program = opaque or is_of_another_library(call)
     if outcome is None:
-        _check_attributes(vm, name, tensors, by_program=opaque or is_of_another_library(call))
+        _check_attributes(vm, name, tensors, by_program=by_program)
         outcome = _known_outcome(vm, target, call, fact_args, fact_kwargs, proxied)
     if not opaque:
         operands.check_fits(vm, name, args, kwargs, outcome)
@@ -158,7 +159,7 @@ def op(
         shown = fact_args[1] if call is getattr else name
         target = warnings.in_its_place(vm, target, shown)
     half = operands.may_leave_half(vm, name, fact_args, tensors, outcome)
-    failure = failure_of(vm, name, half=half)
+    failure = failure_of(vm, name, half=half, by_program=by_program)
     if isinstance(target, str):
         node = vm.graph.call_method(target, node_args, node_kwargs)
     else:
@@ -197,17 +198,18 @@ def _describe(vm: VM, node: fx.Node, tensors: list[Tensor], outcome: Outcome) ->
         vm.graph.note_writes(node, names)
 
 
-def failure_of(vm: VM, name: str, *, half: bool) -> Failure:
+def failure_of(vm: VM, name: str, *, half: bool, by_program: bool = False) -> Failure:
     """What to do where an op fails that is added now.
 
     Args:
         half: whether it may have written a part of an input then.
+        by_program: whether it runs code of the program's own.
     """
     rewindable = not vm.has_written
     escape = Escape()
     if vm.mutations or half:
         may_rewind = rewindable and not half and all(map(can_be_set_back, vm.drawn))
-        escape = vm.escape(name, is_last=not may_rewind)
+        escape = vm.escape(name, is_last=not may_rewind, by_program=by_program)
     where, heap = vm.break_here(reasons.RAISES), vm.heap.mark()
     return Failure(len(vm.effects), heap, not vm.mutations, rewindable, half, where, escape)
 

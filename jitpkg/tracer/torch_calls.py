@@ -212,6 +212,7 @@ _GETTERS: frozenset[Callable[..., Any]] = frozenset(
     }
 )
 _ASKED: tuple[Row[Callable[..., Any]], ...] = (
+    modes.DISPATCH_DEPTH,
     modes.IS_TRACING,
     modes.TRACING_STATE,
     modes.FUNCTIONS_ENABLED,

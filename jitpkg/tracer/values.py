@@ -273,6 +273,10 @@ class OfOp(BaseException):
     """The class of a traced exception of which no more is known than that an op raised it."""
 
 
+class OfProgram(OfOp):
+    """The same where the op runs code of the program's own."""
+
+
 @dataclass(eq=False, slots=True)
 class Kept:
     """A stack value below what the hook hands over; it can only stay where it is."""

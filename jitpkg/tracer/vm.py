@@ -379,13 +379,14 @@ class VM(ABC):
         return facts
 
     @abstractmethod
-    def escape(self, name: str, *, is_last: bool) -> Escape:
+    def escape(self, name: str, *, is_last: bool, by_program: bool) -> Escape:
         """How an exception that an op raises now leaves the traced program.
 
         Args:
             name: of the op.
             is_last: whether nothing is left to try then; the trace stops before the op where the
                 program's handlers would do more than to let the exception pass.
+            by_program: whether it runs code of the program's own, which may raise anything.
         """
 
     # What exists

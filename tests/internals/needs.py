@@ -25,7 +25,9 @@ from jitpkg.internals import (
 )
 from tests.internals.programs import (
     Program,
+    asks_for_transforms,
     asks_torch,
+    asserts,
     autocast,
     by_onednn,
     calls_of_modules,
@@ -142,6 +144,8 @@ NEEDS: Mapping[Row[Any], tuple[Program, ...]] = {
     modes.FUNCTION_MODES_ENABLED: (asks_torch,),
     modes.LOG_USAGE: (new_module,),
     modes.CHECK: (checks_a_size,),
+    modes.ASSERT_ASYNC: (asserts,),
+    modes.ANY_TRANSFORM: (asks_for_transforms,),
     modes.CHECK_WITH: (checks_with_an_exception,),
     **dict.fromkeys(
         (transforms.LEVELS, transforms.DECOMPOSITIONS, transforms.VMAP, transforms.GRAD),

@@ -133,6 +133,19 @@ def checks_a_size(compile_: Compile) -> Any:
     return compile_(checked, backend="eager")(x())
 
 
+def asserts(compile_: Compile) -> Any:
+    def checked(a: torch.Tensor) -> torch.Tensor:
+        torch._assert_async((a > -100).all())
+        return a.exp()
+
+    return compile_(checked, backend="eager")(x())
+
+
+def asks_for_transforms(compile_: Compile) -> Any:
+    ask = torch._C._are_functorch_transforms_active
+    return compile_(lambda a: (a + 1, ask()), backend="eager")(x())
+
+
 def checks_with_an_exception(compile_: Compile) -> Any:
     def checked(a: torch.Tensor) -> torch.Tensor:
         torch._check_with(ValueError, a.shape[0] > 1, lambda: "small")

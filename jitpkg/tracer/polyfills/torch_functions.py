@@ -28,6 +28,23 @@ def assert_scalar(condition: Any, message: str, /) -> None:
         raise RuntimeError(message)
 
 
+def assert_async(tensor: torch.Tensor, assert_msg: str = "", /) -> None:
+    """`torch._assert_async(tensor, assert_msg)`"""
+    if not tensor:
+        check_that_fails(RuntimeError, tensor, assert_msg)
+        raise RuntimeError  # so that the condition is guessed to hold
+
+
+def is_in_onnx_export() -> bool:
+    """`torch.onnx.is_in_onnx_export()`"""
+    return exports()
+
+
+def exports() -> bool:
+    """The tracer asks torch, with a guard."""
+    raise NotImplementedError
+
+
 def variable(data: Any, requires_grad: bool, volatile: bool, /) -> torch.Tensor:
     """`torch.autograd.Variable(data, requires_grad)`"""
     made: torch.Tensor = data.detach()

@@ -10,6 +10,7 @@ import importlib
 import inspect
 import itertools
 import operator
+import sys
 import types
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -18,6 +19,7 @@ from typing import Any
 import torch
 
 from jitpkg.guards.kinds import ABSENT
+from jitpkg.guards.sources import Held, Item
 from jitpkg.internals import modes, ops
 from jitpkg.tracer import classes, construction, containers, copied_tensors, reasons
 from jitpkg.tracer.polyfills import (
@@ -105,6 +107,17 @@ POLYFILLS: Mapping[object, Callable[..., Any]] = MappingProxyType(
 
 for _real, _polyfill in POLYFILLS.items():
     by_polyfill(_real, _polyfill)
+
+
+@TABLE.row(importlib.import_module)
+def import_module(vm: VM, name: Value, package: Value = NONE, /) -> Value:
+    """Of a module that is loaded already; importing runs its code, which is a break."""
+    known = vm.look(name)
+    text = known.value if isinstance(known, Constant) else None
+    module = sys.modules.get(text) if isinstance(text, str) else None
+    if not isinstance(module, types.ModuleType) or text is None:
+        vm.stop(reasons.STATEMENT, f"import of {text}, which is not loaded yet")
+    return vm.present(module, Item(Held(sys.modules), text))
 
 
 # Callables that are made from arguments, of which nothing else is known

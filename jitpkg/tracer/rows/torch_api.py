@@ -11,6 +11,8 @@ import torch.utils.checkpoint
 
 from jitpkg import marks
 from jitpkg.guards import state
+from jitpkg.guards.kinds import Answers
+from jitpkg.guards.sources import Held
 from jitpkg.internals import library, modes, ops, trees
 from jitpkg.internals import transforms as levels
 from jitpkg.tracer import (
@@ -149,6 +151,24 @@ if torch.distributed.is_available():
     TABLE.add(torch.distributed.is_initialized, is_initialized)
 
 
+@TABLE.row(torch_functions.exports)
+def exports(vm: VM) -> Value:
+    found = exports_now(None)
+    what = "whether a model is being exported"
+    vm.guard(Answers(Held(None), exports_now, (), answer=found, what=what))
+    return Constant(found)
+
+
+def exports_now(_: None) -> bool:
+    return bool(torch.onnx.is_in_onnx_export())
+
+
+@TABLE.row(modes.ANY_TRANSFORM)
+def any_transform(vm: VM) -> Value:
+    """The guards exclude those from before the graph."""
+    return TRUE if vm.levels else FALSE
+
+
 @TABLE.row(torch.overrides.is_tensor_like)
 def is_tensor_like(vm: VM, value: Value, /) -> Value:
     value = vm.look(value)
@@ -214,6 +234,7 @@ def check_that_fails(vm: VM, error_type: Value, condition: Value, message: Value
 
 TABLE.add(torch.nn.Parameter, parameters.made)
 TABLE.add(modes.CHECK, by_polyfill(torch_functions.check))
+TABLE.add(modes.ASSERT_ASYNC, by_polyfill(torch_functions.assert_async))
 TABLE.add(modes.CHECK_WITH, by_polyfill(torch_functions.check_with))
 TABLE.add(torch.Tensor.backward, by_polyfill(backward_passes.backward_of_tensor))
 TABLE.add(torch.autograd.backward, by_polyfill(backward_passes.backward))
