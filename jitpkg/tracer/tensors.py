@@ -159,7 +159,8 @@ def op(
         shown = fact_args[1] if call is getattr else name
         target = warnings.in_its_place(vm, target, shown)
     half = operands.may_leave_half(vm, name, fact_args, tensors, outcome)
-    failure = failure_of(vm, name, half=half, by_program=by_program)
+    may_fail = by_program or not _only_views(name, outcome)
+    failure = failure_of(vm, name, half=half, by_program=by_program, may_fail=may_fail)
     if isinstance(target, str):
         node = vm.graph.call_method(target, node_args, node_kwargs)
     else:
@@ -198,16 +199,26 @@ def _describe(vm: VM, node: fx.Node, tensors: list[Tensor], outcome: Outcome) ->
         vm.graph.note_writes(node, names)
 
 
-def failure_of(vm: VM, name: str, *, half: bool, by_program: bool = False) -> Failure:
+def _only_views(name: str, outcome: Outcome) -> bool:
+    """Whether an op gives other views of its arguments, and reads and allocates no data: it fails
+    for metadata alone, and would have failed now."""
+    is_view = bool(outcome.shares) and all(of is not None for of in outcome.shares)
+    return is_view and not outcome.mutated and not outcome.warns and name != "as_strided"
+
+
+def failure_of(
+    vm: VM, name: str, *, half: bool, by_program: bool = False, may_fail: bool = True
+) -> Failure:
     """What to do where an op fails that is added now.
 
     Args:
         half: whether it may have written a part of an input then.
         by_program: whether it runs code of the program's own.
+        may_fail: whether it can at all.
     """
     rewindable = not vm.has_written
     escape = Escape()
-    if vm.mutations or half:
+    if may_fail and (vm.mutations or half):
         may_rewind = rewindable and not half and all(map(can_be_set_back, vm.drawn))
         escape = vm.escape(name, is_last=not may_rewind, by_program=by_program)
     where, heap = vm.break_here(reasons.RAISES), vm.heap.mark()

@@ -302,6 +302,15 @@ def what_nobody_else_asks_for(k: torch.Tensor, at: torch.Tensor, seen: list[Any]
         raise
 
 
+def only_views(k: torch.Tensor, at: torch.Tensor, seen: list[Any]) -> Any:
+    k.add_(1)
+    try:
+        parts = [k[1:].view(2, 1), k.unsqueeze(0).expand(2, 3)[:, 0], k.unbind()[2], k.chunk(3)[0]]
+    except Exception:
+        return k * 2
+    return parts[0] + parts[1], parts[2:]
+
+
 class OwnFailure(RuntimeError):
     pass
 
@@ -348,6 +357,7 @@ def of_an_op_of_the_program(k: torch.Tensor, at: torch.Tensor, seen: list[Any]) 
 
 
 PROGRAMS = [
+    only_views,
     for_a_class_of_the_program,
     for_a_class_of_the_program_that_says_more,
     what_nobody_else_asks_for,
@@ -403,6 +413,7 @@ def test_what_a_clause_is_for_may_change(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize(
     "f",
     [
+        only_views,
         for_what_types_raise,
         for_a_class_of_the_program,
         for_a_class_of_the_program_that_says_more,

@@ -81,6 +81,38 @@ def written_through_it(x: Tensor) -> Any:
     return y, made
 
 
+KINDS: tuple[Any, ...] = (
+    *(torch.Tensor, torch.FloatTensor, torch.DoubleTensor, torch.HalfTensor, torch.BFloat16Tensor),
+    *(torch.LongTensor, torch.IntTensor, torch.ShortTensor, torch.CharTensor),
+    *(torch.ByteTensor, torch.BoolTensor),
+)
+
+
+def made_of_data(x: Tensor) -> Any:
+    data = [1, 2, 0], (1.5, 0), [[True], [False]], [], (), [x.shape[0], 2.5]
+    return [kind(each) for kind in KINDS for each in data]
+
+
+def made_of_a_size(x: Tensor) -> Any:
+    made = [
+        each
+        for kind in KINDS
+        for each in (kind(3, 4), kind(x.shape), kind(2), kind(), kind(x.shape[0], 1))
+    ]
+    return [each.zero_() for each in made]
+
+
+def made_of_numbers_in_tensors(x: Tensor) -> Any:
+    y = x.detach()
+    return torch.Tensor([y[0, 0], 3.0]), torch.LongTensor((y.argmax(), 4)), x * torch.Tensor([[2]])
+
+
+def made_of_a_tensor(x: Tensor) -> Any:
+    y = x * 2
+    made, own, turned = torch.Tensor(y), torch.DoubleTensor(x.double()), torch.FloatTensor(y.t())
+    return made is y, made, own, turned, made.requires_grad, torch.Tensor(x), turned.stride()
+
+
 def frequencies(x: Tensor) -> Any:
     return torch.fft.fftfreq(4) * x, torch.fft.rfftfreq(6, d=0.5) * x
 
@@ -99,6 +131,7 @@ ONE_GRAPH = [
     *(detached, one_memory, name_of_its_type, same_type, other_type, as_another),
     *(memory_of_a_size, of_data, of_data_in_tensors, of_a_tensor, written_through_it, frequencies),
     *(checked, without_processes),
+    *(made_of_data, made_of_a_size, made_of_numbers_in_tensors, made_of_a_tensor),
 ]
 
 
@@ -107,10 +140,22 @@ ONE_GRAPH = [
 def test_one_graph(program: Callable[..., Any], backend: str) -> None:
     ignored = ("version", "grad_fn") if backend == "jitpkg" else ()
     same = Comparison(fullgraph=True, backend=backend, relative=1e-6, absolute=1e-6, ignore=ignored)
-    grad = program in (detached, other_type, of_a_tensor, of_data_in_tensors)
+    grad = program in (detached, other_type, of_a_tensor, made_of_a_tensor, of_data_in_tensors)
     sizes = (4, 4, 5) if program is not frequencies else (4, 4)
     given = [call(torch.rand(n, 4, requires_grad=grad)) for n in sizes]
     same.assert_same_calls(program, *given)
+
+
+def made_of_another_dtype(x: Tensor) -> Any:
+    return torch.Tensor(x.int()), torch.FloatTensor(x.double())
+
+
+def made_on_a_device(x: Tensor) -> Any:
+    return torch.Tensor([1.0, 2.0], device="cpu") + x[0, :2]
+
+
+def made_of_a_number(x: Tensor) -> Any:
+    return torch.Tensor(2.5)
 
 
 def of_no_tensor(x: Tensor) -> Any:
@@ -159,6 +204,7 @@ def check_of_a_tensor(x: Tensor) -> Any:
 
 
 LEFT_TO_TORCH = [
+    *(made_of_another_dtype, made_on_a_device, made_of_a_number),
     *(of_no_tensor, that_requires_grad, of_an_unknown_type, new_of_numbers, new_by_name),
     *(
         new_of_another_dtype,

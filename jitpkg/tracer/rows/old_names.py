@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ from jitpkg.tracer import reasons
 from jitpkg.tracer.polyfills import torch_functions
 from jitpkg.tracer.rows.table import CallTable
 from jitpkg.tracer.values import FALSE, NONE, Constant, Known, Tensor, Value
-from jitpkg.tracer.vm import VM
+from jitpkg.tracer.vm import VM, Args, Kwargs
 
 TABLE = CallTable()
 
@@ -53,6 +54,45 @@ def _dtype_of(vm: VM, like: torch.Tensor, name: Any) -> torch.dtype:
     if made.device != like.device or made.layout is not like.layout:
         vm.stop(reasons.TENSOR_USE, f"Tensor.type, to {made.device}")
     return made.dtype
+
+
+@TABLE.row(torch.Tensor)
+def tensor(vm: VM, /, *args: Value, **kwargs: Value) -> Value:
+    return _made(vm, torch.get_default_dtype(), args, kwargs)
+
+
+def _of_dtype(dtype: torch.dtype) -> Callable[..., Value]:
+    def row(vm: VM, /, *args: Value, **kwargs: Value) -> Value:
+        return _made(vm, dtype, args, kwargs)
+
+    return row
+
+
+for _cls in (
+    *(torch.FloatTensor, torch.DoubleTensor, torch.HalfTensor, torch.BFloat16Tensor),
+    *(torch.LongTensor, torch.IntTensor, torch.ShortTensor, torch.CharTensor),
+    *(torch.ByteTensor, torch.BoolTensor),
+):
+    TABLE.add(_cls, _of_dtype(_cls.dtype))
+
+
+def _made(vm: VM, dtype: torch.dtype, args: Args, kwargs: Kwargs) -> Value:
+    """What `torch.Tensor(…)` and `torch.FloatTensor(…)` make: memory for a tensor of these sizes,
+    the tensor that a list describes, or another view of a tensor."""
+    asked = tuple(map(vm.peek, args))
+    classes = [vm.class_of(each) for each in asked]
+    if kwargs or torch.Tensor(0).device.type != "cpu":
+        vm.stop(reasons.TENSOR_USE, "Tensor() with arguments by name, or of a device")
+    given = {"dtype": Constant(dtype), "device": Constant(torch.device("cpu"))}
+    if classes == [torch.Size] or all(cls is int for cls in classes):
+        return vm.call(vm.trusted(torch.empty), asked or (Constant(0),), given)
+    if classes in ([list], [tuple]):
+        return vm.call(vm.trusted(torch.tensor), asked, given)
+    match asked:
+        case (Tensor() as other,) if vm.facts(other).device.type == "cpu":
+            if vm.facts(other).dtype is dtype:
+                return vm.call(vm.trusted(torch.ops.aten.alias.default), asked)
+    vm.stop(reasons.TENSOR_USE, "Tensor() of what are no sizes, nor a list")
 
 
 @TABLE.row(torch.Tensor.new)
