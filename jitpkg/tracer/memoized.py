@@ -15,6 +15,7 @@ from __future__ import annotations
 import dis
 import functools
 import gc
+import operator
 import types
 from collections.abc import Callable, Mapping
 from itertools import pairwise
@@ -106,8 +107,10 @@ def _guard(vm: VM, function: Known, given: Args, key: object, *, answer: bool) -
     """Guard whether a call with these arguments was made before."""
     for arg in given:
         _guard_identity(vm, arg)
-    asked = "what a function remembers"
-    vm.guard(Answers(function.source, remembers, (key,), answer=answer, what=asked))
+    vm.identify(function)
+    results = _parts(function.obj).results  # the same dict as long as there is the function
+    asked = f"what {_name(function.obj)} remembers"
+    vm.guard(Answers(Held(results), operator.contains, (key,), answer=answer, what=asked))
 
 
 def _guard_identity(vm: VM, arg: Value) -> None:
