@@ -93,6 +93,11 @@ def remembered(k):
 remembered(3)
 
 
+@functools.lru_cache
+def to_remember(k):
+    return [k] * k
+
+
 @functools.singledispatch
 def dispatched(y):
     return y

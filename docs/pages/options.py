@@ -151,8 +151,8 @@ vary.
 {kinds}
 
 Compiled code that calls a compiled function, object or view traces the original, so that both are
-one graph, with the settings of the caller. What `lru_cache` made is called by Python, which
-remembers its results (reason [B108](breaks/b108.md)).
+one graph, with the settings of the caller. What `lru_cache` made is called by Python where it
+does more than compute a result from numbers, strings and objects (reason [B108](breaks/b108.md)).
 
 ## What `fullgraph=True` promises
 
