@@ -38,7 +38,7 @@ def is_pure(vm: VM, function: FunctionType, args: Args, kwargs: Kwargs, call: Ca
                 traced = vm.call(Known(function, Held(function)), args, kwargs)
         except Raised:
             return False
-        if not _changes_nothing(vm, before) or any(e.target in reads for e in vm.effects):
+        if not _changes_nothing(vm, before) or _was_changed(vm, reads):
             return False
         try:
             real = function(*call[0], **call[1])
@@ -56,15 +56,21 @@ def traced(vm: VM, function: FunctionType, args: Args, kwargs: Kwargs) -> Value 
     to be read; None where it is not known to be such a call."""
     before = vm.mark()
     try:
-        result = vm.call(Known(function, Held(function)), args, kwargs)
+        with vm.heap.noting_reads() as reads:
+            result = vm.call(Known(function, Held(function)), args, kwargs)
     except Raised:
         return None
     sources = {source for value in args if (source := source_of(value)) is not None}
-    if not _changes_nothing(vm, before) or vm.effects:
+    if not _changes_nothing(vm, before) or _was_changed(vm, reads):
         return None
     if not all(_is_of(guard, sources) for guard in vm.guards[before.guards :]):
         return None
     return result if _keep(vm, [result], before) else None
+
+
+def _was_changed(vm: VM, reads: set[Value]) -> bool:
+    """Whether something that was read was changed in the trace: for others it is as it was."""
+    return any(effect.target in reads for effect in vm.effects)
 
 
 def _changes_nothing(vm: VM, before: Mark) -> bool:
