@@ -73,12 +73,14 @@ ACTS: tuple[Act, ...] = (
 
 
 def shown(value: Any) -> Any:
-    """With the classes of what is equal."""
+    """With the classes of what is equal; a set in any order, which depends on how it came to be."""
     match value:
         case list() | tuple():
             return [shown(item) for item in value]
-        case set() | dict():
-            return [shown(item) for item in (value.items() if isinstance(value, dict) else value)]
+        case dict():
+            return [shown(item) for item in value.items()]
+        case set():
+            return sorted(map(shown, value))
     return type(value).__name__, repr(value)
 
 
