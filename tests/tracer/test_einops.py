@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import einops
@@ -18,14 +18,13 @@ from tests.api.support import Counts
 
 
 @pytest.fixture(autouse=True)
-def nothing_remembered() -> Iterator[None]:
+def nothing_remembered() -> None:
     """As in a process that has not called einops."""
     caches = [found for found in vars(einops.einops).values() if hasattr(found, "cache_clear")]
     _backends._type2backend.clear()
     _backends._loaded_backends.clear()
     for cache in caches:
         cache.cache_clear()
-    yield
 
 
 def heads(x: Tensor) -> Any:
