@@ -25,6 +25,12 @@ def modules_by_name(x: torch.Tensor) -> Any:
     return functional.relu(x * importlib.import_module("math").pi)
 
 
+def modules_by_the_builtin(x: torch.Tensor) -> Any:
+    package = __import__("torch.nn.functional")
+    inner = __import__("torch.nn.functional", None, None, ["relu"])
+    return package.sin(x) + inner.relu(x) * __import__("math").pi
+
+
 def export_asked(x: torch.Tensor) -> Any:
     return x * 2 if torch.onnx.is_in_onnx_export() else x + 1
 
@@ -43,7 +49,11 @@ def asserted(x: torch.Tensor) -> Any:
 
 
 @pytest.mark.parametrize(
-    "f", [sets_in_texts, modules_by_name, export_asked, transforms_asked, asserted]
+    "f",
+    [
+        *(sets_in_texts, modules_by_name, modules_by_the_builtin),
+        *(export_asked, transforms_asked, asserted),
+    ],
 )
 @pytest.mark.parametrize("grad", [False, True])
 def test_in_the_graph(f: Callable[[torch.Tensor], Any], grad: bool) -> None:

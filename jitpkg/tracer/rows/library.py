@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import collections
 import copy
 import copyreg
@@ -112,12 +113,40 @@ for _real, _polyfill in POLYFILLS.items():
 @TABLE.row(importlib.import_module)
 def import_module(vm: VM, name: Value, package: Value = NONE, /) -> Value:
     """Of a module that is loaded already; importing runs its code, which is a break."""
+    return _loaded(vm, _module_name(vm, name))
+
+
+@TABLE.row(builtins.__import__)
+def import_(
+    vm: VM,
+    name: Value,
+    globals_: Value = NONE,
+    locals_: Value = NONE,
+    fromlist: Value = NONE,
+    level: Value = NONE,
+    /,
+) -> Value:
+    """The same, or the package in which it is."""
+    if level is not NONE:
+        vm.stop(reasons.STATEMENT, "__import__() with a level")
+    text = _module_name(vm, name)
+    found = _loaded(vm, text)
+    package = text.partition(".")[0]
+    return found if package == text or vm.truth(fromlist) else _loaded(vm, package)
+
+
+def _module_name(vm: VM, name: Value) -> str:
     known = vm.look(name)
-    text = known.value if isinstance(known, Constant) else None
-    module = sys.modules.get(text) if isinstance(text, str) else None
-    if not isinstance(module, types.ModuleType) or text is None:
-        vm.stop(reasons.STATEMENT, f"import of {text}, which is not loaded yet")
-    return vm.present(module, Item(Held(sys.modules), text))
+    if isinstance(known, Constant) and isinstance(known.value, str):
+        return known.value
+    vm.stop(reasons.RAISES, "an import of what has no name")
+
+
+def _loaded(vm: VM, name: str) -> Value:
+    module = sys.modules.get(name)
+    if not isinstance(module, types.ModuleType):
+        vm.stop(reasons.STATEMENT, f"import of {name}, which is not loaded yet")
+    return vm.present(module, Item(Held(sys.modules), name))
 
 
 # Callables that are made from arguments, of which nothing else is known
