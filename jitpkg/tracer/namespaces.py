@@ -108,12 +108,15 @@ def imported(vm: VM, frame: Frame, name: str, level: int, names: Value) -> Value
             vm.stop(reasons.STATEMENT, "a relative import")
         stem = package.rsplit(".", level - 1)[0] if level > 1 else package
         name = f"{stem}.{name}" if name else stem
+    module = loaded(vm, name)
+    takes_names = isinstance(names, Tuple) and bool(names.items)
+    takes_names = takes_names or (isinstance(names, Constant) and names.value is not None)
+    return module if takes_names or level else loaded(vm, name.partition(".")[0])
+
+
+def loaded(vm: VM, name: str) -> Value:
+    """The module of a whole name."""
     module = sys.modules.get(name)
     if not isinstance(module, ModuleType):
         vm.stop(reasons.STATEMENT, f"import of {name}, which is not loaded yet")
-    takes_names = isinstance(names, Tuple) and bool(names.items)
-    takes_names = takes_names or (isinstance(names, Constant) and names.value is not None)
-    if not takes_names and not level:
-        name = name.partition(".")[0]
-        module = sys.modules[name]
     return vm.present(module, Item(Held(sys.modules), name))

@@ -184,9 +184,8 @@ def trace(
         except Raised as raised:
             exit_ = region.left(_uncaught(vm, frame, raised))
         finally:
-            vm.checkpoint = vm.heap.refuse = (
-                None  # they refer to the trace, which holds the call's arguments
-            )
+            # They refer to the trace, which holds the call's arguments.
+            vm.checkpoint = vm.heap.refuse = None
     _keep_replaced(vm)
     vm.guards = list(dict.fromkeys(vm.guards))  # a model reads the same things in each layer
     vm.guards.extend(_distinct(vm))

@@ -11,7 +11,6 @@ import importlib
 import inspect
 import itertools
 import operator
-import sys
 import types
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -20,9 +19,15 @@ from typing import Any
 import torch
 
 from jitpkg.guards.kinds import ABSENT
-from jitpkg.guards.sources import Held, Item
 from jitpkg.internals import modes, ops
-from jitpkg.tracer import classes, construction, containers, copied_tensors, reasons
+from jitpkg.tracer import (
+    classes,
+    construction,
+    containers,
+    copied_tensors,
+    namespaces,
+    reasons,
+)
 from jitpkg.tracer.polyfills import (
     builtin_functions,
     contexts,
@@ -113,7 +118,7 @@ for _real, _polyfill in POLYFILLS.items():
 @TABLE.row(importlib.import_module)
 def import_module(vm: VM, name: Value, package: Value = NONE, /) -> Value:
     """Of a module that is loaded already; importing runs its code, which is a break."""
-    return _loaded(vm, _module_name(vm, name))
+    return namespaces.loaded(vm, _module_name(vm, name))
 
 
 @TABLE.row(builtins.__import__)
@@ -130,9 +135,8 @@ def import_(
     if level is not NONE:
         vm.stop(reasons.STATEMENT, "__import__() with a level")
     text = _module_name(vm, name)
-    found = _loaded(vm, text)
-    package = text.partition(".")[0]
-    return found if package == text or vm.truth(fromlist) else _loaded(vm, package)
+    module = namespaces.loaded(vm, text)
+    return module if vm.truth(fromlist) else namespaces.loaded(vm, text.partition(".")[0])
 
 
 def _module_name(vm: VM, name: Value) -> str:
@@ -140,13 +144,6 @@ def _module_name(vm: VM, name: Value) -> str:
     if isinstance(known, Constant) and isinstance(known.value, str):
         return known.value
     vm.stop(reasons.RAISES, "an import of what has no name")
-
-
-def _loaded(vm: VM, name: str) -> Value:
-    module = sys.modules.get(name)
-    if not isinstance(module, types.ModuleType):
-        vm.stop(reasons.STATEMENT, f"import of {name}, which is not loaded yet")
-    return vm.present(module, Item(Held(sys.modules), name))
 
 
 # Callables that are made from arguments, of which nothing else is known

@@ -89,9 +89,8 @@ def _made(vm: VM, dtype: torch.dtype, args: Args, kwargs: Kwargs) -> Value:
     if classes in ([list], [tuple]):
         return vm.call(vm.trusted(torch.tensor), asked, given)
     match asked:
-        case (Tensor() as other,) if vm.facts(other).device.type == "cpu":
-            if vm.facts(other).dtype is dtype:
-                return vm.call(vm.trusted(torch.ops.aten.alias.default), asked)
+        case (Tensor() as other,) if _is_of(vm.facts(other), dtype, "cpu"):
+            return vm.call(vm.trusted(torch.ops.aten.alias.default), asked)
     vm.stop(reasons.TENSOR_USE, "Tensor() of what are no sizes, nor a list")
 
 
@@ -111,6 +110,10 @@ def new(vm: VM, tensor: Value, /, *args: Value, **kwargs: Value) -> Value:
         case Tensor() as like, (Tensor() as other,) if _are_alike(vm.facts(like), vm.facts(other)):
             return vm.call(vm.trusted(torch.ops.aten.alias.default), asked)
     vm.stop(reasons.TENSOR_USE, "Tensor.new of what are no sizes, nor a list")
+
+
+def _is_of(facts: TensorFacts, dtype: torch.dtype, device: str) -> bool:
+    return facts.dtype is dtype and facts.device.type == device
 
 
 def _are_alike(facts: TensorFacts, other: TensorFacts) -> bool:
