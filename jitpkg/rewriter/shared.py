@@ -57,6 +57,7 @@ class SharedDispatcher(Dispatcher):
         for region in self.regions.values():
             region.close()
         self.regions.clear()
+        self.compiler.reset()
         events.STREAM.emit(events.GivenBack(self.name, TRACED))
 
     def uninstall(self) -> None:

@@ -165,6 +165,7 @@ def test_broken_by_torch_where_it_is_without_us(project: Project) -> None:
     backend = Counted()
     torch.compile(plain["f"], backend=backend)(X)
     assert counts == [backend.graphs] * 2
+    assert "helper" not in {found.name for found in jitpkg.stats().functions}
 
 
 def test_what_torch_has_traced_is_left_alone_and_traced_once(project: Project) -> None:
