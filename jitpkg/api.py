@@ -31,6 +31,7 @@ from jitpkg.rewriter.twins import Twins
 
 B = TypeVar("B", bound=Backend)
 C = TypeVar("C", bound=Callable[..., Any])
+Each = modules.Each
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +122,16 @@ def _check_limit(limit: object) -> None:
 def _refuse_others(function: str, others: Mapping[str, Any]) -> None:
     for name in others:
         known = [*Settings.__slots__, "disable"]
-        instead = " Say which sizes vary with mark_dynamic, mark_static or dynamic=."
-        hint = instead if name in _OF_SHAPES else near(name, known)
+        hint = _INSTEAD.get(name) or near(name, known)
         raise InvalidArgument(f"{function}() has no argument {name!r}.{hint}")
 
 
-_OF_SHAPES = ("shapes_spec", "dynamic_shapes")
+_OF_SHAPES = " Say which sizes vary with mark_dynamic, mark_static or dynamic=."
+_INSTEAD = {
+    "shapes_spec": _OF_SHAPES,
+    "dynamic_shapes": _OF_SHAPES,
+    "each": " jit(model, each=…) compiles the modules of a model in place.",
+}
 
 
 # Compiling
@@ -142,6 +147,7 @@ def jit(
     mode: str | None = None,
     options: Mapping[str, Any] | None = None,
     name: str | None = None,
+    each: Each | None = None,
     disable: bool = False,
     recompile_limit: int | None = None,
     isolate_recompiles: bool = False,
@@ -156,6 +162,7 @@ def jit(
     mode: str | None = None,
     options: Mapping[str, Any] | None = None,
     name: str | None = None,
+    each: Each | None = None,
     disable: bool = False,
     recompile_limit: int | None = None,
     isolate_recompiles: bool = False,
@@ -169,6 +176,7 @@ def jit(
     mode: str | None = None,
     options: Mapping[str, Any] | None = None,
     name: str | None = None,
+    each: Each | None = None,
     disable: bool = False,
     recompile_limit: int | None = None,
     isolate_recompiles: bool = False,
@@ -188,6 +196,9 @@ def jit(
         mode: of `jitpkg` and `inductor`, as `torch.compile` takes it; other backends have none.
         options: for the backend; not together with `mode`.
         name: what logs, reports and warnings call it; by default its qualified name.
+        each: which modules of a model are compiled, in place of the model itself: a class, a tuple
+            of classes, or `each(module) -> bool`. Those of one class share what is compiled, so
+            that 48 equal layers take the time of one.
         disable: do nothing.
         recompile_limit: how many entries one region may have; by default what
             `config.recompile_limit` says. One more is an error with `fullgraph`; otherwise calls
@@ -195,7 +206,7 @@ def jit(
         isolate_recompiles: changes nothing: each compiled version has entries of its own.
 
     Raises:
-        InvalidArgument: an argument is not possible.
+        InvalidArgument: an argument is not possible, or `each` matches no module.
         NotCompilable: `fn` has no code that could be replaced; `compile` may take it.
     """
     _refuse_others("jit", others)
@@ -203,9 +214,12 @@ def jit(
         *(fullgraph, dynamic, backend, mode, options, name, recompile_limit, isolate_recompiles)
     )
     _check_flag("disable", disable, (True, False))
-    compiler = settings.compiler(asked=_note_definition(fn))
     if fn is None:
-        return lambda f: jit(f, **_keywords(settings), disable=disable)
+        settings.compiler()
+        return lambda f: jit(f, **_keywords(settings), each=each, disable=disable)
+    if each is not None:
+        return _compile_each(fn, each, settings, disable)
+    compiler = settings.compiler(asked=_note_definition(fn))
     _check(fn, "jit")
     if disable or config.current().disable:
         return fn
@@ -214,7 +228,7 @@ def jit(
             jit(fn.__func__, **_keywords(settings))
         case torch.nn.Module():
             with suppress(Missing):  # the user has been told, and the module runs as it is
-                _note(modules.compile_in_place(fn, compiler))
+                _note(modules.compile_in_place([fn], compiler))
         case type():
             _compile_class(fn, compiler)
         case callables.CompiledCallable():
@@ -223,6 +237,16 @@ def jit(
             follow.compile_in_place(fn, compiler)
             _note(fn)
     return fn
+
+
+def _compile_each(model: Any, each: Each, settings: Settings, disable: bool) -> Any:
+    chosen = modules.chosen(model, each)
+    if not (disable or config.current().disable):
+        for cls, of_class in chosen.items():
+            compiler = settings.compiler(asked=_note_definition(cls))
+            with suppress(Missing):  # the user has been told, and the modules run as they are
+                _note(modules.compile_in_place(of_class, compiler))
+    return model
 
 
 def _keywords(settings: Settings) -> dict[str, Any]:

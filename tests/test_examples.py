@@ -37,6 +37,13 @@ SAID = {
         "0 breaks",
         "median of those after",
     ],
+    "equal_layers.py": [
+        "A training step of 4 layers, one thread",
+        "eager              0",
+        "as a whole         1",
+        "each block         1",
+        "All losses are as eager code's.",
+    ],
     "fuzzing.py": [
         "clip_all: compiled as eagerly, for 40 random batches",
         "doubled, compiled (backend='careless'), in call 1 of 2 is not as eager:",
@@ -70,7 +77,10 @@ SAID = {
 }
 """For each example, lines of its output in order."""
 
-ARGUMENTS = {"digits.py": ["--quick"], "speed.py": ["--quick"], "transformer_block.py": ["--quick"]}
+ARGUMENTS = {
+    name: ["--quick"]
+    for name in ("digits.py", "equal_layers.py", "speed.py", "transformer_block.py")
+}
 NEEDS = {
     "digits.py": "sklearn",
     "fuzzing.py": "hypothesis",

@@ -488,6 +488,7 @@ def _argument_rows() -> list[str]:
         "name": "`None`, a string",
         "recompile_limit": "`None`, a number from 1 on",
         "isolate_recompiles": "`False`, `True`",
+        "each": "of `jit`: a class of modules, a tuple of them, a function",
         "disable": "`False`, `True`",
     }
     return [f"| `{name}` | {values[name]} | {meanings[name]} |" for name in values]

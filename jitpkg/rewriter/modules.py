@@ -2,33 +2,80 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from types import FunctionType
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch.nn.modules.lazy import LazyModuleMixin
 
 from jitpkg.again import derived, viewed
+from jitpkg.errors import InvalidArgument
 from jitpkg.guards.kinds import static_lookup
 from jitpkg.internals import modules as internals
 from jitpkg.rewriter.compiler import Compiler
 from jitpkg.rewriter.follow import compiled_twin
 
 Module = torch.nn.Module
+Each = type[Module] | tuple[type[Module], ...] | Callable[[Module], bool]
+"""Which modules of a model are meant: those of classes, or those that a function says yes to."""
 
 
-def compile_in_place(module: Module, compiler: Compiler) -> FunctionType:
-    """Let `module(…)` run compiled; returns the function that it calls now.
+def chosen(model: Module, each: Each) -> dict[type[Module], list[Module]]:
+    """The modules of a model that `each` means, by their class.
+
+    Raises:
+        InvalidArgument: `model` is none, `each` is no such thing, or there are none.
+    """
+    if not isinstance(model, Module):
+        raise InvalidArgument(f"each= is for a model, an nn.Module, and jit() was given {model!r}.")
+    matches = _matches(each)
+    found: dict[type[Module], list[Module]] = {}
+    for module in model.modules():
+        if matches(module):
+            found.setdefault(type(module), []).append(module)
+    if not found:
+        counts = Counter(type(module).__qualname__ for module in model.modules())
+        listed = ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
+        raise InvalidArgument(
+            f"each={each!r} matches none of the {counts.total()} modules of"
+            f" {type(model).__qualname__}, which are of these classes: {listed}."
+        )
+    return found
+
+
+def _matches(each: Each) -> Callable[[Module], bool]:
+    classes = tuple(cls for cls in (each if isinstance(each, tuple) else (each,)) if _is_class(cls))
+    if classes and (each in classes or each == classes):
+        return lambda module: isinstance(module, classes)
+    if callable(each) and not isinstance(each, type):
+        return each
+    raise InvalidArgument(
+        "each= takes a class of modules, a tuple of them, or a function that says of a module"
+        f" whether it is compiled, not {each!r}."
+    )
+
+
+def _is_class(cls: object) -> TypeGuard[type[Module]]:
+    return isinstance(cls, type) and issubclass(cls, Module)
+
+
+def compile_in_place(modules: Sequence[Module], compiler: Compiler) -> FunctionType:
+    """Let `module(…)` run compiled, of modules of one class, which share what is compiled.
+
+    Returns the function that they call now.
 
     Raises:
         Missing: this PyTorch has no way to do it.
     """
     internals.CALL.get()
-    call = static_lookup(type(module), internals.CALL_NAME)
+    cls = type(modules[0])
+    call = static_lookup(cls, internals.CALL_NAME)
     assert isinstance(call, FunctionType)
-    twin = compiled_twin(call, compiler, type(module).__qualname__)
-    internals.replace_call(module, twin)
+    twin = compiled_twin(call, compiler, cls.__qualname__)
+    for module in modules:
+        internals.replace_call(module, twin)
     return twin
 
 
