@@ -27,12 +27,14 @@ from types import CodeType, ModuleType, TracebackType
 
 import jitpkg
 from jitpkg import auto, cache, doctor, events
+from jitpkg.errors import InvalidArgument
 from jitpkg.messages import counted, size
 from jitpkg.report import Report
 
 _MAIN = "__main__"
 
 
+_WITH_FILE = ("export", "import")
 _OPTIONS = ("--include", "--exclude", "--backend", "--html")
 
 
@@ -42,10 +44,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     own, program = _split(given) if given[:1] in (["run"], ["explain"]) else (given, [])
     options = _parser().parse_args(own)
     if options.command == "cache":
-        _cache(options.action, as_json=options.json)
+        if (options.file is None) is (options.action in _WITH_FILE):
+            options.error(
+                f"cache {options.action} takes {'a' if options.file is None else 'no'} file"
+            )
+        _cache(options.action, options.file, as_json=options.json)
         return
     if options.command == "doctor":
         sys.exit(0 if _doctor(as_json=options.json) else 1)
+    if options.command == "completion":
+        _print_completion(options.shell)
+        return
     is_module = program[:1] == ["-m"]
     if is_module:
         del program[0]
@@ -78,7 +87,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     _Program(selection, program).run(is_module=is_module)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(files: list[argparse.Action] | None = None) -> argparse.ArgumentParser:
+    """The parser of our own arguments; adds those that are files to a list.
+
+    With such a list, a script is among them, which `_split` takes away otherwise.
+    """
+    named = [] if files is None else files
     parser = argparse.ArgumentParser(
         prog=_name(), description="A just-in-time compiler for PyTorch programs."
     )
@@ -105,19 +119,26 @@ def _parser() -> argparse.ArgumentParser:
             "--exclude", metavar="PATTERNS", help="not these modules; JITPKG_EXCLUDE"
         )
         command.add_argument("--backend", metavar="NAME", help="of all functions")
-        command.add_argument(
+        page = command.add_argument(
             "--html", metavar="FILE", type=Path, help="write a page about what was compiled"
         )
+        named.append(page)
+        if files is not None:
+            named.append(command.add_argument("script"))
         command.set_defaults(error=command.error)
     run.add_argument(
         "--report", action="store_true", help="say at the end what was compiled and gained"
     )
     kept = commands.add_parser(
         "cache",
-        help="show or remove the compiled kernels and graphs that are kept on disk",
-        description="Show the compiled kernels and graphs that are kept on disk, or remove them.",
+        help="show, remove, export or import the compiled kernels and graphs that are kept on disk",
+        description="Show the compiled kernels and graphs that are kept on disk, remove them,"
+        " write them into one file, or add those of such a file. What is imported is run: import"
+        " only what you trust as you trust a program.",
     )
-    kept.add_argument("action", nargs="?", choices=("info", "clear"), default="info")
+    kept.add_argument("action", nargs="?", choices=("info", "clear", *_WITH_FILE), default="info")
+    named.append(kept.add_argument("file", nargs="?", type=Path, help="for export and import"))
+    kept.set_defaults(error=kept.error)
     kept.add_argument("--json", action="store_true", help="print it as JSON")
     examine = commands.add_parser(
         "doctor",
@@ -126,7 +147,27 @@ def _parser() -> argparse.ArgumentParser:
         " function. The exit status is 1 where no function is compiled, and else 0.",
     )
     examine.add_argument("--json", action="store_true", help="print it as JSON")
+    complete = commands.add_parser(
+        "completion",
+        help="print what lets a shell complete these commands",
+        description="Print a script that lets a shell complete the commands and options of jitpkg:"
+        " eval \"$(jitpkg completion bash)\". It needs shtab: pip install 'jitpkg[completion]'.",
+    )
+    complete.add_argument("shell", choices=("bash", "zsh", "fish", "tcsh"))
     return parser
+
+
+def _print_completion(shell: str) -> None:
+    try:
+        import shtab  # which few installations have
+    except ImportError:
+        sys.exit("Completion needs shtab: pip install 'jitpkg[completion]'")
+    files: list[argparse.Action] = []
+    parser = _parser(files)
+    parser.prog = "jitpkg"
+    for action in files:
+        action.complete = shtab.FILE  # type: ignore[attr-defined]
+    print(shtab.complete(parser, shell=shell))
 
 
 def _name() -> str:
@@ -143,15 +184,32 @@ def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
     return arguments[:at], arguments[at:]
 
 
-def _cache(action: str, *, as_json: bool) -> None:
-    found = cache.info()
-    if action == "clear":
-        try:
-            removed = cache.clear()
-        except OSError as error:
-            sys.exit(f"The cache cannot be cleared: {error}")
-        print(json.dumps({"removed": removed}) if as_json else _removed(removed, found))
-    elif as_json:
+def _cache(action: str, file: Path | None, *, as_json: bool) -> None:
+    if action == "info":
+        _show(cache.info(), as_json=as_json)
+        return
+    try:
+        if file is None:
+            done, where, count = "removed", f"from {cache.info().directory}", cache.clear()
+        elif action == "export":
+            done, where, count = "exported", f"to {file}", cache.export_to(file)
+        else:
+            count = cache.import_from(file)
+            done, where = "imported", f"into {cache.info().directory}"
+    except (OSError, InvalidArgument) as error:
+        sys.exit(f"{_REFUSED[action]}: {error}")
+    print(json.dumps({done: count}) if as_json else f"{counted(count, 'file')} {done} {where}")
+
+
+_REFUSED = {
+    "clear": "The cache cannot be cleared",
+    "export": "The cache cannot be exported",
+    "import": "Nothing is imported",
+}
+
+
+def _show(found: cache.Info, *, as_json: bool) -> None:
+    if as_json:
         print(json.dumps({name: _plain(getattr(found, name)) for name in cache.Info.__slots__}))
     else:
         print("\n".join(f"{name:9}  {text}" for name, text in _lines(found)))
@@ -170,10 +228,6 @@ def _doctor(*, as_json: bool) -> bool:
     else:
         print(f"\n{said}")
     return works
-
-
-def _removed(number: int, found: cache.Info) -> str:
-    return f"{counted(number, 'file')} removed from {found.directory}"
 
 
 def _plain(value: object) -> object:

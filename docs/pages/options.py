@@ -318,9 +318,14 @@ compiles for itself. Nothing waits for a process that was killed, in a directory
 ```
 python -m jitpkg cache           # where they are, how many, and what they take; --json for programs
 python -m jitpkg cache clear     # remove them, and no other file
+python -m jitpkg cache export kernels.zip  # write them into one file
+python -m jitpkg cache import kernels.zip  # add what is not here yet
 ```
 
-`jitpkg.cache.info()` and `jitpkg.cache.clear()` do the same.
+`jitpkg.cache.info()`, `clear()`, `export_to(file)` and `import_from(file)` do the same. So a build,
+or the first of many machines, compiles for all that have the same kind of processor and the same
+versions: import the file where an image is made, or when a machine starts. What is imported is run,
+so import only what you trust as you trust a program. Triton's binaries are not exported.
 
 They take 512 MiB at most, with the binaries of Triton's; the least recently used go first. Object
 code is run, so a directory that belongs to another user, or that others may write into, is not

@@ -81,6 +81,21 @@ def entries(at: int) -> list[Entry]:
     return [*(entry for entry in _files(at) if KEY.fullmatch(entry.name)), *_of_triton(at)]
 
 
+def keys(directory: Path | None) -> list[str]:
+    """The keys of the entries in a directory, if there is one.
+
+    Raises:
+        OSError: the directory cannot be trusted or read.
+    """
+    if directory is None:
+        return []
+    try:
+        with trust.folder(directory) as at:
+            return [entry.name for entry in _files(at) if KEY.fullmatch(entry.name)]
+    except FileNotFoundError:
+        return []
+
+
 def _of_triton(at: int) -> Iterator[Entry]:
     with suppress(FileNotFoundError, NotADirectoryError), trust.below(TRITON, at) as folders:
         with os.scandir(folders) as scanned:

@@ -75,6 +75,14 @@ class KernelCache:
                 return None
         return found
 
+    def all_keys(self) -> list[str]:
+        """The keys of all entries, on disk and in memory, in order.
+
+        Raises:
+            OSError: the directory cannot be trusted or read.
+        """
+        return sorted({*self._memory, *folder.keys(self.directory)})
+
     def put(self, key: str, data: bytes) -> None:
         """Keep the data of a key."""
         _check(key)
