@@ -257,9 +257,11 @@ class _Page:
     """Writes what was compiled, when the program has ended; a process that was forked does not."""
 
     def __init__(self, file: Path, title: str) -> None:
-        from jitpkg.webreport import Recording, page  # which few runs need
+        from jitpkg.ranges import time_kernels  # which few runs need, as these
+        from jitpkg.webreport import Recording, page
 
         self.recording = Recording()
+        self.recording.times = time_kernels()
         self._page = page
         self._file = file.absolute()
         self._title = title

@@ -16,7 +16,9 @@ import torch
 
 import jitpkg
 from jitpkg import events
-from jitpkg.webreport import Recording, page
+from jitpkg.ranges import Times
+from jitpkg.webreport import Recording, page, running
+from tests.native.support import needs_llvm
 
 ROOT = Path(__file__).parents[1]
 VOID = {"meta", "input", "rect", "br"}
@@ -118,6 +120,66 @@ def test_nothing_is_left_of_a_compilation_that_made_nothing() -> None:
     recording(events.CompileStarted("f", "f#0"))
     recording(events.CompileEnded("f", "f#0", 0.1))
     assert not recording.entries
+
+
+# Kernels that run
+
+
+def test_where_the_time_of_kernels_goes() -> None:
+    recording = Recording()
+    small, large = (
+        events.Kernel("exp_add", ("exp", "add"), 3_000),
+        events.Kernel("mul", (), 64 << 20),
+    )
+    recording(events.Fused("f_0", (small, large, large), ()))
+    recording.times = {("f_0", "exp_add"): Times(), ("f_0", "mul"): Times(), ("g", "sin"): Times()}
+    for _ in range(4):
+        recording.times["f_0", "exp_add"].note(1e-6)
+        recording.times["f_0", "mul"].note(0.1)
+    first, second = running.ran(recording)
+    assert (first.kernel, first.calls, first.bytes) == ("mul", 4, 64 << 20)
+    assert first.bandwidth == pytest.approx((64 << 20) / 0.1)
+    assert (second.kernel, second.graph, second.bytes) == ("exp_add", "f_0", 3_000)
+    text = text_of(page(recording, "times"))
+    assert "400 ms in 2 kernels" in text
+    assert "exp_addf_044 us1 us3 KiB3.0 GB/sin a cache" in text
+    assert re.search(r"mulf_04400 ms100 ms64.0 MiB0.7 GB/s +\d+%", text)
+
+
+def test_a_copy_has_a_bandwidth() -> None:
+    assert 1e8 < running.copy_bandwidth() < 1e13
+
+
+TIMED = """
+import torch
+
+def layer(x):
+    return torch.softmax(x * 2, -1)
+
+for k in range(40):
+    layer(torch.ones(64, 64))
+"""
+
+
+@needs_llvm
+@pytest.mark.parametrize("known", [False, True])
+def test_kernels_of_a_program_are_timed(tmp_path: Path, known: bool) -> None:
+    (tmp_path / "timed.py").write_text(TIMED)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "JITPKG_BACKEND": "jitpkg",
+        "JITPKG_NEVER_WORSE": "0",
+        "JITPKG_CACHE_DIR": str(tmp_path / "cache"),
+    }
+    command = [sys.executable, "-m", "jitpkg", "run", "--html", "out.html", "timed.py"]
+    for _ in range(2 if known else 1):
+        subprocess.run(command, cwd=tmp_path, env=environment, check=True, timeout=300)
+    text = text_of((tmp_path / "out.html").read_text(encoding="utf-8"))
+    found = re.search(
+        r"kernels? goes.*kernelgraphcalls.*?mul_softmaxlayer_0(\d\d)", text, re.DOTALL
+    )
+    assert found is not None and int(found[1]) >= 30
 
 
 # The command line

@@ -57,6 +57,7 @@ LAYERS: tuple[tuple[Room, ...], ...] = (
         Room("comparison", ("copies to start from, facts", "that can be seen, differences")),
         Room("listing", ("generated source",)),
         Room("marks", ("disable, graph_break",)),
+        Room("ranges", ("names in a profile",)),
     ),
     (Room("internals", ("PyTorch's private names:", "a table, and what is lost without")),),
     (Room("attempts", ("compiled code that fails",)),),
@@ -94,7 +95,7 @@ LEAVES = frozenset(
         "internals",
         "interrupts",
     }
-    | {"listing", "living", "marks", "messages", "threads"}
+    | {"listing", "living", "marks", "messages", "ranges", "threads"}
 )
 """Everybody imports these; no arrows are drawn to them."""
 

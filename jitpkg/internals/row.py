@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import pkgutil
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import field
 from functools import partial
@@ -173,6 +173,18 @@ class Variable(Row[Callable[[], T]]):
         reader: Callable[[], T] = partial(getattr, pkgutil.resolve_name(owner), name)
         reader()
         return reader
+
+
+@dataclass(eq=False)
+class Variables(Row[Mapping[str, Any]]):
+    """A private variable of a module: gives all variables of the module, to look it up again."""
+
+    def _find(self) -> Mapping[str, Any]:
+        owner, _, name = self.name.rpartition(".")
+        variables: Mapping[str, Any] = vars(pkgutil.resolve_name(owner))
+        if name not in variables:
+            raise AttributeError(f"no variable {name!r}")
+        return variables
 
 
 @dataclass(eq=False)

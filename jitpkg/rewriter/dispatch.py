@@ -6,6 +6,7 @@ import types
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from functools import partial
+from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -397,6 +398,7 @@ class Dispatcher:
             settled=region.settled,
             guards=tuple(followed.guards()) if followed else (),
             loan=loan,
+            place=self._place(),
         )
         with nullcontext() if loan is None else loan.taken():
             produced = produce(
@@ -417,6 +419,12 @@ class Dispatcher:
         if region.idle:
             self.drop(region)
         return produced.entry, changed, produced.looks_at_frames
+
+    def _place(self) -> str:
+        """Where the function stands; nothing for what calls an object, which has another name."""
+        code = self.points.code
+        named = self.name == code.co_qualname
+        return f"{Path(code.co_filename).name}:{code.co_firstlineno}" if named else ""
 
     def missed(self, region: Region, entry: str, branch: Branch) -> None:
         """Make no guess at a branch any more, and give up the entry that has made it."""

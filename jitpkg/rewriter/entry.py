@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from jitpkg import events, listing
+from jitpkg import events, listing, ranges
 from jitpkg.dataclass import dataclass
 from jitpkg.errors import Break
 from jitpkg.guards.abstract import SubclassesAre, merged
@@ -45,6 +45,7 @@ from jitpkg.guards.sources import Held, Item, Source, steps_of
 from jitpkg.guards.state import state_guards
 from jitpkg.guards.table import table
 from jitpkg.guards.text import Text, order, write_tests
+from jitpkg.internals import profiles
 from jitpkg.interrupts import from_outside
 from jitpkg.rewriter.compiler import Compiler, Middle
 from jitpkg.rewriter.counting import MOST, Counting, counted_calls
@@ -97,6 +98,8 @@ class Interface:
     """What every entry tests besides its own guards."""
     loan: Loan | None = None
     """What the entry costs; None where nobody asks what it gains."""
+    place: str = ""
+    """The file and the line of the function, where its name does not tell."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -485,7 +488,15 @@ def _write_graph(
     again = text.variable("again")
     text.line("try:")
     result = f"{_tuple(names)} = " if names else ""
-    text.line(f"    {result}{held}({', '.join(inputs)})")
+    called = f"{result}{held}({', '.join(inputs)})"
+    range_ = ranges.of_graph(f"jitpkg {name}{interface.place and f' ({interface.place})'}")
+    if range_ is None:
+        text.line(f"    {called}")
+    else:
+        profiler = text.hold(profiles.VARIABLES.get(), "profiler")
+        named = f"{result}{text.hold(range_, 'in_profile')}({', '.join([held, *inputs])})"
+        text.line(f"    if {profiler}[{profiles.RUNS!r}]: {named}")
+        text.line(f"    else: {called}")
     text.line("except BaseException as error:")
     text.line(f"    {again} = {text.hold(failures.decide, 'on_failure')}(error, {handed})")
     original = f"return {interface.here}, None, {_unchanged(interface)}"

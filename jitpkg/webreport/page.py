@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import linecache
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from html import escape
 from importlib.resources import files
 from types import CodeType
@@ -12,7 +12,9 @@ from typing import Any
 
 from jitpkg.errors import Break
 from jitpkg.messages import counted, duration, guess_message, place, places, quoted, size
+from jitpkg.webreport.elements import folded, list_, table
 from jitpkg.webreport.recording import EntryMade, FunctionMade, KernelMade, Recording, Span
+from jitpkg.webreport.running import running
 
 _WIDTH, _ROW = 1000.0, 18.0
 _MOST_GUARDS = 2000
@@ -35,6 +37,7 @@ def page(recording: Recording, title: str) -> str:
             _numbers(recording),
             f'<input id="search" type="search" placeholder="{_SEARCH}" aria-label="{_SEARCH}">',
             _timeline(recording.entries),
+            running(recording),
             _functions(recording),
             _kernels(recording),
         ]
@@ -124,12 +127,12 @@ def _function(made: FunctionMade) -> str:
     parts = [
         _source(made.code, breaks),
         *(_break(found, count) for found, count in Counter(breaks).items()),
-        _list("Compiled again, because", map("; ".join, made.recompiles)),
-        _list("Left alone", made.left),
+        list_("Compiled again, because", map("; ".join, made.recompiles)),
+        list_("Left alone", made.left),
         *map(_entry, entries),
     ]
     title = f"<code>{escape(made.name)}</code> <span class=faint>{', '.join(told)}</span>"
-    return _folded(title, parts, item=True)
+    return folded(title, parts, item=True)
 
 
 def _source(code: CodeType | None, breaks: Iterable[Break]) -> str:
@@ -180,19 +183,19 @@ def _entry(made: EntryMade) -> str:
     times = ", ".join(f"{name} {duration(seconds)}" for name, seconds in phases.items())
     guesses = (guess_message(each.way, each.stack) for each in made.guesses)
     parts = [
-        _list("For", made.assumptions),
-        _list("Guesses", guesses),
+        list_("For", made.assumptions),
+        list_("Guesses", guesses),
         _graph(made.graph),
         _calls(made),
-        _folded(
+        folded(
             f"All {counted(len(made.guards), 'guard')}",
-            [_list("", made.guards[:_MOST_GUARDS], code=True)],
+            [list_("", made.guards[:_MOST_GUARDS], code=True)],
         )
         if made.guards
         else "",
-        _folded("Generated code", [f"<pre>{escape(made.source)}</pre>"]) if made.source else "",
+        folded("Generated code", [f"<pre>{escape(made.source)}</pre>"]) if made.source else "",
     ]
-    return _folded(f"<code>{escape(made.name)}</code> <span class=faint>{times}</span>", parts)
+    return folded(f"<code>{escape(made.name)}</code> <span class=faint>{times}</span>", parts)
 
 
 def _graph(graph: Any) -> str:
@@ -204,8 +207,8 @@ def _graph(graph: Any) -> str:
         [node.name, node.op, _called(node.target), ", ".join(map(str, node.all_input_nodes))]
         for node in nodes
     )
-    table = _table(("value", "kind", "of", "uses"), rows)
-    return _folded(f"Graph: {counted(len(nodes), 'node')}", [table])
+    shown = table(("value", "kind", "of", "uses"), rows)
+    return folded(f"Graph: {counted(len(nodes), 'node')}", [shown])
 
 
 def _called(target: Any) -> str:
@@ -221,7 +224,7 @@ def _calls(made: EntryMade) -> str:
     if made.calls:
         counts = Counter(made.calls).items()
         items.append("ATen: " + ", ".join(f"{name} x {n}" if n > 1 else name for name, n in counts))
-    return _list("Runs", [*items, *(f"op by op: {why}" for why in made.declined)])
+    return list_("Runs", [*items, *(f"op by op: {why}" for why in made.declined)])
 
 
 # Kernels
@@ -240,33 +243,7 @@ def _kernel(made: KernelMade) -> str:
     parts = [
         f"<p>{escape(made.resources)}</p>" if made.resources else "",
         f"<h3>Loops</h3><pre>{escape(made.schedule)}</pre>" if made.schedule else "",
-        _folded("What was compiled", [f"<pre>{escape(made.text)}</pre>"]),
+        folded("What was compiled", [f"<pre>{escape(made.text)}</pre>"]),
     ]
     title = f"<code>{escape(made.name)}</code> <span class=faint>{escape(told)}</span>"
-    return _folded(title, parts, item=True)
-
-
-# Elements
-
-
-def _folded(title: str, parts: Iterable[str], *, item: bool = False) -> str:
-    """What unfolds; the title is HTML."""
-    inside = "\n".join(part for part in parts if part)
-    what = " data-item" if item else ""
-    return f"<details{what}><summary>{title}</summary>\n{inside}\n</details>"
-
-
-def _list(title: str, texts: Iterable[str], *, code: bool = False) -> str:
-    shown = [f"<code>{escape(text)}</code>" if code else escape(text) for text in texts]
-    if not shown:
-        return ""
-    head = f"<h3>{escape(title)}</h3>\n" if title else ""
-    return f"{head}<ul>{''.join(f'<li>{text}</li>' for text in shown)}</ul>"
-
-
-def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    def cells(kind: str, texts: Iterable[str]) -> Iterator[str]:
-        yield from (f"<{kind}>{escape(text)}</{kind}>" for text in texts)
-
-    lines = (f"<tr>{''.join(cells('td', row))}</tr>" for row in rows)
-    return f"<table><tr>{''.join(cells('th', heads))}</tr>{''.join(lines)}</table>"
+    return folded(title, parts, item=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from types import CodeType
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from jitpkg import events
 from jitpkg.dataclass import dataclass
 from jitpkg.errors import Break
+from jitpkg.ranges import Times
 from jitpkg.tracer.reasons import NO_BREAKS
 
 
@@ -84,6 +85,10 @@ class Recording:
         """Of the compilation that goes on; events of backends do not say to which they belong."""
         self._schedules: dict[str, Callable[[], str]] = {}
         """What writes a kernel's loops, as the last pass has left them."""
+        self.times: Mapping[tuple[str, str], Times] = {}
+        """What the calls of kernels took, by graph and kernel, where that is known."""
+        self.fused: dict[str, tuple[events.Kernel, ...]] = {}
+        """The kernels of each graph, in the order of their calls."""
         self.functions: dict[str, FunctionMade] = {}
         self.kernels: dict[str, KernelMade] = {}
 
@@ -139,9 +144,11 @@ class Recording:
                 self.kernels[name] = KernelMade(name, text, seconds, schedule, resources)
             case events.KernelFailed(name, text, why):
                 self.kernels[name] = KernelMade(name, text, 0.0, why_failed=why)
-            case events.Fused(kernels=kernels, calls=calls) if self._current is not None:
-                self._current.kernels += kernels
-                self._current.calls += calls
+            case events.Fused(graph=graph, kernels=kernels, calls=calls):
+                self.fused[graph] = kernels
+                if self._current is not None:
+                    self._current.kernels += kernels
+                    self._current.calls += calls
             case events.Declined(why=why) if self._current is not None:
                 self._current.declined.append(why)
 

@@ -18,6 +18,7 @@ from jitpkg.internals import (
     modes,
     modules,
     ops,
+    profiles,
     settings,
     tensors,
     transforms,
@@ -65,6 +66,7 @@ from tests.internals.programs import (
     options_of_inductor,
     per_sample,
     plain,
+    profiled,
     quantised,
     replayed,
     replayed_by_cuda,
@@ -156,6 +158,7 @@ NEEDS: Mapping[Row[Any], tuple[Program, ...]] = {
     **dict.fromkeys(
         (modes.PROFILING, ops.GROUP_TENSORS, ops.FOREACH_ADD, ops.FOREACH_MUL), (optimized,)
     ),
+    **dict.fromkeys((profiles.VARIABLES, profiles.RANGE), (profiled,)),
     modules.CALL: (module_in_place, disabled_module),
     modules.REPLACED: (module_in_place, disabled_module),
     tensors.VERSION: (in_place, compared),

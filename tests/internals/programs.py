@@ -57,6 +57,14 @@ def optimized(compile_: Compile) -> Any:
     return [weight.detach() for weight in weights]
 
 
+def profiled(compile_: Compile) -> Any:
+    """Calls while a profiler runs, whose ranges have names where that can be."""
+    f = compile_(lambda a: torch.relu(a) * 2)
+    before = f(x())
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
+        return [before, f(x()), f(x())]
+
+
 def many_tensors(compile_: Compile) -> Any:
     """More of them than Python compares one by one."""
     f = compile_(lambda tensors: sum(tensors[1:], tensors[0]))

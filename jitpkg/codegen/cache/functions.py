@@ -21,6 +21,7 @@ from jitpkg.codegen.aten.runtime import Later
 from jitpkg.codegen.cache.plain import NotPlain, Plain, read, written
 from jitpkg.dataclass import dataclass
 from jitpkg.facts.tensor import data_of
+from jitpkg.ranges import bare, calls_kernels
 
 Function = Callable[..., Any]
 
@@ -56,7 +57,9 @@ class Apart:
         names = made.__code__.co_varnames[: made.__code__.co_argcount]
         values = made.__defaults__ or ()
         names = names[len(names) - len(values) :]
-        held = [[name, written(v, self._other)] for name, v in zip(names, values, strict=True)]
+        held = [
+            [name, written(bare(v), self._other)] for name, v in zip(names, values, strict=True)
+        ]
         if not made.__name__.startswith(self.name):
             raise NotPlain("a function of another graph")
         return ["function", made.__name__.removeprefix(self.name), source, held]
@@ -119,6 +122,7 @@ class Together:
         assert isinstance(made, FunctionType)
         listing.keep(made, source)
         made.__qualname__ = made.__name__ = name
+        calls_kernels(made, self.kernels)
         return made
 
     def _made(self, maker: Plain, arguments: Plain) -> Function:

@@ -46,6 +46,7 @@ from jitpkg.facts.tensor import TensorFacts
 from jitpkg.internals.ops import OpOverload, op_name, schema
 from jitpkg.interrupts import from_outside
 from jitpkg.messages import warn
+from jitpkg.ranges import calls_kernels
 
 Function = Callable[..., Any]
 
@@ -146,6 +147,8 @@ def _compiled(
             progress.step()
         wrapper.wait()
     function = straight_line(f"{name}.kernels", wrapper.finished())
+    own = (made.function for made in wrapper.made)
+    calls_kernels(function, own, can_be_timed=maker.device.type == "cpu")
     kernels = tuple(wrapper.kernels)
     calls = tuple(_title(step.call) for step in steps if isinstance(step, Opaque))
     event = events.Fused(name, tuple(map(_fused, kernels)), calls)
@@ -428,6 +431,11 @@ class _Wrapper:
         (output,) = self._lowered.graph.find_nodes(op="output")
         self._graph.output(fx.map_arg(output.args[0], self._used))
         return self._graph
+
+    @property
+    def made(self) -> Collection[Made]:
+        """The kernels that differ from one another."""
+        return self._made.values()
 
     def _used(self, node: fx.Node) -> Any:
         place = self._lowered._place(node)
