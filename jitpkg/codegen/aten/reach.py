@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Iterable, Set
 
 from torch import fx
 
 from jitpkg.codegen.aten.purity import is_view
 
 
-def needed_for(wanted: Iterable[fx.Node], given: Container[fx.Node] = ()) -> set[fx.Node]:
+def needed_for(wanted: Iterable[fx.Node], given: Set[fx.Node] = frozenset()) -> set[fx.Node]:
     """These nodes and all that they are computed from; what leads to those `given` is not asked."""
     found: set[fx.Node] = set()
     open_ = list(wanted)

@@ -269,7 +269,7 @@ def _part(
     if all_that_may_raise:
         called = (node for node in nodes if node.op == "call_function")
         wanted.update(node for node in called if not may_be_dropped(node))
-    needed = needed_for(wanted, given)
+    needed = needed_for(wanted, set(given))
     graph = fx.Graph()
     copies: dict[fx.Node, fx.Node] = {}
     for node in given:

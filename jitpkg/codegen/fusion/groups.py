@@ -136,6 +136,8 @@ class _Fusion:
         """What is computed where it is read; values without loads of other inlined ones."""
         self.sizes: dict[Buffer, int] = {}
         self.groups: list[_Group] = []
+        self.before = 0
+        """The numbers of all groups that another one comes after."""
         self.maker: dict[Buffer, _Group] = {}
         self.last_in_order: _Group | None = None
         self.last_single: _Group | None = None
@@ -264,6 +266,7 @@ class _Fusion:
         if isinstance(item, Opaque) and item.in_order:
             if self.last_in_order is not None:
                 group.before |= self.last_in_order.before | 1 << self.last_in_order.number
+                self.before |= group.before
             self.last_in_order = group
         for buffer in item.writes if isinstance(item, Opaque) else (item.buffer,):
             self.maker[buffer] = group
@@ -290,7 +293,10 @@ class _Fusion:
         if before | group.before == group.before:
             return
         group.before |= before
+        self.before |= before
         bit = 1 << group.number
+        if not self.before & bit:
+            return  # no group comes after it: it is new, mostly
         for other in self.groups:
             if other.before & bit:
                 other.before |= group.before

@@ -145,10 +145,10 @@ class Store:
 def operands(node: Node) -> tuple[Node, ...]:
     """The nodes that a node is made of."""
     match node:
-        case Load(index=index, mask=mask):
-            return index if mask is None else (*index, mask)
         case Apply(args=args):
             return args
+        case Load(index=index, mask=mask):
+            return index if mask is None else (*index, mask)
         case Checked(index=index):
             return (index,)
         case Reduce(value=value) | Scan(value=value):
@@ -160,16 +160,17 @@ def operands(node: Node) -> tuple[Node, ...]:
 def below(*roots: Node) -> list[Node]:
     """All nodes that these are made of and themselves, operands first."""
     found: dict[Node, None] = {}
-    stack: list[tuple[Node, bool]] = [(root, False) for root in reversed(roots)]
+    stack = list(reversed(roots))
     while stack:
-        node, done = stack.pop()
+        node = stack.pop()
         if node in found:
             continue
-        if done:
+        missing = [each for each in operands(node) if each not in found]
+        if missing:
+            stack.append(node)
+            stack.extend(missing)
+        else:
             found[node] = None
-            continue
-        stack.append((node, True))
-        stack.extend((each, False) for each in operands(node) if each not in found)
     return list(found)
 
 
