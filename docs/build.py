@@ -17,6 +17,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -55,7 +56,8 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "training.md": training.page,
     "triton.md": triton.page,
     "troubleshooting.md": troubleshooting.page,
-    "../README.md": readme.page,
+    "tutorial.md": partial(readme.page, "docs/tutorial.md"),
+    "../README.md": partial(readme.page, "README.md"),
     "../CONTRIBUTING.md": quoted.page,
 }
 

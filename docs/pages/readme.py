@@ -1,4 +1,4 @@
-"""README.md: what its programs print, put where it is shown."""
+"""Pages with programs that build on each other: what they print, put where it is shown."""
 
 from __future__ import annotations
 
@@ -15,8 +15,12 @@ MARK = "-- end of block --"
 PAIR = re.compile(r"```python\n(.*?)```\n\n```\n(.*?)```", re.DOTALL)
 
 
-def page() -> str:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+def page(name: str) -> str:
+    """
+    Args:
+        name: of a file, from the root on.
+    """
+    text = (ROOT / name).read_text(encoding="utf-8")
     outputs = iter(_printed([found[1] for found in PAIR.finditer(text)]))
     return PAIR.sub(lambda f: f"```python\n{f[1]}```\n\n```\n{next(outputs)}```", text)
 
