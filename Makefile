@@ -5,6 +5,7 @@
 #                with every case of those that run a portion   make test WHOLE=1
 #   make fuzz    compare compiled and eager functions for many random arguments: EXAMPLES=200 each
 #   make fuzz-programs N=1000   compare random programs, compiled and eager   SEED=0 WORKERS=2
+#   make docs    a site of the documentation, with the API and a search, in build/site
 #   make check   format, lint, types, layers, house rules
 #   make stdlib  rewrite functions of the standard library and run its own tests (needs no torch)
 #   make auto    whole programs, and the standard library's tests, with the import hook
@@ -38,7 +39,7 @@ VENV_PYTHON := $(VENV)/bin/python
 PIP := -m pip install -qq --disable-pip-version-check --constraint
 PIP_INSTALL := $(PIP) $(if $(TORCH),$(VENV)/)constraints.txt
 
-.PHONY: demo test fuzz fuzz-programs check lint types layers rules stdlib programs faults curves models opinfo bench ahead bench-gpu gpu clean setup python
+.PHONY: demo docs test fuzz fuzz-programs check lint types layers rules stdlib programs faults curves models opinfo bench ahead bench-gpu gpu clean setup python
 
 demo: setup
 	$(VENV_PYTHON) examples/digits.py $(ARGS)
@@ -52,6 +53,10 @@ fuzz: setup
 
 fuzz-programs: setup
 	$(VENV_PYTHON) -m jitpkg.testing.programs --programs $(N) --seed $(SEED) --workers $(WORKERS) $(ARGS)
+
+docs: setup
+	$(VENV_PYTHON) -m sphinx -q -W --keep-going -b html docs build/site $(ARGS)
+	@echo "build/site/index.html"
 
 check: lint types layers rules
 

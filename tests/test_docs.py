@@ -3,6 +3,7 @@
 import builtins
 import importlib.util
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -148,3 +149,27 @@ def test_links_lead_somewhere(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
         assert (page.parent / target).exists(), target
+
+
+# The site
+
+
+def test_the_api_page_has_every_public_name() -> None:
+    page = (DOCS / "api.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"^\.\. auto\w+:: jitpkg\.(\w+)$", page, re.MULTILINE))
+    assert named == {*jitpkg.__all__, "auto", "testing"} - {"events"}
+
+
+def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
+    for module in ("furo", "myst_parser", "sphinx"):
+        pytest.importorskip(module)
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html"]
+    site = tmp_path / "site"
+    done = subprocess.run(
+        [*command, str(DOCS), str(site)], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    index = (site / "index.html").read_text(encoding="utf-8")
+    assert all(f'href="{page}.html"' in index for page in ("tutorial", "api", "options", "hooks"))
+    assert not re.findall(r'(?:src|<link[^>]* href)="https?:', index)  # it needs no network
+    assert "each" in (site / "searchindex.js").read_text(encoding="utf-8")
