@@ -197,7 +197,8 @@ class _Fusion:
         are the same."""
         return any(
             load.buffer is item.buffer
-            and not checks(*load.index) <= checks(self.builder.at(item, load.index))
+            and (looked_at := checks(*load.index))
+            and not looked_at <= checks(self.builder.at(item, load.index))
             for reader in self.readers.get(item.buffer, ())
             for load in loads(*values_of(reader))
         )
