@@ -3,7 +3,7 @@
 A generated function holds the kernels that it calls as default values. So a call that nobody
 watches pays for one look into a dict. The first graph that is called under one of torch's profilers
 puts a watched kernel in the place of each; the first of these that is called when none runs any
-more puts them back. Kernels are also watched while they are timed, from when they are made.
+more puts them back. While kernels are timed, they are watched from when they are made.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class _Watched:
         if profiles.runs():
             with profiles.RANGE.get()(self._name):
                 return self._called(args)
-        if self._times is None:
+        if _FUNCTIONS.times is None:
             _FUNCTIONS.put_back()
         return self._called(args)
 

@@ -176,6 +176,28 @@ def test_kernels_are_timed() -> None:
     assert exp.calls == 4
 
 
+def test_kernels_that_cannot_be_timed_stop_no_other() -> None:
+    def graph(x: int, double_: Any = lambda x: 2 * x) -> Any:
+        return double_(x)
+
+    def other(x: int, triple_: Any = lambda x: 3 * x) -> Any:
+        return triple_(x)
+
+    assert graph.__defaults__ is not None
+    assert other.__defaults__ is not None
+    try:
+        times = ranges.time_kernels()
+        ranges.calls_kernels(graph, graph.__defaults__)
+        ranges.calls_kernels(other, other.__defaults__, can_be_timed=False)
+        assert [graph(1), other(1), graph(1), other(1)] == [2, 3, 2, 3]
+        assert [each.calls for each in times.values() if each.calls] == [2]
+    finally:
+        ranges._FUNCTIONS.times = None
+        ranges._FUNCTIONS.put_back()
+    held = [*graph.__defaults__, *other.__defaults__]
+    assert not any(isinstance(value, ranges._Watched) for value in held)
+
+
 def test_generated_code_says_so() -> None:
     compiled = jitpkg.compile(lambda x: x + 1, backend="eager", name="h")
     compiled(X)
