@@ -31,7 +31,8 @@ ENTRY = """\
             if from_outside(error): raise
             break
         try:
-            (add, ) = graph(x)
+            if profiler['_is_profiler_enabled']: (add, ) = in_profile(graph, x)
+            else: (add, ) = graph(x)
         except BaseException as error:
             again = on_failure(error, (x, n, ), (x, ))
             if again is None: return 1, None, ()
