@@ -48,7 +48,8 @@ def truth(vm: VM, asked: Tensor | Reading) -> bool | None:
         return None
     way, other_raises = _guess(vm, frame.program, at, branch)
     if way is None:
-        vm.undecided = Undecided(branch, (asked,), _comparison(frame))
+        if branch not in vm.history.usual:  # else its way is known, and cannot be guessed here
+            vm.undecided = Undecided(branch, (asked,), _comparison(frame))
         return None
     vm.guesses.append(Guess(asked, way, branch, vm.stack_here(), other_raises))
     return way
