@@ -221,8 +221,12 @@ def jit(
         return _compile_each(fn, each, settings, disable)
     compiler = settings.compiler(asked=_note_definition(fn))
     _check(fn, "jit")
-    if disable or config.current().disable:
-        return fn
+    if not (disable or config.current().disable):
+        _compile_in_place(fn, compiler, settings)
+    return fn
+
+
+def _compile_in_place(fn: Any, compiler: Compiler, settings: Settings) -> None:
     match fn:
         case staticmethod() | classmethod() | MethodType():
             jit(fn.__func__, **_keywords(settings))
@@ -236,7 +240,6 @@ def jit(
         case _:
             follow.compile_in_place(fn, compiler)
             _note(fn)
-    return fn
 
 
 def _compile_each(model: Any, each: Each, settings: Settings, disable: bool) -> Any:

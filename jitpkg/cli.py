@@ -24,12 +24,15 @@ from datetime import datetime
 from importlib.machinery import SourceFileLoader, SourcelessFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
+from typing import TypeAlias
 
 import jitpkg
 from jitpkg import auto, cache, doctor, events
 from jitpkg.errors import InvalidArgument
 from jitpkg.messages import counted, size
 from jitpkg.report import Report
+
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 _MAIN = "__main__"
 
@@ -92,12 +95,33 @@ def _parser(files: list[argparse.Action] | None = None) -> argparse.ArgumentPars
 
     With such a list, a script is among them, which `_split` takes away otherwise.
     """
-    named = [] if files is None else files
     parser = argparse.ArgumentParser(
         prog=_name(), description="A just-in-time compiler for PyTorch programs."
     )
     parser.add_argument("--version", action="version", version=f"jitpkg {jitpkg.__version__}")
     commands = parser.add_subparsers(required=True, metavar="command", dest="command")
+    found = [*_programs(commands, with_script=files is not None), *_caches(commands)]
+    if files is not None:
+        files.extend(found)
+    examine = commands.add_parser(
+        "doctor",
+        help="say whether jitpkg works here, and what it lacks",
+        description="Look at Python, PyTorch, LLVM, Triton, GPUs and the cache, and compile a small"
+        " function. The exit status is 1 where no function is compiled, and else 0.",
+    )
+    examine.add_argument("--json", action="store_true", help="print it as JSON")
+    complete = commands.add_parser(
+        "completion",
+        help="print what lets a shell complete these commands",
+        description="Print a script that lets a shell complete the commands and options of jitpkg:"
+        " eval \"$(jitpkg completion bash)\". It needs shtab: pip install 'jitpkg[completion]'.",
+    )
+    complete.add_argument("shell", choices=("bash", "zsh", "fish", "tcsh"))
+    return parser
+
+
+def _programs(commands: Commands, *, with_script: bool) -> Iterator[argparse.Action]:
+    """The commands that run a program; yields the arguments that are files."""
     run = commands.add_parser(
         "run",
         help="run a program with its functions compiled",
@@ -122,13 +146,17 @@ def _parser(files: list[argparse.Action] | None = None) -> argparse.ArgumentPars
         page = command.add_argument(
             "--html", metavar="FILE", type=Path, help="write a page about what was compiled"
         )
-        named.append(page)
-        if files is not None:
-            named.append(command.add_argument("script"))
+        yield page
+        if with_script:
+            yield command.add_argument("script")
         command.set_defaults(error=command.error)
     run.add_argument(
         "--report", action="store_true", help="say at the end what was compiled and gained"
     )
+
+
+def _caches(commands: Commands) -> Iterator[argparse.Action]:
+    """The command about what is kept on disk; yields the arguments that are files."""
     kept = commands.add_parser(
         "cache",
         help="show, remove, export or import the compiled kernels and graphs that are kept on disk",
@@ -137,24 +165,9 @@ def _parser(files: list[argparse.Action] | None = None) -> argparse.ArgumentPars
         " only what you trust as you trust a program.",
     )
     kept.add_argument("action", nargs="?", choices=("info", "clear", *_WITH_FILE), default="info")
-    named.append(kept.add_argument("file", nargs="?", type=Path, help="for export and import"))
+    yield kept.add_argument("file", nargs="?", type=Path, help="for export and import")
     kept.set_defaults(error=kept.error)
     kept.add_argument("--json", action="store_true", help="print it as JSON")
-    examine = commands.add_parser(
-        "doctor",
-        help="say whether jitpkg works here, and what it lacks",
-        description="Look at Python, PyTorch, LLVM, Triton, GPUs and the cache, and compile a small"
-        " function. The exit status is 1 where no function is compiled, and else 0.",
-    )
-    examine.add_argument("--json", action="store_true", help="print it as JSON")
-    complete = commands.add_parser(
-        "completion",
-        help="print what lets a shell complete these commands",
-        description="Print a script that lets a shell complete the commands and options of jitpkg:"
-        " eval \"$(jitpkg completion bash)\". It needs shtab: pip install 'jitpkg[completion]'.",
-    )
-    complete.add_argument("shell", choices=("bash", "zsh", "fish", "tcsh"))
-    return parser
 
 
 def _print_completion(shell: str) -> None:

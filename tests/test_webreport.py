@@ -18,6 +18,7 @@ import jitpkg
 from jitpkg import events
 from jitpkg.ranges import Times
 from jitpkg.webreport import Recording, page, running
+from tests.auto import support
 from tests.native.support import needs_llvm
 
 ROOT = Path(__file__).parents[1]
@@ -165,16 +166,15 @@ for k in range(40):
 @pytest.mark.parametrize("known", [False, True])
 def test_kernels_of_a_program_are_timed(tmp_path: Path, known: bool) -> None:
     (tmp_path / "timed.py").write_text(TIMED)
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(ROOT),
-        "JITPKG_BACKEND": "jitpkg",
-        "JITPKG_NEVER_WORSE": "0",
-        "JITPKG_CACHE_DIR": str(tmp_path / "cache"),
-    }
-    command = [sys.executable, "-m", "jitpkg", "run", "--html", "out.html", "timed.py"]
     for _ in range(2 if known else 1):
-        subprocess.run(command, cwd=tmp_path, env=environment, check=True, timeout=300)
+        ended = support.run(
+            tmp_path,
+            *("-m", "jitpkg", "run", "--html", "out.html", "timed.py"),
+            JITPKG_BACKEND="jitpkg",
+            JITPKG_NEVER_WORSE="0",
+            JITPKG_CACHE_DIR=str(tmp_path / "cache"),
+        )
+        assert ended.status == 0, ended.err
     text = text_of((tmp_path / "out.html").read_text(encoding="utf-8"))
     found = re.search(
         r"kernels? goes.*kernelgraphcalls.*?mul_softmaxlayer_0(\d\d)", text, re.DOTALL

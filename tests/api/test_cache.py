@@ -15,6 +15,7 @@ import pytest
 
 import jitpkg
 from jitpkg.codegen import cache as store
+from tests.auto import support
 from tests.codegen.cache.support import key_of
 
 
@@ -164,20 +165,10 @@ assert jitpkg.stats().graph_count == 1
 
 def test_another_machine_compiles_nothing(place: Path) -> None:
     def run(*arguments: str, folder: str) -> str:
-        environment = {
-            **os.environ,
-            "PYTHONPATH": str(Path(jitpkg.__file__).parents[1]),
-            "JITPKG_CACHE_DIR": str(place.with_name(folder)),
-        }
-        ran = subprocess.run(
-            [sys.executable, *arguments],
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=300,
-        )
-        return ran.stdout
+        cache = str(place.with_name(folder))
+        ended = support.run(place.parent, *arguments, JITPKG_CACHE_DIR=cache)
+        assert ended.status == 0, ended.err
+        return ended.out
 
     def entries(folder: str) -> set[str]:
         return {each.name for each in place.with_name(folder).iterdir() if len(each.name) == 64}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 import shutil
 import subprocess
 import sys
@@ -11,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-import jitpkg
+from tests.auto.support import run
 
-ROOT = Path(jitpkg.__file__).parents[1]
 COMPLETES = """
 import runpy, sys
 sys.argv[1:] = ["completion", sys.argv[1]]
@@ -22,16 +20,10 @@ assert "torch" not in sys.modules
 """
 
 
-def printed(shell: str) -> str:
-    ran = subprocess.run(
-        [sys.executable, "-c", COMPLETES, shell],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-    return ran.stdout
+def printed(shell: str, folder: Path) -> str:
+    ended = run(folder, "-c", COMPLETES, shell)
+    assert ended.status == 0, ended.err
+    return ended.out
 
 
 def completed(script: Path, words: list[str], folder: Path) -> list[str]:
@@ -54,7 +46,7 @@ def completed(script: Path, words: list[str], folder: Path) -> list[str]:
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
 def test_bash_completes(tmp_path: Path) -> None:
     script = tmp_path / "completion"
-    script.write_text(printed("bash"))
+    script.write_text(printed("bash", tmp_path))
     folder = tmp_path / "folder"
     folder.mkdir()
     for name in ("train.py", "kernels.zip"):
@@ -75,8 +67,8 @@ def test_bash_completes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish", "tcsh"])
-def test_other_shells_get_a_script(shell: str) -> None:
-    script = printed(shell)
+def test_other_shells_get_a_script(shell: str, tmp_path: Path) -> None:
+    script = printed(shell, tmp_path)
     assert all(word in script for word in ("explain", "export", "--html"))
 
 
