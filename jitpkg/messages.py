@@ -11,6 +11,7 @@ import textwrap
 import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from types import CodeType
 
 from jitpkg.errors import Break, JitpkgWarning, Location
 
@@ -107,6 +108,11 @@ def place(location: Location) -> str:
     except (ValueError, OSError):
         shown = location.file.rpartition(_PACKAGES)[2]
     return f"{shown}:{location.line}, in {location.function}"
+
+
+def beginning(code: CodeType) -> str:
+    """The file, without its folder, and the line where code begins."""
+    return f"{Path(code.co_filename).name}:{code.co_firstlineno}"
 
 
 def quoted(location: Location) -> list[str]:

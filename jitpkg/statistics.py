@@ -17,7 +17,7 @@ from jitpkg.errors import Break, InvalidArgument
 from jitpkg.guards.explain import assumptions, shown
 from jitpkg.guards.kinds import static_lookup
 from jitpkg.internals import modules
-from jitpkg.messages import WIDTH, counted, duration, place, size
+from jitpkg.messages import WIDTH, beginning, counted, duration, place, size
 from jitpkg.rewriter import callables
 from jitpkg.rewriter.dispatch import Dispatcher
 from jitpkg.rewriter.entry import Entry
@@ -223,7 +223,7 @@ def _function(dispatcher: Dispatcher, is_call: bool) -> FunctionStats:
     code = dispatcher.points.code
     regions = sorted(dispatcher.regions.values(), key=lambda region: region.h)
     entries = tuple(_entry(entry) for region in regions for entry in _of_use(region))
-    where = "" if is_call else f"{code.co_filename.rpartition('/')[2]}:{code.co_firstlineno}"
+    where = "" if is_call else beginning(code)
     full = any(region.full for region in regions)
     return FunctionStats(dispatcher.name, where, entries, full)
 

@@ -6,7 +6,6 @@ import types
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from functools import partial
-from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -27,6 +26,7 @@ from jitpkg.guards.explain import FirstFailure, first_failure
 from jitpkg.internals import Missing, say_if_untested
 from jitpkg.interrupts import from_outside, uninterrupted
 from jitpkg.living import Living
+from jitpkg.messages import beginning
 from jitpkg.rewriter.compiler import Compiler
 from jitpkg.rewriter.correctness import verified
 from jitpkg.rewriter.door import RETURN, Door, leaving
@@ -423,8 +423,7 @@ class Dispatcher:
     def _place(self) -> str:
         """Where the function stands; nothing for what calls an object, which has another name."""
         code = self.points.code
-        named = self.name == code.co_qualname
-        return f"{Path(code.co_filename).name}:{code.co_firstlineno}" if named else ""
+        return beginning(code) if self.name == code.co_qualname else ""
 
     def missed(self, region: Region, entry: str, branch: Branch) -> None:
         """Make no guess at a branch any more, and give up the entry that has made it."""

@@ -78,7 +78,7 @@ class Entry:
 
 def entries(at: int) -> list[Entry]:
     """The entries of an open directory."""
-    return [*(entry for entry in _files(at) if KEY.fullmatch(entry.name)), *_of_triton(at)]
+    return [*_own(at), *_of_triton(at)]
 
 
 def keys(directory: Path | None) -> list[str]:
@@ -91,9 +91,14 @@ def keys(directory: Path | None) -> list[str]:
         return []
     try:
         with trust.folder(directory) as at:
-            return [entry.name for entry in _files(at) if KEY.fullmatch(entry.name)]
+            return [entry.name for entry in _own(at)]
     except FileNotFoundError:
         return []
+
+
+def _own(at: int) -> Iterator[Entry]:
+    """Those that Triton has not written."""
+    return (entry for entry in _files(at) if KEY.fullmatch(entry.name))
 
 
 def _of_triton(at: int) -> Iterator[Entry]:
