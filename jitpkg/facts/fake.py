@@ -30,8 +30,16 @@ from jitpkg.facts.outcome import (
 )
 from jitpkg.facts.rows.common import CPU
 from jitpkg.facts.shape_env import Bridge, context_of, name_of, symint, test_of
-from jitpkg.facts.tensor import TensorFacts, facts_of, why_no_history, why_no_strides, why_not_plain
+from jitpkg.facts.tensor import (
+    TensorFacts,
+    facts_of,
+    plain_classes,
+    why_no_history,
+    why_no_strides,
+    why_not_plain,
+)
 from jitpkg.internals import Missing, Row, dispatch, fake_tensors, trees
+from jitpkg.internals.tensors import BASE
 from jitpkg.marks import Dims
 
 
@@ -149,18 +157,31 @@ def fakes(tensors: Sequence[torch.Tensor]) -> Fakes:
     Sizes are plain numbers: an entry's guards hold them fixed.
     """
     mode = corrected_mode(shape_env=fake_tensors.SHAPE_ENV.get()())
+    given = [apart(tensor) for tensor in tensors]
     with mode:
-        made = [mode.from_tensor(tensor, static_shapes=True) for tensor in tensors]
+        made = [mode.from_tensor(tensor, static_shapes=True) for tensor in given]
     return Fakes(mode, made)
+
+
+def apart(tensor: torch.Tensor) -> torch.Tensor:
+    """The same tensor, where it is a view of one of a subclass, as a view of a plain one."""
+    base = BASE.get()(tensor)
+    if base is None or type(base) in plain_classes():
+        return tensor
+    with torch.no_grad():
+        made = tensor.new_empty(0)
+        made.set_(tensor.untyped_storage(), tensor.storage_offset(), tensor.shape, tensor.stride())
+    return made.requires_grad_().view_as(made) if tensor.requires_grad else made
 
 
 def varying(values: Sequence[Any], dims: Sequence[Dims | None]) -> Fakes:
     """The same, with symbols for ints and for these dims of tensors."""
     env = fake_tensors.SHAPE_ENV.get()(duck_shape=False)
     mode = corrected_mode(shape_env=env)
+    given = [apart(value) if isinstance(value, torch.Tensor) else value for value in values]
     made: list[Any] = []
     with mode:
-        for k, (value, varying) in enumerate(zip(values, dims, strict=True)):
+        for k, (value, varying) in enumerate(zip(given, dims, strict=True)):
             source = fake_tensors.named(name_of(k))
             if not isinstance(value, torch.Tensor):
                 made.append(symint(env, value, source))

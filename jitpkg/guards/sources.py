@@ -19,7 +19,10 @@ from types import (
 )
 from typing import Any, TypeVar
 
+import torch
+
 from jitpkg.dataclass import dataclass
+from jitpkg.internals import modes
 
 _NAMED = (type, FunctionType, BuiltinFunctionType, MethodDescriptorType)
 
@@ -204,6 +207,14 @@ class MemoryOf:
 
 @_hashed_once
 @dataclass(frozen=True)
+class PlainOf:
+    """`plain_of(base)` of a tensor of a subclass."""
+
+    base: Source
+
+
+@_hashed_once
+@dataclass(frozen=True)
 class Remembered:
     """What a function of `functools.lru_cache` remembers of a call."""
 
@@ -231,6 +242,7 @@ Source = (
     | WalkOf
     | NumberIn
     | MemoryOf
+    | PlainOf
     | Remembered
 )
 
@@ -249,6 +261,12 @@ def proxied(proxy: MappingProxyType[object, object]) -> object:
     """The mapping that a proxy shows; Python itself does not tell."""
     (mapping,) = gc.get_referents(proxy)
     return mapping
+
+
+def plain_of(tensor: torch.Tensor) -> torch.Tensor:
+    """A plain tensor with the memory and the history of one of a subclass, which is not asked."""
+    with modes.WITHOUT_SUBCLASSES.get()(), torch.enable_grad():
+        return torch.Tensor.as_subclass(tensor, torch.Tensor)
 
 
 def call_of(function: Any, call: tuple[Any, dict[str, Any]]) -> object:
@@ -328,7 +346,7 @@ def described(source: Source) -> str:
             return f"type({described(base)})"
         case Referent(base):
             return f"{described(base)}()"
-        case Proxied(base) | OriginalOf(base) | MemoryOf(base):
+        case Proxied(base) | OriginalOf(base) | MemoryOf(base) | PlainOf(base):
             return described(base)
         case Remembered(base, call):
             return f"{described(base)}({_described(*call.obj)})"  # type: ignore[misc]

@@ -59,6 +59,7 @@ from jitpkg.guards.sources import (
     NumberIn,
     OriginalOf,
     OwnDict,
+    PlainOf,
     Proxied,
     Referent,
     Remembered,
@@ -68,6 +69,7 @@ from jitpkg.guards.sources import (
     TypeOf,
     WalkOf,
     call_of,
+    plain_of,
     proxied,
 )
 from jitpkg.guards.special import special
@@ -225,6 +227,8 @@ class _Builder:
                 self._call(call_of, base, call.obj)
             case MemoryOf(base):
                 self._call(torch.from_numpy, base)
+            case PlainOf(base):
+                self._call(plain_of, base)
 
     def _call(self, function: Callable[..., Any], base: Source, *argument: object) -> None:
         second = self._hold(argument[0]) if argument else 0

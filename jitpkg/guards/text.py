@@ -28,6 +28,7 @@ from jitpkg.guards.sources import (
     NumberIn,
     OriginalOf,
     OwnDict,
+    PlainOf,
     Proxied,
     Referent,
     Remembered,
@@ -39,6 +40,7 @@ from jitpkg.guards.sources import (
     base_of,
     call_of,
     depth,
+    plain_of,
     proxied,
 )
 from jitpkg.guards.special import special
@@ -222,6 +224,8 @@ class Text:
                 return f"{self.hold(call_of, 'call_of')}({self.of(base)}, {self.of(call)})"
             case MemoryOf(base):
                 return f"{self.hold(torch.from_numpy, 'from_numpy')}({self.of(base)})"
+            case PlainOf(base):
+                return f"{self.hold(plain_of, 'plain_of')}({self.of(base)})"
 
     def _key(self, key: object) -> str:
         if isinstance(key, str | int | bytes) or key is None:
@@ -262,6 +266,8 @@ def _hint(source: Source) -> str:
             return f"remembered_by_{_hint(base)}"
         case MemoryOf(base):
             return f"memory_of_{_hint(base)}"
+        case PlainOf(base):
+            return f"plain_{_hint(base)}"
         case _:
             return "v"
 

@@ -68,9 +68,14 @@ def _with_subclasses() -> Callable[[], AbstractContextManager[object]]:
 
 WITHOUT_SUBCLASSES = Row[Callable[[], AbstractContextManager[object]]](
     "torch._C.DisableTorchFunctionSubclass",
-    use="copying tensors of subclasses",
-    lost="a subclass of tensors sees how jitpkg.testing copies it",
+    use="reading and copying tensors of subclasses",
+    lost="a subclass of tensors sees how jitpkg.testing copies it, and what compiled code asks",
     instead=_with_subclasses,
+)
+NO_FUNCTION = Row[object](
+    "torch._C._disabled_torch_function_impl",
+    use="knowing which subclasses of tensors are plain tensors",
+    lost="each subclass of tensors breaks the graph",
 )
 FUNCTION_MODES_ENABLED = Row[Callable[[], bool]](
     "torch._C._is_torch_function_mode_enabled",

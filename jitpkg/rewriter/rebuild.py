@@ -21,6 +21,7 @@ from jitpkg.guards.numbers import Expression, number_text
 from jitpkg.guards.sources import Held, Source, has_own_getter
 from jitpkg.guards.special import special
 from jitpkg.guards.text import Text
+from jitpkg.internals import tensors
 from jitpkg.rewriter.compiler import Compiler
 from jitpkg.rewriter.door import UNBOUND as UNBOUND_OBJECT
 from jitpkg.rewriter.handover import called_depth
@@ -217,6 +218,8 @@ class Rebuilder:
             return self._named(value, cls.__name__, self._from_arguments(value))
         if cls is types.MappingProxyType:
             return self._proxy(value)
+        if issubclass(cls, torch.Tensor):
+            return self._later(value, cls.__name__, self._tensor_of_subclass(value))
         name = self._later(value, cls.__name__, self._new(cls))
         if issubclass(cls, collections.defaultdict) and (factory := self._factory(value)):
             set_ = self.text.hold(_set_factory, "set_factory")
@@ -249,6 +252,22 @@ class Rebuilder:
         builtin = next(base for base in cls.__mro__ if not is_mutable(base))
         new = self.text.hold(special(builtin, "__new__"), f"new_{builtin.__name__}")
         return f"{new}({', '.join((self._hold(cls), *arguments))})"
+
+    def _tensor_of_subclass(self, value: Object) -> str:
+        """One with the memory of a plain tensor, or one that is wrapped around its attributes."""
+        content = self.heap.read(value, "content")
+        if content is None:
+            return self._wrapper(value)
+        make = self.text.hold(torch.Tensor.as_subclass, "as_subclass")
+        return f"{make}({self.expression(content)}, {self._hold(value.cls)})"
+
+    def _wrapper(self, value: Object) -> str:
+        facts = self.heap.read(value, "facts")
+        assert facts is not None
+        make = self.text.hold(tensors.MAKE_WRAPPER.get(), "make_wrapper")
+        dtype, device = self._hold(facts.dtype), self._hold(facts.device)
+        of = f"strides={facts.stride}, dtype={dtype}, device={device}"
+        return f"{make}({self._hold(value.cls)}, {facts.size}, {of})"
 
     def _proxy(self, value: Object) -> str:
         content = self.heap.read(value, "content")

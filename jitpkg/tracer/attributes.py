@@ -20,6 +20,7 @@ from jitpkg.tracer import (
     function_modes,
     numpy_arrays,
     reasons,
+    subclasses,
     tensor_attributes,
 )
 from jitpkg.tracer.construction import FROM_ARGUMENTS, OF_PROPERTY, arguments_of
@@ -79,6 +80,10 @@ def attribute(vm: VM, value: Value, name: str) -> Value:
             return {"start": value.start, "stop": value.stop, "step": value.step}[name]
         case Cell() if name == "cell_contents":
             vm.stop(reasons.UNSUPPORTED, "cell_contents")
+        case Object(cls) if issubclass(cls, torch.Tensor):
+            read = subclasses.attribute(vm, value, name)
+            if read is not None:
+                return read
     return _of_instance(vm, value, name)
 
 

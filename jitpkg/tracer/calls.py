@@ -36,6 +36,7 @@ from jitpkg.tracer import (
     readings,
     reasons,
     state,
+    subclasses,
     tensor_attributes,
     torch_calls,
     torch_script,
@@ -124,6 +125,9 @@ def _call_known(vm: VM, function: Known, args: Args, kwargs: Kwargs, *, direct: 
     if result is None and vm.asked_modes:
         by_row = ROWS.get(obj) is not None
         result = function_modes.of_call(vm, obj, args, kwargs, by_row=by_row)
+    if result is None and subclasses.may_be_among(vm, (*args, *kwargs.values())):
+        by_row = ROWS.get(obj) is not None
+        result = subclasses.of_call(vm, obj, args, kwargs, by_row=by_row)
     if result is not None:
         return result
     if id(obj) in _OF_NUMBERS and (number := _number(vm, obj, args, kwargs)) is not None:

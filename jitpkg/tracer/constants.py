@@ -23,7 +23,10 @@ from jitpkg.tracer import containers, numpy_scalars, reasons
 from jitpkg.tracer.values import Array, Call, Constant, Known, Object, Slice, Tuple, Value
 from jitpkg.tracer.vm import VM, Args, Kwargs
 
-ATOMS = (int, float, complex, str, bytes, bool, type(None), range, torch.dtype, torch.device)
+ATOMS: tuple[type, ...] = (
+    *(int, float, complex, str, bytes, bool, type(None), range),
+    *(torch.dtype, torch.device, torch.layout, torch.memory_format),
+)
 """Classes whose instances are constants."""
 
 _CHANGING = frozenset(

@@ -9,31 +9,19 @@ from __future__ import annotations
 
 import operator
 import types
-from dataclasses import field
-from functools import cache
 from typing import Any, NoReturn
 
 import torch
-from torch.overrides import TorchFunctionMode, get_overridable_functions, handle_torch_function
+from torch.overrides import TorchFunctionMode, handle_torch_function
 
-from jitpkg.dataclass import dataclass
-from jitpkg.facts.sizes import Length
-from jitpkg.facts.tensor import TensorFacts
-from jitpkg.facts.thread_state import snapshot
-from jitpkg.internals import Row, library, modes
-from jitpkg.internals.ops import OpOverload, OpOverloadPacket
-from jitpkg.tracer import classes, constants, containers, reasons, state, torch_calls
+from jitpkg.internals import library
+from jitpkg.tracer import classes, overheard, reasons
 from jitpkg.tracer.polyfills import indexing_modes
 from jitpkg.tracer.values import (
     Constant,
     Known,
-    Number,
     Object,
-    Opaque,
-    Reading,
-    Slice,
     Tensor,
-    Tuple,
     Value,
 )
 from jitpkg.tracer.vm import VM, Args, Kwargs
@@ -70,10 +58,10 @@ def of_call(vm: VM, function: Any, args: Args, kwargs: Kwargs, *, by_row: bool) 
     """
     if not _asks(vm):
         return _of_index(vm, args) if function is torch.Tensor.__getitem__ else None
-    if _is_silent(function):
+    if overheard.is_silent(function):
         return None
-    if not _is_asked(function):
-        if _may_ask(function, by_row=by_row):
+    if not overheard.is_told(function):
+        if overheard.may_tell(function, by_row=by_row):
             vm.stop(reasons.UNSUPPORTED, f"{function.__name__} under a torch-function mode")
         return None
     return _heard(vm, function, args, kwargs)
@@ -134,75 +122,6 @@ _STANDING_FOR_TORCH = frozenset(
 )
 
 
-@cache
-def _asked() -> frozenset[object]:
-    """Functions and methods of which torch tells a mode."""
-    listed = {
-        function for functions in get_overridable_functions().values() for function in functions
-    }
-    ops = (
-        *torch_calls.graph_functions(),
-        *torch_calls.tensor_methods(),
-        *torch_calls.real_methods(),
-    )
-    return frozenset({*listed, *ops, *state.rows()})
-
-
-def _is_asked(function: object) -> bool:
-    if isinstance(function, OpOverload | OpOverloadPacket | types.MethodWrapperType):
-        return True
-    try:
-        known = function in _asked()
-    except TypeError:
-        return False
-    is_python = isinstance(function, types.FunctionType)
-    return known and (not is_python or not _is_traced(function))
-
-
-def _is_traced(function: object) -> bool:
-    """Whether a function in Python is traced, and hands over its calls itself."""
-    leaves = (
-        torch_calls.graph_functions(),
-        torch_calls.tensor_methods(),
-        torch_calls.real_methods(),
-    )
-    return not any(function in each for each in leaves)
-
-
-def _may_ask(function: object, *, by_row: bool) -> bool:
-    """Whether it is a function of torch's that is not traced, and of which nobody knows."""
-    is_c = isinstance(function, types.BuiltinFunctionType | types.MethodDescriptorType)
-    return (is_c or by_row) and (getattr(function, "__module__", None) or "").startswith("torch")
-
-
-def _is_silent(function: object) -> bool:
-    """Whether it is one that asks no mode."""
-    private = (row.found() for row in _SILENT_AND_PRIVATE)
-    return any(function is each for each in (*_SILENT, *private))
-
-
-_SILENT_AND_PRIVATE: tuple[Row[Any], ...] = (
-    modes.ENTER_FUNCTION_MODE,
-    modes.LEAVE_FUNCTION_MODE,
-    modes.LOG_USAGE,
-    modes.CHECK,
-    modes.CHECK_WITH,
-    modes.INFERENCE_MODE,
-)
-_SILENT = (
-    torch.is_tensor,
-    torch.Size,
-    torch.compiler.is_compiling,
-    torch.compiler.is_dynamo_compiling,
-    torch.compiler.is_exporting,
-    torch.overrides.is_tensor_like,
-    torch.overrides.handle_torch_function,
-    torch.overrides.has_torch_function,
-    torch.overrides.has_torch_function_unary,
-    torch.overrides.has_torch_function_variadic,
-)
-
-
 # Modes of indexing
 
 
@@ -228,25 +147,21 @@ def _of_index(vm: VM, args: Args) -> Value:
 
 def _heard(vm: VM, function: Any, args: Args, kwargs: Kwargs) -> Value | None:
     """What the innermost mode makes of a call; None where torch tells none."""
-    standing = _Standing(vm)
-    real_args = [standing.for_(value) for value in args]
-    real_kwargs = {name: standing.for_(value) for name, value in kwargs.items()}
-    told = _overheard(vm, function, real_args, real_kwargs)
+    told = overheard.told(vm, function, args, kwargs, listening=_Listening())
     if told is None:
         return None
-    heard, classes_, *rest = told
-    given, named = (*rest, {})[:2] if rest else ((), {})
-    vm_args = Tuple(tuple(map(standing.value, given)))
     mode = vm.function_modes[vm.asked_modes - 1]
     handler = vm.attribute(mode, "__torch_function__")
-    call_args: list[Value] = [vm.trusted(heard), vm.trusted(tuple(classes_)), vm_args]
-    if len(rest) > 1:
-        items = [(Constant(name), standing.value(each)) for name, each in (named or {}).items()]
-        call_args.append(Constant(None) if named is None else vm.new_dict(items))
-    result = _within(vm, vm.asked_modes - 1, handler, tuple(call_args), {})
+    given = told.given(vm, told.classes)
+    result = _within(vm, vm.asked_modes - 1, handler, given, {})
     if vm.same(result, Constant(NotImplemented)):
         vm.stop(reasons.UNSUPPORTED, "a torch-function mode that returns NotImplemented")
     return result
+
+
+class _Listening(TorchFunctionMode):
+    def __torch_function__(self, *told: Any) -> Any:
+        raise overheard.Heard(told)
 
 
 def _within(vm: VM, asked: int, function: Value, args: Args, kwargs: Kwargs) -> Value:
@@ -256,119 +171,6 @@ def _within(vm: VM, asked: int, function: Value, args: Args, kwargs: Kwargs) -> 
         return vm.call(function, args, kwargs)
     finally:
         vm.asked_modes = before
-
-
-class _Heard(BaseException):
-    """What a mode is told, on its way out of the call."""
-
-    def __init__(self, told: tuple[Any, ...]) -> None:
-        self.told = told
-
-
-class _Listening(TorchFunctionMode):
-    def __torch_function__(self, *told: Any) -> Any:
-        raise _Heard(told)
-
-
-def _overheard(
-    vm: VM, function: Any, args: list[Any], kwargs: dict[str, Any]
-) -> tuple[Any, ...] | None:
-    restore = snapshot()
-    try:
-        with _Listening():
-            function(*args, **kwargs)
-    except _Heard as heard:
-        return heard.told
-    except (TypeError, ValueError, RuntimeError, AttributeError, IndexError) as error:
-        if function is getattr:
-            return None
-        vm.stop(reasons.RAISES, f"{function.__name__} raises {type(error).__name__}: {error}")
-    finally:
-        restore()
-    return None
-
-
-class _Int(int):
-    """A number that is told from any other one."""
-
-
-class _Float(float):
-    """The same of a float."""
-
-
-class _Other:
-    """What stands for an object that is no argument of an op's."""
-
-
-@dataclass
-class _Standing:
-    """Objects that stand for values in a call."""
-
-    vm: VM
-    known: dict[int, tuple[Any, Value]] = field(default_factory=dict)
-    """By identity: an object, which is kept alive, and what it stands for."""
-    tensors: dict[Tensor, torch.Tensor] = field(default_factory=dict)
-
-    def for_(self, value: Value) -> Any:
-        value = self.vm.glance(value)
-        made = self._made(value)
-        if not isinstance(value, Constant):
-            self.known[id(made)] = (made, value)
-        return made
-
-    def _made(self, value: Value) -> Any:
-        match value:
-            case Tensor():
-                if value not in self.tensors:
-                    self.tensors[value] = _without_data(self.vm, self.vm.facts(value))
-                return self.tensors[value]
-            case Constant() | Known():
-                return constants.python_value(self.vm, value)
-            case Number() if type(value.value) is int:
-                return _Int(value.value)
-            case Number():
-                return _Float(value.value)
-            case Reading():
-                return _Other()
-            case Tuple(items, cls) if hasattr(cls, "_make"):
-                return cls._make(map(self.for_, items))
-            case Tuple(items, _):
-                return tuple(map(self.for_, items))
-            case Slice(start, stop, step):
-                return slice(*map(self.for_, (start, stop, step)))
-            case Object(cls=cls) if cls is list:
-                return list(map(self.for_, containers.list_items(self.vm, value)))
-            case Opaque():
-                self.vm.refuse(value)
-            case _:
-                return _Other()
-
-    def value(self, heard: Any) -> Value:
-        """The value that an object stands for."""
-        found = self.known.get(id(heard))
-        if found is not None:
-            return found[1]
-        match heard:
-            case tuple() if type(heard) is tuple:
-                return Tuple(tuple(map(self.value, heard)))
-            case list():
-                return self.vm.new_list([self.value(each) for each in heard])
-            case torch.Tensor() | _Other() | _Int() | _Float():
-                self.vm.stop(reasons.UNSUPPORTED, "a call that torch changes for a mode")
-            case type() | types.FunctionType() | types.BuiltinFunctionType():
-                return self.vm.trusted(heard)
-        return constants.wrapped(self.vm, heard)
-
-
-def _without_data(vm: VM, facts: TensorFacts) -> torch.Tensor:
-    def now(length: Length) -> int:
-        return length if isinstance(length, int) else length.value(vm.int_values())
-
-    size, stride = tuple(map(now, facts.size)), tuple(map(now, facts.stride))
-    made = torch.empty_strided(size, stride, dtype=facts.dtype, device="meta")
-    if facts.cls is not torch.Tensor:
-        return torch.nn.Parameter(made, requires_grad=facts.requires_grad)
-    return made.requires_grad_(facts.requires_grad)
 
 
 __all__ = [

@@ -100,6 +100,7 @@ KNOWN: tuple[type, ...] = (
     staticmethod,
     classmethod,
     *TYPE_FORMS,
+    typing.TypeVar,
     OpOverloadPacket,
     OpOverload,
     torch.jit.ScriptFunction,

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import torch
 
 from jitpkg.code.dialect import Op
+from jitpkg.facts.tensor import plain_classes
 from jitpkg.guards.kinds import Same
 from jitpkg.guards.sources import Held, Source
 from jitpkg.internals import Missing
@@ -28,6 +29,7 @@ from jitpkg.tracer import (
     operators,
     readings,
     reasons,
+    subclasses,
     tensors,
 )
 from jitpkg.tracer.frames import Finished, Frame
@@ -142,6 +144,10 @@ class Machine(VM):
         return containers.new_dict(self, items)
 
     def tensor(self, obj: torch.Tensor, source: Source) -> Value:
+        if type(obj) not in plain_classes():
+            found = subclasses.existing(self, obj, source)
+            if found is not None:
+                return found
         return tensors.existing(self, obj, source)
 
     # Operations of Python
@@ -160,6 +166,10 @@ class Machine(VM):
     ) -> Value:
         if self.asked_modes:
             found = function_modes.of_op(self, target, args, kwargs or {})
+            if found is not None:
+                return found
+        if subclasses.may_be_among(self, args):
+            found = subclasses.of_op(self, target, args, kwargs or {})
             if found is not None:
                 return found
         return tensors.op(self, target, args, kwargs)

@@ -25,6 +25,7 @@ from jitpkg.tracer import (
     numpy_scalars,
     readings,
     reasons,
+    subclasses,
 )
 from jitpkg.tracer.values import (
     FALSE,
@@ -207,6 +208,8 @@ def _tensor_binary(
         base = int if isinstance(other.obj, int) else float
         if other is b or classes.inherits(vm, type(other.obj), base, own):
             return vm.op(function, (a, b))
+    if subclasses.has_torchs(vm, other, own):
+        return vm.op(function, (a, b))
     # An object with operators of its own: the tensor's method does not know it and says so.
     if isinstance(other, Object | Tuple):
         result = _first_result(vm, [(other, own, a if other is b else b)])
@@ -383,7 +386,7 @@ def _tensor_compare(
 ) -> Value:
     other = b if isinstance(a, Tensor) else a
     _check_operator(vm, a if isinstance(a, Tensor) else b, COMPARE[name][1].strip("_"))
-    if isinstance(other, Tensor | Reading):
+    if isinstance(other, Tensor | Reading) or subclasses.has_torchs(vm, other, *COMPARE[name][1:]):
         return vm.op(function, (a, b))
     if isinstance(other, Constant | Number) and (
         isinstance(other.value, bool | int | float | complex)
@@ -478,6 +481,8 @@ def truth(vm: VM, value: Value) -> bool:
             return _guessed(vm, value)
         case Function() | Method():
             return True
+        case Object() if (inner := subclasses.unheard(vm, value)) is not None:
+            return truth(vm, inner)
         case Array():
             return vm.truth(_of_array(vm, operator.truth, value))
         case Opaque():

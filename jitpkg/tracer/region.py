@@ -204,10 +204,10 @@ class Region:
 
 def is_inside(vm: VM) -> bool:
     """Whether Python cannot go on here: a generator has to finish, or a block was entered for which
-    nothing real stands, of a torch-function mode (`with torch.device(…)` is one) or of
-    `warnings.catch_warnings()`."""
+    nothing real stands, of a torch-function mode (`with torch.device(…)` is one), of what asks no
+    subclass of tensors, or of `warnings.catch_warnings()`."""
     entered = vm.devices != vm.devices_before or vm.function_modes or vm.catching
-    return must_finish(vm) or bool(entered)
+    return must_finish(vm) or bool(entered) or not vm.asks_subclasses
 
 
 def _calling(vm: VM, caller: _Caller, inner: Continuation) -> tuple[Value, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import collections.abc
 import operator
 import sys
 import types
@@ -90,7 +91,7 @@ def _class_item(vm: VM, container: Value, cls: type, key: Value) -> Value:
     if method is not None:
         return vm.call(method, (key,))
     made = classes.lookup(vm, cls, "__class_getitem__")
-    if isinstance(made, types.ClassMethodDescriptorType) or cls is type:
+    if isinstance(made, types.ClassMethodDescriptorType) or cls in (type, collections.abc.Callable):
         return _of_types(vm, container, key)
     vm.stop(reasons.UNSUPPORTED, f"{cls.__qualname__}[…]")
 

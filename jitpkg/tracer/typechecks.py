@@ -11,7 +11,7 @@ import torch
 from jitpkg.guards.abstract import SubclassesAre
 from jitpkg.internals import modules
 from jitpkg.tracer import classes, reasons
-from jitpkg.tracer.values import Known, Object, Tensor, Tuple, Value
+from jitpkg.tracer.values import Known, Object, Tuple, Value
 from jitpkg.tracer.vm import VM
 
 
@@ -59,9 +59,10 @@ def _none_type(cls: object) -> object:
 
 def _is_marked_tensor(vm: VM, value: Value, cls: type) -> bool:
     """A Parameter or Buffer; a plain tensor can be marked as one by an attribute."""
-    if not isinstance(value, Tensor):
+    kind = vm.class_of(value)
+    if not issubclass(kind, torch.Tensor):
         return False
-    if cls is torch.nn.Parameter and vm.facts(value).cls is cls:
+    if cls is torch.nn.Parameter and classes.derives(vm, kind, cls):
         return True
     mark = modules.IS_PARAMETER if cls is torch.nn.Parameter else modules.IS_BUFFER
     marked = vm.instance_attribute(value, mark)

@@ -82,6 +82,7 @@ class Mark:
     devices: tuple[torch.device, ...]
     function_modes: tuple[Value, ...]
     asked_modes: int
+    asks_subclasses: bool
     catching: tuple[bool, ...]
 
 
@@ -220,6 +221,10 @@ class VM(ABC):
         last."""
         self.asked_modes = 0
         """How many of these a call of torch's asks: not one of which the own code is running."""
+        self.has_subclasses = False
+        """Whether the trace has met a tensor of a subclass."""
+        self.asks_subclasses = True
+        """Whether a call of torch's asks the classes of tensors among its arguments."""
         self.catching: tuple[bool, ...] = ()
         """For each `warnings.catch_warnings()` that the trace has entered, the innermost last,
         whether all warnings are ignored there."""
@@ -308,6 +313,7 @@ class VM(ABC):
             self.devices,
             self.function_modes,
             self.asked_modes,
+            self.asks_subclasses,
             self.catching,
         )
 
@@ -326,6 +332,7 @@ class VM(ABC):
         del self.levels[mark.levels :]
         self.devices = mark.devices
         self.function_modes, self.asked_modes = mark.function_modes, mark.asked_modes
+        self.asks_subclasses = mark.asks_subclasses
         self.catching = mark.catching
         self.number_nodes.clear()
         self.escaped = None  # it may rely on guards that are gone

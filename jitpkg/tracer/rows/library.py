@@ -97,6 +97,7 @@ POLYFILLS: Mapping[object, Callable[..., Any]] = MappingProxyType(
         ops.GROUP_TENSORS: optimizers.group_by_device_and_dtype,
         ops.ASSERT_SCALAR: torch_functions.assert_scalar,
         modes.INFERENCE_MODE: contexts.InferenceMode,
+        modes.WITHOUT_SUBCLASSES: contexts.WithoutSubclasses,
         **_accelerated("heapq", "_heapq"),
         **_accelerated("bisect", "_bisect"),
         **{

@@ -13,7 +13,7 @@ from jitpkg import marks
 from jitpkg.guards import state
 from jitpkg.guards.kinds import Answers
 from jitpkg.guards.sources import Held
-from jitpkg.internals import library, modes, ops, trees
+from jitpkg.internals import library, modes, ops, tensors, trees
 from jitpkg.internals import transforms as levels
 from jitpkg.tracer import (
     asked_gradients,
@@ -24,11 +24,13 @@ from jitpkg.tracer import (
     numpy_scalars,
     parameters,
     reasons,
+    subclasses,
     transforms,
 )
 from jitpkg.tracer.polyfills import (
     attention,
     autograd_functions,
+    contexts,
     indexing_modes,
     optimizers,
     torch_functions,
@@ -38,10 +40,22 @@ from jitpkg.tracer.polyfills import differentiation as backward_passes
 from jitpkg.tracer.polyfills import transforms as transform_calls
 from jitpkg.tracer.rows import numpy_arrays
 from jitpkg.tracer.rows.table import CallTable, by_polyfill, text_of
-from jitpkg.tracer.values import FALSE, NONE, TRUE, Array, Constant, Number, Tensor, Value
+from jitpkg.tracer.values import (
+    FALSE,
+    NONE,
+    TRUE,
+    Array,
+    Constant,
+    Number,
+    Tensor,
+    Tuple,
+    Value,
+    class_in,
+)
 from jitpkg.tracer.vm import VM
 
 TABLE = CallTable()
+_NO_ARGS = Tuple(())
 
 
 @TABLE.row(torch.utils.checkpoint.checkpoint)
@@ -183,16 +197,71 @@ def is_tensor_like(vm: VM, value: Value, /) -> Value:
     torch.overrides.has_torch_function_variadic,
 )
 def has_torch_function(vm: VM, *values: Value) -> Value:
-    """Plain tensors only come here, and modes but those that the trace enters are excluded by the
-    guards."""
-    return TRUE if function_modes.are_asked(vm) else FALSE
+    """Modes but those that the trace enters are excluded by the guards."""
+    asked = function_modes.are_asked(vm) or subclasses.are_asked(vm, values)
+    return TRUE if asked else FALSE
 
 
 @TABLE.row(torch.overrides.handle_torch_function)
 def handle_torch_function(vm: VM, *args: Value, **kwargs: Value) -> Value:
-    if not vm.asked_modes:
-        vm.stop(reasons.UNSUPPORTED, "handle_torch_function() without a mode")
-    return function_modes.of_python(vm, args, kwargs)
+    if vm.asked_modes:
+        return function_modes.of_python(vm, args, kwargs)
+    return subclasses.of_python(vm, args, kwargs)
+
+
+@TABLE.row(vars(torch.Tensor)["__torch_function__"].__func__)
+def torch_function(
+    vm: VM,
+    cls: Value,
+    function: Value,
+    types_: Value,
+    args: Value = _NO_ARGS,
+    kwargs: Value = NONE,
+    /,
+) -> Value:
+    return subclasses.by_default(vm, cls, function, types_, args, kwargs)
+
+
+def no_torch_function(
+    vm: VM, function: Value, types_: Value, args: Value = _NO_ARGS, kwargs: Value = NONE, /
+) -> Value:
+    return subclasses.without_asking(vm, function, args, kwargs)
+
+
+TABLE.add(modes.NO_FUNCTION, no_torch_function)
+
+
+@TABLE.row(contexts.ask_no_subclasses)
+def ask_no_subclasses(vm: VM) -> Value:
+    before, vm.asks_subclasses = vm.asks_subclasses, False
+    return TRUE if before else FALSE
+
+
+@TABLE.row(contexts.ask_subclasses)
+def ask_subclasses(vm: VM, before: Value, /) -> Value:
+    known = vm.look(before)
+    if not isinstance(known, Constant):
+        vm.stop(reasons.FOREIGN_CALL, "leaving a block that the graph has not entered")
+    vm.asks_subclasses = bool(known.value)
+    return NONE
+
+
+def make_wrapper(vm: VM, cls: Value, /, *args: Value, **kwargs: Value) -> Value:
+    wanted = class_in(vm.look(cls))
+    if wanted is None:
+        vm.stop(reasons.RAISES, "_make_wrapper_subclass of what is no class")
+    return subclasses.wrapper(vm, wanted, args, kwargs)
+
+
+TABLE.add(tensors.MAKE_WRAPPER, make_wrapper)
+
+
+@TABLE.row(torch.Tensor.as_subclass)
+def as_subclass(vm: VM, tensor: Value, cls: Value, /) -> Value:
+    known, wanted = vm.look(tensor), class_in(vm.look(cls))
+    if not isinstance(known, Tensor) or wanted is None:
+        vm.stop(reasons.TENSOR_USE, "Tensor.as_subclass")
+    return subclasses.as_subclass(vm, known, wanted)
 
 
 def enter_function_mode(vm: VM, mode: Value, /) -> Value:
