@@ -42,8 +42,9 @@ PYTHON = Row[Callable[[], AbstractContextManager[object]]](
 
 WRAPPER = Row[Callable[..., Any]](
     "torch.Tensor._make_wrapper_subclass",
-    use="asking what autocast casts, without data",
-    lost="graphs under autocast are compiled by AOTAutograd, which takes longer",
+    use="asking what autocast casts, and what a __torch_dispatch__ is asked, without data",
+    lost="graphs under autocast are compiled by AOTAutograd, which takes longer; subclasses of"
+    " tensors that wrap others break the graph",
 )
 
 

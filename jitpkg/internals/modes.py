@@ -69,7 +69,7 @@ def _with_subclasses() -> Callable[[], AbstractContextManager[object]]:
 WITHOUT_SUBCLASSES = Row[Callable[[], AbstractContextManager[object]]](
     "torch._C.DisableTorchFunctionSubclass",
     use="reading and copying tensors of subclasses",
-    lost="a subclass of tensors sees how jitpkg.testing copies it, and what compiled code asks",
+    lost="a subclass of tensors sees how jitpkg.testing copies it, and breaks the graph",
     instead=_with_subclasses,
 )
 NO_FUNCTION = Row[object](

@@ -10,7 +10,6 @@ import torch
 
 from jitpkg.internals.row import Attribute, Row
 
-_BREAKS = "such a tensor breaks the graph"
 _NO_FACTS = "nothing is known of what ops write to: each breaks the graph"
 
 VERSION = Attribute[int](
@@ -182,11 +181,6 @@ MAKE_SUBCLASS = Row[Callable[..., Any]](
     use="copying a tensor of a subclass",
     lost="as_subclass does it",
     instead=_by_alias,
-)
-MAKE_WRAPPER = Row[Callable[..., Any]](
-    "torch.Tensor._make_wrapper_subclass",
-    use="tracing the __torch_dispatch__ of a subclass of tensors",
-    lost=_BREAKS,
 )
 NEGATED = Row[Callable[[Any], Any]](
     "torch._neg_view",

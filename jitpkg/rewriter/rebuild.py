@@ -21,7 +21,7 @@ from jitpkg.guards.numbers import Expression, number_text
 from jitpkg.guards.sources import Held, Source, has_own_getter
 from jitpkg.guards.special import special
 from jitpkg.guards.text import Text
-from jitpkg.internals import tensors
+from jitpkg.internals import dispatch
 from jitpkg.rewriter.compiler import Compiler
 from jitpkg.rewriter.door import UNBOUND as UNBOUND_OBJECT
 from jitpkg.rewriter.handover import called_depth
@@ -264,7 +264,7 @@ class Rebuilder:
     def _wrapper(self, value: Object) -> str:
         facts = self.heap.read(value, "facts")
         assert facts is not None
-        make = self.text.hold(tensors.MAKE_WRAPPER.get(), "make_wrapper")
+        make = self.text.hold(dispatch.WRAPPER.get(), "make_wrapper")
         dtype, device = self._hold(facts.dtype), self._hold(facts.device)
         of = f"strides={facts.stride}, dtype={dtype}, device={device}"
         return f"{make}({self._hold(value.cls)}, {facts.size}, {of})"

@@ -9,9 +9,9 @@ so that nothing is traced inside of torch.
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import torch
@@ -22,7 +22,7 @@ from jitpkg.facts.tensor import TensorFacts, facts_of, why_no_strides
 from jitpkg.facts.thread_state import snapshot
 from jitpkg.guards.kinds import Answers, TypeIs
 from jitpkg.guards.sources import Source
-from jitpkg.internals import modes, tensors
+from jitpkg.internals import dispatch, modes
 from jitpkg.tracer import classes, constants, numbers, overheard, reasons
 from jitpkg.tracer.values import Constant, Object, Tensor, Tuple, Value
 from jitpkg.tracer.vm import VM, Args, Kwargs
@@ -66,7 +66,7 @@ def wrapper(vm: VM, cls: type, args: Args, kwargs: Kwargs) -> Object:
     if unknown:
         vm.stop(reasons.UNUSUAL_TENSOR, f"a {cls.__qualname__} made with {', '.join(unknown)}")
     try:
-        facts = facts_of(tensors.MAKE_WRAPPER.get()(_Standing, *given, **named))
+        facts = facts_of(dispatch.WRAPPER.get()(_standing(), *given, **named))
     except (TypeError, RuntimeError) as error:
         vm.stop(reasons.RAISES, f"_make_wrapper_subclass raises {error}")
     made = Object(cls)
@@ -176,8 +176,8 @@ class _Asking:
         if facts.requires_grad and torch.is_grad_enabled():
             vm.stop(reasons.UNUSUAL_TENSOR, "gradients through a __torch_dispatch__")
         with torch.inference_mode(facts.is_inference):
-            made = tensors.MAKE_WRAPPER.get()(
-                _Standing,
+            made = dispatch.WRAPPER.get()(
+                _standing(),
                 tuple(map(self.decisions.symint, facts.size)),
                 strides=tuple(map(self.decisions.symint, facts.stride)),
                 dtype=facts.dtype,
@@ -209,24 +209,21 @@ class _Asked(BaseException):
         self.op, self.args, self.kwargs = op, args, kwargs
 
 
-class _Standing(torch.Tensor):
-    """Stands for a tensor where torch takes a call apart."""
-
-    ask: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
-
-    __torch_function__: Any = modes.NO_FUNCTION.found()
-
-    @classmethod
-    def __torch_dispatch__(  # type: ignore[override]
-        cls, op: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        flat = [*args, *(kwargs or {}).values()]
-        return next(_standing_in(flat)).ask(op, args, kwargs or {})
+@cache
+def _standing() -> type[torch.Tensor]:
+    """The class of what stands for a tensor where torch takes a call apart."""
+    own = {"__torch_function__": modes.NO_FUNCTION.get(), HANDLER: classmethod(_dispatch)}
+    return type("Standing", (torch.Tensor,), own)
 
 
-def _standing_in(values: Sequence[Any]) -> Iterator[_Standing]:
+def _dispatch(cls: type, op: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    first = next(_standing_in([*args, *(kwargs or {}).values()]))
+    return first.ask(op, args, kwargs or {})
+
+
+def _standing_in(values: Sequence[Any]) -> Iterator[Any]:
     for value in values:
-        if isinstance(value, _Standing):
+        if isinstance(value, _standing()):
             yield value
         elif isinstance(value, list | tuple):
             yield from _standing_in(value)

@@ -35,7 +35,7 @@ from jitpkg.tracer.vm import VM, Args, Kwargs
 def existing(vm: VM, obj: torch.Tensor, source: Source) -> Object | None:
     """The object for an existing tensor of a subclass; None for one that is not understood."""
     cls = type(obj)
-    if not _is_understood(vm, cls):
+    if modes.WITHOUT_SUBCLASSES.found() is None or not _is_understood(vm, cls):
         return None
     if dispatched.is_dispatching(vm, cls):
         found = dispatched.existing(vm, obj, source)

@@ -60,6 +60,7 @@ from tests.internals.programs import (
     object_with_methods,
     odd_op,
     odd_op_of_any_size,
+    of_subclasses,
     on_a_default_device,
     op_without_facts,
     optimized,
@@ -85,6 +86,7 @@ from tests.internals.programs import (
     views_without_gradients,
     with_company,
     without_tensors,
+    wraps,
     written_and_trained,
 )
 
@@ -145,6 +147,8 @@ NEEDS: Mapping[Row[Any], tuple[Program, ...]] = {
     modes.IS_TRACING: (asks_torch,),
     modes.FUNCTION_MODES_ENABLED: (asks_torch,),
     modes.LOG_USAGE: (new_module,),
+    modes.WITHOUT_SUBCLASSES: (compared, of_subclasses),
+    modes.NO_FUNCTION: (of_subclasses,),
     modes.CHECK: (checks_a_size,),
     modes.ASSERT_ASYNC: (asserts,),
     modes.ANY_TRANSFORM: (asks_for_transforms,),
@@ -177,7 +181,7 @@ NEEDS: Mapping[Row[Any], tuple[Program, ...]] = {
     ops.COPY_EACH: (replayed,),
     dispatch.NO_MODES: (measured,),
     dispatch.PYTHON: (odd_op_of_any_size,),
-    dispatch.WRAPPER: (cast_inside,),
+    dispatch.WRAPPER: (cast_inside, wraps),
     fake_tensors.MODE: (odd_op, trained),
     fake_tensors.DATA_DEPENDENT: (sized_by_data,),
     fake_tensors.DYNAMIC_SHAPE: (selected,),

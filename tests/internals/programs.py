@@ -29,6 +29,9 @@ from jitpkg.internals import (
 from jitpkg.native import mersenne
 from jitpkg.testing import assert_same
 from tests.codegen.triton.recorder import Fake
+from tests.tracer.subclasses import TOLD as told
+from tests.tracer.subclasses import Noted, Scaled
+from tests.tracer.subclasses import made as made_of
 
 Compile = Callable[..., Any]
 Program = Callable[[Compile], Any]
@@ -55,6 +58,20 @@ def optimized(compile_: Compile) -> Any:
             weight.grad = torch.full_like(weight, k + 0.5)
         step()
     return [weight.detach() for weight in weights]
+
+
+def of_subclasses(compile_: Compile) -> Any:
+    """Tensors whose classes are asked what to make of a call, one of memory and one that wraps."""
+    told.clear()
+    f = compile_(lambda a, b: (torch.sin(a) + 1, b * 2, functional.linear(x(), b)))
+    made = f(made_of(Noted, x()), Scaled.of(x()))
+    return [each.as_subclass(torch.Tensor) for each in made], list(told)
+
+
+def wraps(compile_: Compile) -> Any:
+    """One that wraps others, made by the program."""
+    made = compile_(lambda a: Scaled.of(a) * 0.5)(x())
+    return made.data_, made.scale
 
 
 def profiled(compile_: Compile) -> Any:

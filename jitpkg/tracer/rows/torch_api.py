@@ -13,7 +13,7 @@ from jitpkg import marks
 from jitpkg.guards import state
 from jitpkg.guards.kinds import Answers
 from jitpkg.guards.sources import Held
-from jitpkg.internals import library, modes, ops, tensors, trees
+from jitpkg.internals import dispatch, library, modes, ops, trees
 from jitpkg.internals import transforms as levels
 from jitpkg.tracer import (
     asked_gradients,
@@ -253,7 +253,7 @@ def make_wrapper(vm: VM, cls: Value, /, *args: Value, **kwargs: Value) -> Value:
     return subclasses.wrapper(vm, wanted, args, kwargs)
 
 
-TABLE.add(tensors.MAKE_WRAPPER, make_wrapper)
+TABLE.add(dispatch.WRAPPER, make_wrapper)
 
 
 @TABLE.row(torch.Tensor.as_subclass)
