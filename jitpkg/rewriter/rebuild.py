@@ -402,7 +402,8 @@ class Rebuilder:
             case types.ClassMethodDescriptorType():
                 return f"{function}.__get__(None, {receiver})"
             case types.MethodDescriptorType() | types.WrapperDescriptorType():
-                return f"{function}.__get__({receiver})"
+                cls = self._hold(descriptor.__objclass__)
+                return f"{function}.__get__({receiver}, {cls})"  # without it some crash
             case _:
                 return f"{self._hold(types.MethodType)}({function}, {receiver})"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import enum
+import re
 import types
 import warnings
 from typing import NamedTuple, NoReturn
@@ -72,6 +73,10 @@ def attribute(vm: VM, value: Value, name: str) -> Value:
                 return Constant(getattr(value.obj, name))
             except AttributeError as error:  # some have no module
                 vm.raise_new(AttributeError, *error.args)
+        case Known(re.Pattern() | re.Match() as matching) if isinstance(
+            static_lookup(type(matching), name), types.MemberDescriptorType
+        ):
+            return constants.wrapped(vm, getattr(matching, name))
         case Method():
             return _of_method(vm, value, name)
         case Known(types.GetSetDescriptorType() as descriptor) if name == "__get__":

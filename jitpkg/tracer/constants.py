@@ -7,6 +7,7 @@ import cmath
 import enum
 import math
 import operator
+import re
 import string
 from collections.abc import Callable, Sequence
 from types import (
@@ -53,6 +54,8 @@ PURE: frozenset[object] = frozenset(
             if isinstance(f, BuiltinFunctionType) and f.__name__ not in _CHANGING
         ),
         *(f for f in vars(cmath).values() if isinstance(f, BuiltinFunctionType)),
+        *(re.compile, re.escape, re.findall, re.fullmatch, re.match, re.search),
+        *(re.split, re.sub, re.subn),
         int.from_bytes,
         str.maketrans,
         string.capwords,
@@ -66,7 +69,10 @@ PURE: frozenset[object] = frozenset(
 )
 """Functions that depend on nothing but their arguments and change nothing."""
 
-_METHOD_OWNERS = (int, float, complex, str, bytes, bool, range, type(None), slice, torch.Size)
+_METHOD_OWNERS: tuple[type, ...] = (
+    *(int, float, complex, str, bytes, bool, range, type(None), slice, torch.Size),
+    *(re.Pattern, re.Match),
+)
 _LARGEST = 1 << 20
 """Longer results than this are left to Python."""
 
@@ -99,6 +105,8 @@ def is_constant(vm: VM, value: Value, depth: int = 0) -> bool:
                 return False
         case Known(enum.Enum() as member):
             return isinstance(member, int | float | str)
+        case Known(re.Pattern() | re.Match()):
+            return True
         case Known(type() as owner):
             return owner in _METHOD_OWNERS or numpy_scalars.is_scalar(owner)
         case Object(cls=cls):
@@ -170,6 +178,8 @@ def fold(vm: VM, function: Callable[..., Any], values: Args, kwargs: Kwargs | No
     named = {name: python_value(vm, value) for name, value in (kwargs or {}).items()}
     if _is_large(function, args) or numpy_scalars.is_large(function, args, named):
         vm.stop(reasons.TOO_LONG, "a very large constant")
+    if function is re.compile and re.DEBUG in (*args, *named.values()):
+        vm.stop(reasons.FOREIGN_CALL, "re.compile() that prints")
     if _has_array((args, named)) and not numpy_scalars.takes_arrays(function):
         vm.stop(reasons.FOREIGN_CALL, "a NumPy array is given to a function of Python's")
     try:
@@ -252,6 +262,6 @@ def wrapped(vm: VM, result: Any) -> Value:
         return vm.new_list([wrapped(vm, item) for item in result])
     if isinstance(result, dict):
         return vm.new_dict([(wrapped(vm, k), wrapped(vm, v)) for k, v in result.items()])
-    if isinstance(result, torch.finfo | torch.iinfo):
+    if isinstance(result, torch.finfo | torch.iinfo | re.Pattern | re.Match):
         return vm.trusted(result)
     vm.stop(reasons.UNSUPPORTED, f"a constant of class {type(result).__qualname__}")

@@ -6,6 +6,7 @@ import collections
 import enum
 import functools
 import operator
+import re
 import types
 import typing
 import weakref
@@ -104,6 +105,8 @@ KNOWN: tuple[type, ...] = (
     OpOverloadPacket,
     OpOverload,
     torch.jit.ScriptFunction,
+    re.Pattern,
+    re.Match,
     torch.finfo,
     torch.iinfo,
 )
