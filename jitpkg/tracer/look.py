@@ -16,6 +16,7 @@ from typing import Any, assert_never
 
 import torch
 import torch.nn.attention
+import torch.torch_version
 
 from jitpkg.guards.kinds import ConstantIs, Is, LengthIs, Same, TypeIs, static_lookup
 from jitpkg.guards.sources import Attr, BaseItem, Globals, Held, Item, Proxied, Source, proxied
@@ -73,6 +74,7 @@ BY_IDENTITY: tuple[type, ...] = (
     torch.layout,
     torch.memory_format,
     torch.nn.attention.SDPBackend,
+    torch.torch_version.TorchVersion,
 )
 """Classes of which each value is one object."""
 

@@ -83,13 +83,17 @@ def _is_written(cls: type) -> bool:
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
 
 
+_DEPTH = 3
+"""How deep what torch takes may nest: a container can be in itself."""
+
+
 def among(vm: VM, values: Iterable[Value]) -> list[Object]:
     """The tensors of subclasses among the arguments of a call, in order."""
     return list(dict.fromkeys(_among(vm, values)))
 
 
-def _among(vm: VM, values: Iterable[Value]) -> Iterator[Object]:
-    for value in values:
+def _among(vm: VM, values: Iterable[Value], depth: int = _DEPTH) -> Iterator[Object]:
+    for value in values if depth else ():
         if isinstance(value, Lazy):
             if not _may_be_one(value.obj):
                 continue
@@ -98,20 +102,21 @@ def _among(vm: VM, values: Iterable[Value]) -> Iterator[Object]:
             case Object(cls) if issubclass(cls, torch.Tensor):
                 yield value
             case Object(cls) if cls is list:
-                yield from _among(vm, containers.list_items(vm, value))
+                yield from _among(vm, containers.list_items(vm, value), depth - 1)
             case Tuple(items):
-                yield from _among(vm, items)
+                yield from _among(vm, items, depth - 1)
 
 
-def _may_be_one(obj: object) -> bool:
+def _may_be_one(obj: Any, depth: int = _DEPTH) -> bool:
     if isinstance(obj, torch.Tensor):
         return type(obj) not in plain_classes()
-    return type(obj) in (list, tuple) and any(map(_may_be_one, obj))  # type: ignore[call-overload]
+    holds = depth > 0 and type(obj) in (list, tuple)
+    return holds and any(_may_be_one(each, depth - 1) for each in obj)
 
 
-def may_be_among(vm: VM, values: Iterable[Value]) -> bool:
+def may_be_among(vm: VM, values: Iterable[Value], depth: int = _DEPTH) -> bool:
     """Whether tensors of subclasses may be among the arguments of a call, at a glance."""
-    for value in values:
+    for value in values if depth else ():
         match value:
             case Lazy():
                 if _may_be_one(value.obj):
@@ -122,7 +127,7 @@ def may_be_among(vm: VM, values: Iterable[Value]) -> bool:
                 if cls is list and (_may_be_one(obj) if source else vm.has_subclasses):
                     return True
             case Tuple(items):
-                if may_be_among(vm, items):
+                if may_be_among(vm, items, depth - 1):
                     return True
     return False
 
@@ -318,7 +323,9 @@ def _attribute_read(vm: VM, function: Any, args: Args) -> str | None:
     return None
 
 
-def _replaced(vm: VM, value: Value, inner: Mapping[Object, Tensor]) -> Value:
+def _replaced(vm: VM, value: Value, inner: Mapping[Object, Tensor], depth: int = _DEPTH) -> Value:
+    if not depth:
+        return value
     if isinstance(value, Lazy) and _may_be_one(value.obj):
         value = vm.look(value)
     match value:
@@ -326,10 +333,10 @@ def _replaced(vm: VM, value: Value, inner: Mapping[Object, Tensor]) -> Value:
             return inner[value]
         case Object(cls) if cls is list:
             items = containers.list_items(vm, value)
-            new = [_replaced(vm, each, inner) for each in items]
+            new = [_replaced(vm, each, inner, depth - 1) for each in items]
             return value if new == list(items) else vm.new_list(new)
         case Tuple(items, cls):
-            changed = tuple(_replaced(vm, each, inner) for each in items)
+            changed = tuple(_replaced(vm, each, inner, depth - 1) for each in items)
             return value if changed == items else Tuple(changed, cls)
     return value
 

@@ -89,7 +89,7 @@ def compare(found: object, expected: object) -> None:
 def test_by_the_function(
     history: bool, change: str, moment: Callable[..., Read], backend: str
 ) -> None:
-    for read in portion(READS.values(), 2, history, change, moment.__name__, backend):
+    for read in portion(READS.values(), 4, history, change, moment.__name__, backend):
         function = moment(read, CHANGES[change])
         fast = jitpkg.compile(function, backend=backend)
         expected = outcome(function, history=history)
@@ -117,7 +117,7 @@ MORE: dict[str, Callable[[Tensor], object]] = {
 @pytest.mark.parametrize("change", MORE)
 @pytest.mark.parametrize("make", MAKES)
 def test_of_what_the_function_has_made(make: str, change: str, moment: Callable[..., Read]) -> None:
-    for read in portion(READS.values(), 2, make, change, moment.__name__):
+    for read in portion(READS.values(), 4, make, change, moment.__name__):
         part = moment(read, MORE[change])
 
         def function(x: Tensor, v: Tensor, part: Read = part) -> Tensor:

@@ -117,7 +117,7 @@ def test_gradients(name: str, backend: str) -> None:
         absolute=0.02,
     )
     each = mixtures(len(sizes))[:: 1 if len(sizes) < 3 else 3]
-    for dtypes in portion(each, 4, name, backend):
+    for dtypes in portion(each, 8, name, backend):
         with torch.random.fork_rng():
             made = [
                 x.requires_grad_(x.is_floating_point() or x.is_complex())

@@ -186,7 +186,7 @@ def test_same_ops(name: str) -> None:
         pytest.skip("this PyTorch has no sample calls of it")
     compared = 0
     every = list(samples_of(name))
-    for function, args, kwargs in portion(every, 2, name) if len(every) > FEW else every:
+    for function, args, kwargs in portion(every, 4, name) if len(every) > FEW else every:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:

@@ -103,7 +103,7 @@ def of_examples(name: str, call: Callable[..., Any], state: str) -> None:
     given = [facts(*example) for example in EXAMPLES]
     with entered(state):  # some are made there
         given += [facts(layout, dtype) for layout, dtype, grad in EXAMPLES if not grad]
-        for each in portion(given, 2, name, state):
+        for each in portion(given, 4, name, state):
             agree(name, call, each)
 
 
@@ -127,7 +127,7 @@ def test_binary(name: str, state: str) -> None:
     given += [(facts(a), facts(b, grad=True)) for a, b in pairs(name)]
     with entered(state):
         given += [(facts(a), facts(b, torch.bfloat16)) for a, b in pairs(name)]
-        for pair in portion(given, 3, name, state):
+        for pair in portion(given, 6, name, state):
             agree(name, call, *pair)
 
 
@@ -149,5 +149,5 @@ def test_rows_answer_in_inference_mode() -> None:
 def test_cases(state: str) -> None:
     with entered(state):
         agree("is_inference", torch.is_inference, facts())
-        for each in portion(CASES, 4, state):
+        for each in portion(CASES, 8, state):
             agree(each.name, each.call, *each.args, **each.kwargs)

@@ -82,7 +82,7 @@ def broken_before(program: str, k: int) -> int:
 
 @pytest.mark.parametrize("program", [n for n, p in PROGRAMS.items() if p.every_break])
 def test_broken_before_each_point_is_as_eager(program: str) -> None:
-    for k in portion(range(MOST_POINTS), 2, program):
+    for k in portion(range(MOST_POINTS), 3, program):
         if not broken_before(program, k):
             return
     pytest.fail(f"{program} has more than {MOST_POINTS} points")

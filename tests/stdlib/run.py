@@ -31,6 +31,9 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("tests", nargs="*", help="test modules; all of the list if none is named")
     parser.add_argument("--reduced", action="store_true", help="only what the list says is enough")
+    parser.add_argument(
+        "--part", default="1/1", help="K/N: one in N test modules, from the K-th on"
+    )
     parser.add_argument("--seed", type=int, default=1, help="chooses the points that leave")
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1))
     parser.add_argument("--timeout", type=int, default=300, help="seconds for one run")
@@ -41,7 +44,8 @@ def arguments() -> argparse.Namespace:
 def main() -> int:
     options = arguments()
     report = Report(details=options.details)
-    tasks = load_tasks(options.tests, reduced=options.reduced)
+    first, step = map(int, options.part.split("/"))
+    tasks = load_tasks(options.tests, reduced=options.reduced)[first - 1 :: step]
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.jobs) as pool:
 
         def run(task: Task) -> None:

@@ -35,7 +35,7 @@ def copied(given: Any) -> Any:
     return _pytree.tree_map(copy, given)
 
 
-@pytest.mark.parametrize("op", portion(DIFFERENTIABLE, 8), ids=lambda op: op.formatted_name)
+@pytest.mark.parametrize("op", portion(DIFFERENTIABLE, 12), ids=lambda op: op.formatted_name)
 def test_as_autograd_has_it(op: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     real = differentiation.gradients

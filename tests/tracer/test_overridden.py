@@ -130,7 +130,7 @@ def telling(base: type, name: str, told: list[object]) -> type:
 def test_who_calls_whom(name: str, base: type, breaks: bool) -> None:
     told: list[object] = []
     cls = telling(base, name, told)
-    for use, act in portion(USES.items(), 4, name, base.__name__, breaks):
+    for use, act in portion(USES.items(), 8, name, base.__name__, breaks):
 
         def program(x: Tensor, act: Any = act) -> Any:
             made = MAKE[base](cls)
@@ -157,7 +157,7 @@ def test_who_calls_whom_of_an_argument(name: str, base: type) -> None:
     """Guards call none of them, nor does what changes the container behind the graph."""
     told: list[object] = []
     cls = telling(base, name, told)
-    for use, act in portion(USES.items(), 3, name, base.__name__):
+    for use, act in portion(USES.items(), 6, name, base.__name__):
 
         def program(x: Tensor, given: Any, act: Any = act) -> Any:
             x += 1

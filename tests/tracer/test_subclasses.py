@@ -468,3 +468,13 @@ def test_told_is_not_dispatched() -> None:
     compiled = jitpkg.compile(functional.linear, backend="eager", fullgraph=True)
     y = numbers(3, 2).requires_grad_()
     assert torch.equal(compiled(y, x), functional.linear(y, x))
+
+
+@pytest.mark.parametrize("cls", KINDS, ids=lambda cls: cls.__name__)
+def test_beside_a_list_in_itself(cls: type) -> None:
+    def program(x: Any) -> Any:
+        items = [x]
+        items.append(items)  # type: ignore[arg-type]
+        return torch.is_tensor(items), x + 1, items[0] is x
+
+    Comparison().assert_same(program, made(cls, numbers(2, 2)))
