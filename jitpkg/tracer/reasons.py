@@ -59,9 +59,9 @@ OPAQUE = Reason(
 UNUSUAL_TENSOR = Reason(
     "B109",
     "a tensor of an unusual kind",
-    "Tensors that are not plain strided memory (sparse, quantized, nested, conjugated) have rules of "
-    "their own, and so have some subclasses of tensors: those that torch defines, such as DTensor, "
-    "and those for which a __torch_dispatch__ is asked under autocast or where gradients are needed.",
+    "Tensors that are not plain strided memory (sparse, quantized, nested, conjugated) have rules "
+    "of their own, and so have some subclasses of tensors: those that torch defines, such as "
+    "DTensor, and those whose __torch_dispatch__ is asked under autocast, or for gradients.",
     "Convert it to a plain tensor before: x.to_dense(), x.resolve_conj(), x.as_subclass(...).",
 )
 NO_FACTS = Reason(

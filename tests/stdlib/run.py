@@ -31,9 +31,7 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("tests", nargs="*", help="test modules; all of the list if none is named")
     parser.add_argument("--reduced", action="store_true", help="only what the list says is enough")
-    parser.add_argument(
-        "--part", default="1/1", help="K/N: one in N test modules, from the K-th on"
-    )
+    parser.add_argument("--part", default="1/1", help="K/N: one in N modules, from the K-th on")
     parser.add_argument("--seed", type=int, default=1, help="chooses the points that leave")
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1))
     parser.add_argument("--timeout", type=int, default=300, help="seconds for one run")
