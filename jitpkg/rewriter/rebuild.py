@@ -21,7 +21,7 @@ from jitpkg.guards.numbers import Expression, number_text
 from jitpkg.guards.sources import Held, Source, has_own_getter
 from jitpkg.guards.special import special
 from jitpkg.guards.text import Text
-from jitpkg.internals import dispatch
+from jitpkg.internals import dispatch, tensors
 from jitpkg.rewriter.compiler import Compiler
 from jitpkg.rewriter.door import UNBOUND as UNBOUND_OBJECT
 from jitpkg.rewriter.handover import called_depth
@@ -258,8 +258,11 @@ class Rebuilder:
         content = self.heap.read(value, "content")
         if content is None:
             return self._wrapper(value)
-        make = self.text.hold(torch.Tensor.as_subclass, "as_subclass")
-        return f"{make}({self.expression(content)}, {self._hold(value.cls)})"
+        tensor, cls = self.expression(content), self._hold(value.cls)
+        if self.heap.read(value, "shared"):
+            return f"{self.text.hold(torch.Tensor.as_subclass, 'as_subclass')}({tensor}, {cls})"
+        make = self.text.hold(tensors.MAKE_SUBCLASS.get(), "make_subclass")
+        return f"{make}({cls}, {tensor}, False)"
 
     def _wrapper(self, value: Object) -> str:
         facts = self.heap.read(value, "facts")

@@ -23,9 +23,10 @@ from jitpkg.facts.thread_state import snapshot
 from jitpkg.guards.kinds import Answers, TypeIs
 from jitpkg.guards.sources import Source
 from jitpkg.internals import dispatch, modes
+from jitpkg.interrupts import from_outside
 from jitpkg.tracer import classes, constants, numbers, overheard, reasons
 from jitpkg.tracer.values import Constant, Object, Tensor, Tuple, Value
-from jitpkg.tracer.vm import VM, Args, Kwargs
+from jitpkg.tracer.vm import VM, Args, Kwargs, Raised, Stopped
 
 HANDLER = "__torch_dispatch__"
 
@@ -112,7 +113,11 @@ def _called(vm: VM, function: Any, args: list[Any], kwargs: dict[str, Any]) -> A
     restore = snapshot()
     try:
         return function(*args, **kwargs)
-    except (TypeError, ValueError, RuntimeError, AttributeError, IndexError) as error:
+    except (Stopped, Raised):
+        raise
+    except Exception as error:
+        if from_outside(error):
+            raise
         name = getattr(function, "__name__", "a call")
         vm.stop(reasons.RAISES, f"{name} raises {type(error).__name__}: {error}")
     finally:

@@ -204,12 +204,20 @@ def _plain(vm: VM, function: Known, arg: Value, *, varies: bool = False) -> Valu
             return Tuple(plain, cls, source)
         case Constant(value) if type(value) in _PLAIN:
             return arg
-        case Known(obj) if type(obj) in (types.FunctionType, type):
+        case Known(obj) if type(obj) in _IDENTIFIED:
             return vm.identify(arg)
         case Object(cls, source) if source is not None and hashes_by_identity(vm, cls):
             return arg
     _refuse(vm, function)
 
+
+_IDENTIFIED = frozenset(
+    {
+        *(type, types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType),
+        *(types.WrapperDescriptorType, types.MethodWrapperType, types.GetSetDescriptorType),
+    }
+)
+"""Classes of what is told apart without code of the program's."""
 
 _PLAIN = frozenset({str, int, float, bool, type(None), torch.dtype, torch.device})
 

@@ -419,11 +419,19 @@ def wrapper(vm: VM, cls: type, args: Args, kwargs: Kwargs) -> Object:
 def as_subclass(vm: VM, tensor: Tensor, cls: type) -> Value:
     """`tensor.as_subclass(cls)`: another tensor with the same memory, and the same history."""
     alias = vm.op("view_as", (tensor, tensor))
+    assert isinstance(alias, Tensor)
     if cls is torch.Tensor:
         return alias
+    made = of_memory(vm, alias, cls)
+    vm.heap.write(made, "shared", True)
+    return made
+
+
+def of_memory(vm: VM, tensor: Tensor, cls: type) -> Object:
+    """A tensor of a subclass that has the memory of a plain one, which nobody else knows."""
     if cls in plain_classes() or not (_is_understood(vm, cls) and _has_memory(vm, cls)):
         vm.stop(reasons.UNUSUAL_TENSOR, f"a tensor subclass, {cls.__qualname__}")
     made = Object(cls)
-    vm.heap.write(made, "content", alias)
+    vm.heap.write(made, "content", tensor)
     vm.has_subclasses = True
     return made

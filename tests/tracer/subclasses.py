@@ -71,6 +71,19 @@ class Labelled(torch.Tensor):
         return self.shape[-1] * self.shape[-2]
 
 
+class Detached(torch.Tensor):
+    """Made without the history of what it is made of, and with a name."""
+
+    title: str
+
+    @staticmethod
+    def __new__(cls: type[Detached], data: torch.Tensor, title: str = "x") -> Any:
+        return torch.Tensor._make_subclass(cls, data)
+
+    def __init__(self, data: torch.Tensor, title: str = "x") -> None:
+        self.title = title
+
+
 class Rude(torch.Tensor):
     """Leaves every call to others."""
 

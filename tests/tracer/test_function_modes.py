@@ -462,8 +462,9 @@ def _logged(statements: str) -> Program:
 
 
 def _asks_whether_it_is_compiled(line: str) -> bool:
-    """Control flow does, and eager code of it calls torch's compiler."""
-    return line.startswith(("torch.cond(", "while_loop(", "scan(", "higher_order_map("))
+    """Control flow does, and eager code of it calls torch's compiler; attention did, in 2.11."""
+    old = ("flex_attention(",) if torch.__version__.startswith("2.11.") else ()
+    return line.startswith(("torch.cond(", "while_loop(", "scan(", "higher_order_map(", *old))
 
 
 COVERED = [each for each in _covered() if not _asks_whether_it_is_compiled(each[0])]

@@ -489,3 +489,20 @@ def test_what_is_remembered_needs_nobody_who_listens() -> None:
         assert say.cache_info().hits == hits + 1 == 2
     finally:
         LOG.removeHandler(handler)
+
+
+def test_what_it_remembers_of_functions_in_c() -> None:
+    """As libraries ask what a method of tensors, or an attribute, returns."""
+
+    def make() -> Program:
+        @functools.cache
+        def about(function: Any) -> tuple[str, str]:
+            return function.__name__, type(function).__name__
+
+        def f(x):
+            asked = torch.Tensor.max, torch.relu, torch.Tensor.shape.__get__, torch.Tensor.__add__
+            return x + 1, [about(each) for each in (*asked, torch.Tensor.shape)]
+
+        return f
+
+    check(make, whole=True)

@@ -13,7 +13,7 @@ from jitpkg import marks
 from jitpkg.guards import state
 from jitpkg.guards.kinds import Answers
 from jitpkg.guards.sources import Held
-from jitpkg.internals import dispatch, library, modes, ops, trees
+from jitpkg.internals import dispatch, library, modes, ops, tensors, trees
 from jitpkg.internals import transforms as levels
 from jitpkg.tracer import (
     asked_gradients,
@@ -47,6 +47,7 @@ from jitpkg.tracer.values import (
     Array,
     Constant,
     Number,
+    Object,
     Tensor,
     Tuple,
     Value,
@@ -254,6 +255,22 @@ def make_wrapper(vm: VM, cls: Value, /, *args: Value, **kwargs: Value) -> Value:
 
 
 TABLE.add(dispatch.WRAPPER, make_wrapper)
+
+
+def make_subclass(
+    vm: VM, cls: Value, data: Value, require_grad: Value = FALSE, /, **options: Value
+) -> Value:
+    """Torch asks no class of this."""
+    known, wanted = vm.look(data), class_in(vm.look(cls))
+    known = vm.heap.read(known, "content") or known if isinstance(known, Object) else known
+    if wanted is None or not isinstance(known, Tensor) or options or vm.truth(require_grad):
+        vm.stop(reasons.TENSOR_USE, "Tensor._make_subclass")
+    detached = vm.look(vm.op("detach", (known,)))
+    assert isinstance(detached, Tensor)
+    return subclasses.of_memory(vm, detached, wanted)
+
+
+TABLE.add(tensors.MAKE_SUBCLASS, make_subclass)
 
 
 @TABLE.row(torch.Tensor.as_subclass)
