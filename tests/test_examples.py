@@ -49,6 +49,11 @@ SAID = {
         "doubled, compiled (backend='careless'), in call 1 of 2 is not as eager:",
         "result, shape: (0,) eagerly, (1,) compiled",
     ],
+    "quantized_weights.py": [
+        "Int8((64, 64)) in each of 4 linear layers",
+        "1 graph, 0 graph breaks",
+        "The results agree.",
+    ],
     "transformer_block.py": [
         "d_model 32, 4 heads, batch 2 x 16",
         "first call        median",
@@ -79,7 +84,10 @@ SAID = {
 
 ARGUMENTS = {
     name: ["--quick"]
-    for name in ("digits.py", "equal_layers.py", "speed.py", "transformer_block.py")
+    for name in (
+        *("digits.py", "equal_layers.py", "quantized_weights.py", "speed.py"),
+        "transformer_block.py",
+    )
 }
 NEEDS = {
     "digits.py": "sklearn",
