@@ -62,6 +62,27 @@ class Sub(torch.Tensor):
     pass
 
 
+class Doubled(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, func, classes, args=(), kwargs=None):
+        result = super().__torch_function__(func, classes, args, kwargs or {})
+        return result * 2 if func is torch.Tensor.sin else result
+
+
+class Halved(torch.Tensor):
+    @staticmethod
+    def __new__(cls, half):
+        return torch.Tensor._make_wrapper_subclass(cls, half.shape, dtype=half.dtype)
+
+    def __init__(self, half):
+        self.half_ = half
+
+    @classmethod
+    def __torch_dispatch__(cls, op, classes, args=(), kwargs=None):
+        args = [each.half_ * 2 if isinstance(each, cls) else each for each in args]
+        return op(*args, **kwargs or {})
+
+
 class Swapped(torch.overrides.TorchFunctionMode):
     def __torch_function__(self, func, classes, args=(), kwargs=None):
         return (torch.cos if func is torch.sin else func)(*args, **(kwargs or {}))
@@ -121,6 +142,7 @@ w = torch.ones(4, requires_grad=True)
 Q = torch.ones(1, 2, 4, 8)
 ALLOWED = torch.tensor([True, False, True, True])
 SUB = torch.ones(4).as_subclass(Sub)
+HALVED = Halved(torch.ones(4, 4))
 ARRAY = numpy.ones(4, dtype=numpy.float32)
 LOGGER = logging.getLogger("docs.coverage")
 kept: list[object] = []

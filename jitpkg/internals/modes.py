@@ -72,6 +72,14 @@ WITHOUT_SUBCLASSES = Row[Callable[[], AbstractContextManager[object]]](
     lost="a subclass of tensors sees how jitpkg.testing copies it, and breaks the graph",
     instead=_with_subclasses,
 )
+
+
+def unasked(tensor: object) -> AbstractContextManager[object]:
+    """What to enter for a look at a tensor, or None: a class of its own hears of nothing inside."""
+    is_plain = type(tensor) in (torch.Tensor, torch.nn.Parameter, type(None))
+    return nullcontext() if is_plain else WITHOUT_SUBCLASSES.get()()
+
+
 NO_FUNCTION = Row[object](
     "torch._C._disabled_torch_function_impl",
     use="knowing which subclasses of tensors are plain tensors",

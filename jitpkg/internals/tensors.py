@@ -8,6 +8,7 @@ from weakref import ref
 
 import torch
 
+from jitpkg.internals import modes
 from jitpkg.internals.row import Attribute, Row
 
 _NO_FACTS = "nothing is known of what ops write to: each breaks the graph"
@@ -217,7 +218,8 @@ def is_leaf(tensor: torch.Tensor) -> bool:
     if tensor.requires_grad:
         base_of, creation_of = BASE.found(), CREATION.found()
         base = None if base_of is None else base_of(tensor)
-        if base is not None and base.requires_grad and creation_of and not int(creation_of(tensor)):
-            may_be = base.is_leaf and not VERSION.get()(tensor)
-            return may_be and tensor.is_leaf
+        if base is not None and creation_of is not None:
+            with modes.unasked(base):
+                if base.requires_grad and not int(creation_of(tensor)):
+                    return bool(base.is_leaf and not VERSION.get()(tensor) and tensor.is_leaf)
     return tensor.is_leaf

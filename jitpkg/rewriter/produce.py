@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from dataclasses import field, replace
 from types import CodeType
 from typing import Any, TypeVar
@@ -19,11 +20,13 @@ from jitpkg.config import Options
 from jitpkg.dataclass import dataclass
 from jitpkg.errors import BackendError, SizeSpecialized
 from jitpkg.facts.answers import Facts
-from jitpkg.facts.tensor import TensorFacts
+from jitpkg.facts.tensor import TensorFacts, plain_classes
 from jitpkg.facts.thread_state import without_default_device
 from jitpkg.guards.explain import assumptions, shown
 from jitpkg.guards.kinds import Guard
 from jitpkg.guards.metadata import TensorIs, varying_dims
+from jitpkg.internals import modes
+from jitpkg.internals.tensors import BASE
 from jitpkg.interrupts import from_outside
 from jitpkg.marks import READING, VARIES, Dims
 from jitpkg.messages import specialized_message
@@ -364,8 +367,10 @@ def _compile_graph(
         return module.forward
     began = time.perf_counter()
     examples = [i.example for i in traced.inputs]
+    around = modes.WITHOUT_SUBCLASSES.get() if _among_views(examples) else nullcontext
     try:
-        graph = compiler.backend(module, examples)
+        with around():
+            graph = compiler.backend(module, examples)
     except Exception as error:
         if from_outside(error):
             raise
@@ -378,4 +383,21 @@ def _compile_graph(
             name.rpartition("#")[0], name, module, traced.op_count, time.perf_counter() - began
         )
     )
-    return graph
+    return graph if around is nullcontext else _without_subclasses(graph)
+
+
+def _among_views(examples: Iterable[Any]) -> bool:
+    """Whether one of the inputs is a view of a tensor of a subclass, which a backend may find."""
+    bases = (BASE.get()(x) for x in examples if isinstance(x, torch.Tensor))
+    return any(base is not None and type(base) not in plain_classes() for base in bases)
+
+
+def _without_subclasses(graph: Callable[..., Any]) -> Callable[..., Any]:
+    """The graph, where no class is asked about what it does with such a tensor."""
+    without = modes.WITHOUT_SUBCLASSES.get()
+
+    def run(*inputs: Any) -> Any:
+        with without():
+            return graph(*inputs)
+
+    return run

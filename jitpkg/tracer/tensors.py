@@ -30,7 +30,7 @@ from jitpkg.facts.tensor import TensorFacts, facts_of, why_not_plain
 from jitpkg.guards.kinds import Answers, TypeIs
 from jitpkg.guards.metadata import SizesAre, TensorIs
 from jitpkg.guards.sources import Source
-from jitpkg.internals import trees
+from jitpkg.internals import modes, trees
 from jitpkg.internals.ops import is_of_another_library
 from jitpkg.internals.tensors import BASE
 from jitpkg.marks import (
@@ -350,7 +350,8 @@ def _check_bases(vm: VM, tensors: list[Tensor], outcome: Outcome) -> None:
 def requires_grad_as_its_base(x: torch.Tensor) -> bool:
     """Whether what a tensor is a view of, if it is one, requires grad like itself."""
     base = BASE.get()(x)
-    return base is None or base.requires_grad == x.requires_grad
+    with modes.unasked(base):
+        return base is None or bool(base.requires_grad == x.requires_grad)
 
 
 def _check_written(vm: VM, name: str, tensors: list[Tensor], outcome: Outcome) -> None:

@@ -201,6 +201,32 @@ def test_it_is_told_the_same(cls: type) -> None:
     assert bool(logs[0]) is issubclass(cls, Noted)
 
 
+def views(x: Any, y: Any) -> Any:
+    with torch.no_grad():
+        z = x.as_subclass(torch.Tensor)
+        w = x[:1]
+    return z, w, z.detach(), z.t(), x.view(-1), (x * y).sum(), y * 2
+
+
+@pytest.mark.parametrize("backend", ["eager", "jitpkg", "aot_eager"])
+@pytest.mark.parametrize("train", [False, True])
+@pytest.mark.parametrize("program", [views, ops, writes], ids=lambda program: program.__name__)
+def test_nobody_else_asks_it(program: Program, train: bool, backend: str) -> None:
+    """Neither guards nor a backend make calls that a class hears of."""
+    compiled = jitpkg.compile(program, backend=backend)
+    logs = []
+    for each in (program, compiled, compiled):
+        y = numbers(2, 2).requires_grad_(train)
+        trains = train and program is not writes
+        x = torch.Tensor._make_subclass(Noted, numbers(2, 2), trains)  # which is no view
+        TOLD.clear()
+        results = each(x, y)
+        logs.append(list(TOLD))
+        if train:
+            results[-2 if program is views else 0].sum().backward()
+    assert logs[1:] == [logs[0]] * 2
+
+
 # Several classes at once
 
 PAIRS = [(a, b) for a in (*KINDS, Other) for b in (*KINDS, Other)]
@@ -466,7 +492,7 @@ def _random_program(seed: int) -> tuple[Program, str]:
     return namespace["program"], text
 
 
-@pytest.mark.parametrize("seed", range(120))
+@pytest.mark.parametrize("seed", range(160))
 def test_random_programs(seed: int) -> None:
     program, text = _random_program(seed)
     way = ("eager", "eager", "jitpkg", "breaks")[seed % 4]
@@ -493,3 +519,20 @@ def test_beside_a_list_in_itself(cls: type) -> None:
         return torch.is_tensor(items), x + 1, items[0] is x
 
     Comparison().assert_same(program, made(cls, numbers(2, 2)))
+
+
+@pytest.mark.parametrize("cls", KINDS, ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize("train", [False, True])
+def test_a_plain_view_of_it_is_returned(cls: type, train: bool) -> None:
+    """A backend that takes such a view again finds what it is a view of: the one of a subclass."""
+
+    def program(x: Any, y: Any) -> Any:
+        with torch.no_grad():
+            z = x.as_subclass(torch.Tensor)
+            w = z[:1]
+        return z, w, z.detach(), w.t(), y * 2
+
+    x = made(cls, numbers(2, 2))
+    if train and not issubclass(cls, Scaled):
+        x = x.detach().requires_grad_()
+    comparison("jitpkg", cls).assert_same(program, x, numbers(2, 2).requires_grad_())
