@@ -18,7 +18,7 @@ import torch
 
 from jitpkg.dataclass import dataclass
 from jitpkg.facts.symbolic import Decisions
-from jitpkg.facts.tensor import TensorFacts, facts_of, why_no_strides
+from jitpkg.facts.tensor import TensorFacts, facts_of, why_no_history, why_no_strides
 from jitpkg.facts.thread_state import snapshot
 from jitpkg.guards.kinds import Answers, TypeIs
 from jitpkg.guards.sources import Source
@@ -40,7 +40,9 @@ def is_dispatching(vm: VM, cls: type) -> bool:
 def existing(vm: VM, obj: torch.Tensor, source: Source) -> Object | None:
     """The object for an existing tensor; None for one that is not understood."""
     with modes.WITHOUT_SUBCLASSES.get()():
-        if why_no_strides(obj) is not None or obj.is_conj() or obj.is_neg():
+        if why_no_strides(obj) is not None or why_no_history(obj) is not None:
+            return None
+        if obj.is_conj() or obj.is_neg():
             return None
         facts = facts_of(obj)
     vm.guard(TypeIs(source, type(obj)))
@@ -54,7 +56,7 @@ def existing(vm: VM, obj: torch.Tensor, source: Source) -> Object | None:
 def is_described_by(x: torch.Tensor, facts: TensorFacts) -> bool:
     """Whether what a tensor of a subclass says of itself is this."""
     with modes.WITHOUT_SUBCLASSES.get()():
-        return facts_of(x) == facts
+        return why_no_history(x) is None and facts_of(x) == facts
 
 
 def wrapper(vm: VM, cls: type, args: Args, kwargs: Kwargs) -> Object:
@@ -134,12 +136,23 @@ def _answer(vm: VM, standing: overheard.Standing, asked: _Asked) -> Value:
     of = {each.cls: each for each in reversed(wrappers)}
     order = _order(vm, [each.cls for each in wrappers])
     told = (vm.trusted(asked.op), vm.trusted(tuple(order)), Tuple(args))
+    mark = vm.heap.mark()
     for cls in order:
         named = vm.new_dict([(Constant(name), each) for name, each in kwargs.items()])
         result = vm.glance(vm.call(vm.attribute(of[cls], HANDLER), (*told, named), {}))
         if not isinstance(result, Constant) or result.value is not NotImplemented:
+            _check_history(vm, mark)
             return result
     vm.stop(reasons.RAISES, f"no __torch_dispatch__ implements {asked.op}")
+
+
+def _check_history(vm: VM, mark: int) -> None:
+    """What a class makes there has no history: autograd has seen the op before. In the graph it
+    would have one, of what a wrapper holds."""
+    for (value, _), state in vm.heap.since(mark).items():
+        is_new = isinstance(value, Tensor) and value.source is None
+        if is_new and isinstance(state, TensorFacts) and state.requires_grad:
+            vm.stop(reasons.UNUSUAL_TENSOR, "gradients of what a wrapper holds")
 
 
 def _wrappers(values: Sequence[Value], vm: VM) -> Iterator[Object]:

@@ -60,10 +60,12 @@ def _is_understood(vm: VM, cls: type) -> bool:
     """Whether a subclass is written in Python, and treats attributes as others do."""
     own = [base for base in classes.mro(cls) if base not in torch.Tensor.__mro__]
     written = all(base is torch.nn.Parameter or _is_written(base) for base in own)
-    return written and all(
-        classes.lookup(vm, cls, name) is static_lookup(torch.Tensor, name)
-        for name in _AS_IN_TENSORS
-    )
+    handler = classes.lookup(vm, cls, _HANDLER)  # a plain method is deprecated
+    if handler is not modes.NO_FUNCTION.get() and not isinstance(
+        handler, classmethod | staticmethod
+    ):
+        return False
+    return written and classes.inherits(vm, cls, torch.Tensor, *_AS_IN_TENSORS)
 
 
 _AS_IN_TENSORS = ("__getattribute__", "__setattr__", "__delattr__", "__del__")
@@ -146,8 +148,6 @@ def unheard(vm: VM, value: Object) -> Tensor | None:
         return None
     if _overrides(vm, value.cls) and not has_torchs(vm, value, _HANDLER):
         return None
-    if vm.heap.read(value, "content") is None:
-        return None
     return plain(vm, value)
 
 
@@ -199,9 +199,8 @@ def attribute(vm: VM, value: Object, name: str) -> Value | None:
     found = classes.lookup(vm, value.cls, name)
     if found is ABSENT or found is not static_lookup(torch.Tensor, name):
         return None
-    if name == "__class__" or not isinstance(found, property | types.GetSetDescriptorType):
-        return None
-    if name == "__dict__":
+    is_read = isinstance(found, property | types.GetSetDescriptorType)
+    if not is_read or name in ("__class__", "__dict__"):
         return None
     return _of(vm, getattr, (value, Constant(name)), {}, [value])
 
@@ -247,8 +246,8 @@ _HANDLER = "__torch_function__"
 
 def _standing(vm: VM, value: Object, listeners: dict[type, type]) -> torch.Tensor:
     """What stands for a tensor of a subclass where torch is asked."""
-    inner = vm.heap.read(value, "content")
-    facts = vm.facts(inner) if isinstance(inner, Tensor) else dispatched.facts(vm, value)
+    inner = plain(vm, value)
+    facts = dispatched.facts(vm, value) if inner is None else vm.facts(inner)
     made = overheard.without_data(vm, facts)
     if not _overrides(vm, value.cls):
         return made
@@ -274,11 +273,10 @@ def _listen(cls: type, *told: Any) -> Any:
 # What torch does itself
 
 
-def plain(vm: VM, value: Object) -> Tensor:
-    """The plain tensor that has an object's memory."""
+def plain(vm: VM, value: Object) -> Tensor | None:
+    """The plain tensor that has an object's memory; None where it is wrapped around others."""
     inner = vm.heap.read(value, "content")
-    assert isinstance(inner, Tensor)
-    return inner
+    return inner if isinstance(inner, Tensor) else None
 
 
 def _with_plain(vm: VM, function: Any, args: Args, kwargs: Kwargs, given: list[Object]) -> Value:
@@ -289,9 +287,10 @@ def _with_plain(vm: VM, function: Any, args: Args, kwargs: Kwargs, given: list[O
     read = _attribute_read(vm, function, args)
     if read is not None and read not in _ATTRIBUTES:
         vm.stop(reasons.TENSOR_USE, f".{read} of a {given[0].cls.__qualname__}")
-    if any(vm.heap.read(each, "content") is None for each in given):
+    found = {each: plain(vm, each) for each in given}
+    inner = {each: tensor for each, tensor in found.items() if tensor is not None}
+    if len(inner) < len(found):
         return dispatched.call(vm, function, args, kwargs)
-    inner = {each: plain(vm, each) for each in given}
     if read is not None:
         result = vm.attribute(inner[given[0]], read)
     else:
@@ -396,10 +395,12 @@ def _converted(vm: VM, result: Value, cls: type) -> Value:
         case Tensor():
             return as_subclass(vm, result, cls)
         case Object(own) if issubclass(own, torch.Tensor):
-            is_one = classes.derives(vm, own, cls)
-            if not is_one and vm.heap.read(result, "content") is None:
+            if classes.derives(vm, own, cls):
+                return result
+            inner = plain(vm, result)
+            if inner is None:
                 vm.stop(reasons.UNUSUAL_TENSOR, f"a {own.__qualname__} as a {cls.__qualname__}")
-            return result if is_one else as_subclass(vm, plain(vm, result), cls)
+            return as_subclass(vm, inner, cls)
         case Object(own) if own is list:
             items = containers.list_items(vm, result)
             return vm.new_list([_converted(vm, vm.glance(each), cls) for each in items])

@@ -227,6 +227,54 @@ def test_nobody_else_asks_it(program: Program, train: bool, backend: str) -> Non
     assert logs[1:] == [logs[0]] * 2
 
 
+def as_keys(x: Any, y: Any) -> Any:
+    table = {x: 1, "y": 2}
+    table[x] += 1
+    return table[x], x in table, len({x, x, y}), [x, y].index(x), y + 1, next(iter(table)) is x
+
+
+@pytest.mark.parametrize("cls", KINDS, ids=lambda cls: cls.__name__)
+def test_as_keys(cls: type) -> None:
+    comparison("eager", cls).assert_same(as_keys, made(cls, numbers(2, 2)), numbers(2, 2))
+
+
+class AsMethod(torch.Tensor):
+    """As it was written long ago, which warns."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func.__name__
+
+
+@pytest.mark.filterwarnings("ignore:Defining your:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:Defining your:UserWarning")
+def test_a_handler_that_is_a_method() -> None:
+    compiled = jitpkg.compile(lambda x: (torch.sin(x), x + 1), backend="eager")
+    assert compiled(numbers(2, 2).as_subclass(AsMethod)) == ("sin", "add")
+
+
+@pytest.mark.parametrize("grad", [True, False])
+def test_what_a_wrapper_holds_may_require_grad(grad: bool) -> None:
+    """Autograd sees the wrapper, which requires none."""
+
+    def program(x: Any, y: Any) -> Any:
+        with torch.set_grad_enabled(grad):
+            z = x + y
+            w = x * 0.5
+        return z, z.requires_grad, w.scale.requires_grad, x.dequantized()
+
+    scale = torch.ones(2, 1, requires_grad=True)
+    for backend in ("eager", "jitpkg"):
+        found = jitpkg.compile(program, backend=backend)
+        x = Scaled(torch.ones(2, 2, dtype=torch.int8), scale)
+        for _ in range(2):
+            for one, other in zip(program(x, numbers(2, 2)), found(x, numbers(2, 2)), strict=True):
+                if isinstance(one, torch.Tensor):
+                    assert torch.equal(one, other)
+                    assert one.requires_grad is other.requires_grad
+                else:
+                    assert one is other
+
+
 # Several classes at once
 
 PAIRS = [(a, b) for a in (*KINDS, Other) for b in (*KINDS, Other)]
@@ -404,7 +452,7 @@ def test_memory_that_is_shared() -> None:
 # Everything that is on the page of what is covered
 
 
-def _told(statements: str, cls: type) -> Program:
+def _told(statements: str) -> Program:
     body = textwrap.indent(statements, "    ")
     text = f"def program(x, n):\n    x = x + 1\n    y = x.sin()\n{body}\n    return x * 2, made\n"
     namespace = {**vars(BUILD.coverage.coverage_names)}
@@ -417,7 +465,7 @@ def _told(statements: str, cls: type) -> Program:
     "statements", [s for _, s in portion(COVERED, 4)], ids=[line for line, _ in portion(COVERED, 4)]
 )
 def test_it_is_told_what_eager_code_tells(statements: str) -> None:
-    program = _told(statements, Noted)
+    program = _told(statements)
     logs = []
     for each in (program, jitpkg.compile(program, backend="eager")):
         with BUILD.coverage.quietly():
