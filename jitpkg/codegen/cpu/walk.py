@@ -38,7 +38,7 @@ from jitpkg.codegen.fusion.statements import loops, scans, statements
 from jitpkg.codegen.ir import ops
 from jitpkg.codegen.ir.builder import IllegalNode
 from jitpkg.codegen.ir.extents import at_least, same, varies
-from jitpkg.codegen.ir.nodes import Apply, Checked, Load, Node, Reduce, Scan
+from jitpkg.codegen.ir.nodes import Apply, Axis, Checked, Load, Node, Reduce, Scan
 
 LONG = 40
 """Ops from which on a loop is printed once with a mask, not twice."""
@@ -86,12 +86,12 @@ class Walk:
                     for node in nodes:
                         if node not in frame.values:
                             self.compute(node)
-                case Keep(node=node):
-                    self.keep(node)
+                case Keep(node=node, along=along):
+                    self.keep(node, along)
                 case Take(node=Reduce() as node):
                     self.states.take(node)
-                case Take(node=node):
-                    self.take(node)
+                case Take(node=node, along=along):
+                    self.take(node, along)
                 case Begin(node=node):
                     self.states.begin(node)
                 case Gather(node=node):
@@ -105,27 +105,31 @@ class Walk:
                 case Loop():
                     self.loop(statement)
 
-    def keep(self, node: Node) -> None:
-        frame, pointer = self.frame, self.kept(node)
+    def keep(self, node: Node, along: Axis | None) -> None:
+        frame, pointer = self.frame, self.kept(node, along)
         value = frame.wide(node, frame.width)
         value = memory.to_memory(frame, value, node.dtype, frame.width)
         kind = vector(in_memory(node.dtype), frame.width)
         frame.w.do(f"store {kind} {value}, ptr {pointer}, align {node.dtype.itemsize}")
 
-    def take(self, node: Node) -> None:
+    def take(self, node: Node, along: Axis | None) -> None:
         frame = self.frame
         if node not in frame.values:
-            raw = memory.row(frame, self.kept(node), node.dtype, None)
+            raw = memory.row(frame, self.kept(node, along), node.dtype, None)
             frame.define(node, memory.of_memory(frame, raw, node.dtype, frame.width), frame.width)
 
-    def kept(self, node: Node) -> str:
+    def kept(self, node: Node, along: Axis | None) -> str:
         """A pointer to where a value is kept for the lanes' positions."""
         frame, loop, element = self.frame, self.frame.loop, in_memory(node.dtype)
         assert loop is not None
+        count = frame.rounded(loop.extent, frame.width, up=True)
         if node not in frame.rows:
-            count = frame.rounded(loop.extent, frame.width, up=True)
-            frame.rows[node] = frame.room_for(count, element)
+            room = count if along is None else str(int(count) * along.extent)
+            frame.rows[node] = frame.room_for(room, element)
         at = frame.positions[loop.axis][0]
+        if along is not None:
+            row = self.w.op(f"mul i64 {frame.positions[along][0]}, {count}")
+            at = self.w.op(f"add i64 {row}, {at}")
         return self.w.op(f"getelementptr {element}, ptr {frame.rows[node]}, i64 {at}")
 
     def compute(self, node: Node) -> None:

@@ -98,6 +98,8 @@ class _Run:
         self._memory = memory
         self._symbols = symbols
         self._kept: dict[_Place, torch.Tensor] = {}
+        self._columns: dict[_Place, torch.Tensor] = {}
+        """The same of columns: kept whichever loops end."""
         self._open: list[Loop] = []
         self._blocks: dict[Axis, range] = {}
         """The positions that loops have inside of blocks."""
@@ -120,12 +122,18 @@ class _Run:
                 case Write(store=store):
                     for lane in lanes:
                         self._write(store, lane)
-                case Keep(node=node):
+                case Keep(node=node, along=along):
+                    kept = self._kept if along is None else self._columns
                     for lane in lanes:
-                        self._kept[_place(node, lane)] = self._of(node, lane)
-                case Take(node=node):
+                        kept[_place(node, lane)] = self._of(node, lane)
+                case Take(node=node, along=None):
                     for lane in lanes:
                         lane.values[node] = self._taken(node, lane)
+                case Take(node=node):
+                    for lane in lanes:
+                        place = _place(node, lane)
+                        assert place in self._columns, f"{node} was not kept"
+                        lane.values[node] = self._columns[place]
                 case Begin(node=node):
                     for lane in lanes:
                         self._states[node, self._position(lane)] = []

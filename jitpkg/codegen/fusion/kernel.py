@@ -147,6 +147,9 @@ class Keep:
     iteration of the loops around ends."""
 
     node: Node
+    along: Axis | None = None
+    """That of the loop that this is in, where it is a column inside of a loop in lanes: the value
+    is kept for its position along both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +157,7 @@ class Take:
     """A value becomes known that an earlier loop has kept at the same position."""
 
     node: Node
+    along: Axis | None = None
 
 
 @dataclass(frozen=True, slots=True)

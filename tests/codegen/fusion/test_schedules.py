@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 
 import hypothesis.strategies as st
+import pytest
 import torch
 from hypothesis import assume, given
 
@@ -204,6 +205,42 @@ def test_rows_are_kept() -> None:
     assert len(kept) == 1
     computed = [n for s in statements(last.body) if isinstance(s, Compute) for n in s.nodes]
     assert sum(getattr(node, "op", "") == "exp" for node in computed) == 1
+
+
+def softmax_of_columns(
+    b: Builder, rows: int, columns: int
+) -> tuple[Kernel, dict[Buffer, torch.Tensor]]:
+    x = buffer("x", rows, columns)
+    row, column = b.axes((rows, columns))
+
+    def exponential(at: Node) -> Node:
+        over = b.axis(rows)
+        most = b.reduce("max", b.load(x, (over, column)), [over])
+        return b.apply("exp", b.apply("sub", b.load(x, (at, column)), most))
+
+    over = b.axis(rows)
+    total = b.reduce("sum", exponential(over), [over])
+    value = b.apply("div", exponential(row), total)
+    store = Store(buffer("out", rows, columns), (row, column), value)
+    return kernel_of("softmax", [store]), {x: torch.randn(rows, columns)}
+
+
+@pytest.mark.parametrize("size", [(80, 70), (7, 70), (80, 5), (1, 1)])
+@pytest.mark.parametrize("host", [Host(256), Host(512), Host(128, parallel=False)])
+def test_columns_are_kept(size: tuple[int, int], host: Host) -> None:
+    """The same where the rows are outside."""
+    b = Builder()
+    kernel, memory = softmax_of_columns(b, *size)
+    last = check_stages(kernel, b, memory, host)[-1]
+    computed = [n for s in statements(last.body) if isinstance(s, Compute) for n in s.nodes]
+    assert sum(getattr(node, "op", "") == "exp" for node in computed) == 1
+
+
+def test_more_than_the_stack_holds_is_computed_again() -> None:
+    b = Builder()
+    kernel, _ = softmax_of_columns(b, 1024, 1024)
+    *_, (_, last) = stages(schedule(kernel, b), Host(256))
+    assert not any(isinstance(each, Keep) for each in statements(last.body))
 
 
 def test_one_loop_of_a_nest_is_in_lanes() -> None:
