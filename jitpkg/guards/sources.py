@@ -265,7 +265,12 @@ def proxied(proxy: MappingProxyType[object, object]) -> object:
 
 def plain_of(tensor: torch.Tensor) -> torch.Tensor:
     """A plain tensor with the memory and the history of one of a subclass, which is not asked."""
-    with modes.WITHOUT_SUBCLASSES.get()(), torch.enable_grad():
+    if not torch.is_grad_enabled():  # it may be switched on later
+        with torch.enable_grad():
+            return plain_of(tensor)
+    if type(tensor).__torch_function__ is modes.NO_FUNCTION.get():
+        return torch.Tensor.as_subclass(tensor, torch.Tensor)
+    with modes.WITHOUT_SUBCLASSES.get()():
         return torch.Tensor.as_subclass(tensor, torch.Tensor)
 
 
