@@ -81,8 +81,9 @@ _DESCRIBING = frozenset({"strides", "dtype", "layout", "device"})
 
 
 def facts(vm: VM, value: Object) -> TensorFacts:
-    """What a wrapper says of itself."""
-    found = vm.heap.read(value, "facts")
+    """What a tensor of a subclass says of itself: one with memory what its plain tensor says."""
+    inner = vm.heap.read(value, "content")
+    found = vm.facts(inner) if isinstance(inner, Tensor) else vm.heap.read(value, "facts")
     assert found is not None
     return found
 
@@ -207,9 +208,7 @@ class _Asking:
     def standing_for(self, value: Object) -> torch.Tensor:
         """What stands for a tensor of a subclass."""
         if value not in self.made_for:
-            inner = self.vm.heap.read(value, "content")
-            plain = self.vm.facts(inner) if isinstance(inner, Tensor) else facts(self.vm, value)
-            self.made_for[value] = self.made(self.vm, plain)
+            self.made_for[value] = self.made(self.vm, facts(self.vm, value))
         return self.made_for[value]
 
     def ask(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

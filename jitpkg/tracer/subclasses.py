@@ -246,9 +246,7 @@ _HANDLER = "__torch_function__"
 
 def _standing(vm: VM, value: Object, listeners: dict[type, type]) -> torch.Tensor:
     """What stands for a tensor of a subclass where torch is asked."""
-    inner = plain(vm, value)
-    facts = dispatched.facts(vm, value) if inner is None else vm.facts(inner)
-    made = overheard.without_data(vm, facts)
+    made = overheard.without_data(vm, dispatched.facts(vm, value))
     if not _overrides(vm, value.cls):
         return made
     stands: torch.Tensor = made.detach().as_subclass(_listener(vm, value.cls, listeners))

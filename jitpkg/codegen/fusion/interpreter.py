@@ -126,14 +126,10 @@ class _Run:
                     kept = self._kept if along is None else self._columns
                     for lane in lanes:
                         kept[_place(node, lane)] = self._of(node, lane)
-                case Take(node=node, along=None):
+                case Take(node=node, along=along):
+                    kept = self._kept if along is None else self._columns
                     for lane in lanes:
-                        lane.values[node] = self._taken(node, lane)
-                case Take(node=node):
-                    for lane in lanes:
-                        place = _place(node, lane)
-                        assert place in self._columns, f"{node} was not kept"
-                        lane.values[node] = self._columns[place]
+                        lane.values[node] = self._taken(node, lane, kept)
                 case Begin(node=node):
                     for lane in lanes:
                         self._states[node, self._position(lane)] = []
@@ -152,12 +148,12 @@ class _Run:
                 case Loop():
                     self._loop(statement, lanes)
 
-    def _taken(self, node: Node, lane: _Lane) -> torch.Tensor:
+    def _taken(self, node: Node, lane: _Lane, kept: Mapping[_Place, torch.Tensor]) -> torch.Tensor:
         if isinstance(node, Reduce) and (node, at := self._position(lane)) in self._states:
             return _reduced(node, self._states[node, at])
         place = _place(node, lane)
-        assert place in self._kept, f"{node} was not kept"
-        return self._kept[place]
+        assert place in kept, f"{node} was not kept"
+        return kept[place]
 
     def _range(self, axis: Axis) -> range:
         return self._blocks.get(axis, range(self._number(axis.extent)))
