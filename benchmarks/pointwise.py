@@ -7,6 +7,11 @@ whatever is slower than eager code, and at the end geometric means and the slowe
     python benchmarks/run.py pointwise --quick                     a minute
     python benchmarks/run.py pointwise --only sin tan --dtype float32
     python benchmarks/run.py pointwise --threads 1 2               all of it: hours
+    python benchmarks/run.py pointwise --rounding eager --dtype bfloat16 float16
+
+Of bfloat16 and float16, eager code and jitpkg round what each op gives, torch.compile what a kernel
+gives. With `--rounding eager` torch.compile is asked to round as eager code does, with `--rounding
+fused` jitpkg is asked to round as torch.compile does: only then do the two compute the same.
 """
 
 from __future__ import annotations
@@ -246,6 +251,16 @@ def cases(arguments: argparse.Namespace) -> Iterator[Case]:
                 yield Case(group, op, length, dtype, size, threads)
 
 
+def contestants_of(arguments: argparse.Namespace) -> dict[str, Compile]:
+    """As they come, or both rounding where the same one does."""
+    made = rounds.compilers(arguments)
+    if arguments.rounding == "fused":
+        made[OURS] = partial(made[OURS], options={"precision": "fused"})
+    elif arguments.rounding == "eager" and THEIRS in made:
+        made[THEIRS] = partial(made[THEIRS], options={"emulate_precision_casts": True})
+    return made
+
+
 def measured(case: Case, contestants: dict[str, Compile], most_rounds: int, seconds: float) -> Row:
     """Raises whatever compiling or computing raises."""
     torch.set_num_threads(case.threads)
@@ -285,6 +300,7 @@ def parsed(given: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--dtype", nargs="*", default=list(DTYPES), choices=DTYPES)
     parser.add_argument("--threads", type=int, nargs="*", default=[1])
     parser.add_argument("--group", nargs="*", default=[], help=", ".join(GROUPS))
+    parser.add_argument("--rounding", choices=("default", "eager", "fused"), default="default")
     parser.add_argument("--all", action="store_true", help="print all rows, not only those below 1")
     arguments = parser.parse_args(given)
     if arguments.quick:
@@ -295,9 +311,11 @@ def parsed(given: Sequence[str]) -> argparse.Namespace:
 
 def main(given: Sequence[str]) -> None:
     arguments = parsed(given)
-    contestants = rounds.compilers(arguments)
+    contestants = contestants_of(arguments)
     most_rounds, seconds = (3, 0.001) if arguments.quick else (9, 0.004)
     print(rounds.platform_line(arguments.backend, threads=","))
+    if arguments.rounding != "default":
+        print(f"Rounding of bfloat16 and float16 by both compilers: {arguments.rounding}.")
     print("Microseconds are medians of rounds in which all take turns; speeds are medians of the")
     print(f"rounds' ratios. Shown is {'everything' if arguments.all else 'what is below 1'}.\n")
     print(f"{'':48}{columns(COLUMNS)}")

@@ -43,7 +43,7 @@ from jitpkg.tracer import (
 )
 from jitpkg.tracer.binding import Signature, bind
 from jitpkg.tracer.frames import Frame, Return
-from jitpkg.tracer.look import is_stable
+from jitpkg.tracer.look import is_stable, source_of
 from jitpkg.tracer.polyfills import operator_functions
 from jitpkg.tracer.rows import ROWS, numpy_arrays
 from jitpkg.tracer.values import (
@@ -93,8 +93,6 @@ def call(
             return _call_partial(vm, function, args, kwargs, direct=direct)
         case Object(cls) if cls in _FROM_ARGUMENTS:
             return _FROM_ARGUMENTS[cls](vm, function, args, kwargs)
-        case Object(weakref.ref) if not args and not kwargs:
-            return _referent(vm, function)
         case Opaque():
             vm.refuse(function)
         case Kept():
@@ -441,17 +439,24 @@ def _call_method_caller(vm: VM, caller: Object, args: Args, kwargs: Kwargs) -> V
     return call(vm, method, tuple(vm.unpack(given)), dict(construction.keyword_items(vm, named)))
 
 
+def _referent(vm: VM, reference: Object, args: Args, kwargs: Kwargs) -> Value:
+    """What was there before is taken to live on; what the function has made may not."""
+    if args or kwargs:
+        vm.stop(reasons.RAISES, "a weak reference takes no arguments")
+    if isinstance(reference.obj, weakref.ref) and reference.source is not None:
+        return vm.wrap(reference.obj(), Referent(reference.source))
+    referent, _, _ = construction.arguments_of(vm, reference)
+    if source_of(vm.look(referent)) is None:
+        vm.stop(reasons.UNSUPPORTED, "a weak reference to what the function has made")
+    return referent
+
+
 _FROM_ARGUMENTS: Mapping[type, Callable[[VM, Object, Args, Kwargs], Value]] = MappingProxyType(
     {
         operator.itemgetter: _call_getter(operator_functions.itemgetter),
         operator.attrgetter: _call_getter(operator_functions.attrgetter),
         operator.methodcaller: _call_method_caller,
+        weakref.ref: _referent,
     }
 )
 """What calling an instance of a class in `construction.FROM_ARGUMENTS` means."""
-
-
-def _referent(vm: VM, reference: Object) -> Value:
-    if reference.source is None or not isinstance(reference.obj, weakref.ref):
-        vm.stop(reasons.UNSUPPORTED, "a weak reference made in the trace")
-    return vm.wrap(reference.obj(), Referent(reference.source))

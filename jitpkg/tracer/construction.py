@@ -7,6 +7,7 @@ import functools
 import inspect
 import operator
 import types
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -92,6 +93,7 @@ FROM_ARGUMENTS: tuple[type, ...] = (
     operator.itemgetter,
     operator.attrgetter,
     operator.methodcaller,
+    weakref.ref,
 )
 """Classes in C whose instances are what they were made from."""
 
@@ -121,6 +123,8 @@ def _takes(vm: VM, cls: type, args: Args, kwargs: Kwargs) -> bool:
         return classes.is_callable(vm, args[0])
     if cls is operator.methodcaller:
         return _is_text(vm, args[0])
+    if cls is weakref.ref:
+        return len(args) == 1 and not kwargs and vm.class_of(args[0]).__weakrefoffset__ != 0
     names = args if cls is operator.attrgetter else ()
     return not kwargs and all(_is_text(vm, name) for name in names)
 

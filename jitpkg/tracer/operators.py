@@ -6,6 +6,7 @@ import collections
 import math
 import operator
 import types
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType, MappingProxyType, WrapperDescriptorType
 from typing import Any
@@ -548,6 +549,8 @@ def same(vm: VM, a: Value, b: Value) -> bool:
     if isinstance(a, Tuple | Slice | Method | Opaque) and a is not b:
         return _same_structures(vm, a, b)
     if isinstance(a, Tensor | Object | Array) and isinstance(b, Tensor | Object | Array):
+        if vm.class_of(a) is vm.class_of(b) is weakref.ref and a is not b:
+            vm.stop(reasons.IDENTITY, "weak references to one object are often one")
         return _same_existing(vm, a, b)
     return a is b
 
