@@ -18,6 +18,8 @@ import torch
 from torch import fx
 
 from jitpkg.dataclass import dataclass
+from jitpkg.facts import sizes
+from jitpkg.facts.sizes import Size, Symbol
 from jitpkg.facts.tensor import TensorFacts
 from jitpkg.guards.metadata import OwnMemory, fill_their_storages
 from jitpkg.guards.numbers import Expression, Formula
@@ -29,7 +31,8 @@ from jitpkg.tracer.vm import VM
 
 Operation = Callable[[Any, Any], Any]
 
-_DTYPES = (torch.float32, torch.float64)
+_WHOLE_NUMBERS = (torch.int64, torch.int32)
+_DTYPES = (torch.float32, torch.float64, *_WHOLE_NUMBERS)
 _SMALL = 8
 """Bytes of the largest number."""
 
@@ -76,6 +79,8 @@ class Counted:
     __name__ = "counted"
 
     def __call__(self, number: float, *operands: float) -> float:
+        if self.dtype in _WHOLE_NUMBERS:
+            return self._whole(number, operands)
         if len(operands) == 1:  # as most often: one more
             (operand,) = operands
             counted = self.operations[0](number, operand)
@@ -90,6 +95,14 @@ class Counted:
                 return self._by_tensor(number, operands)
         return counted
 
+    def _whole(self, number: float, operands: tuple[float, ...]) -> float:
+        counted = number
+        for operation, operand in zip(self.operations, operands, strict=True):
+            counted = operation(counted, operand)
+            if not -_NARROW < counted < _NARROW:
+                return self._by_tensor(number, operands)
+        return counted
+
     def rounded(self, number: float) -> float:
         """The nearest number of the class. A sum or product of two that is rounded twice, as one of
         double precision first, is the same."""
@@ -101,13 +114,15 @@ class Counted:
         tensor = torch.tensor(number, dtype=self.dtype, device="cpu")
         for operation, operand in zip(self.operations, operands, strict=True):
             tensor = operation(tensor, operand)
-        return float(tensor.item())
+        return tensor.item()
 
 
 _LEAST, _MOST = 1e-37, 1e38
 """Between these no number is rounded to one with fewer digits, or to infinity."""
 _WHOLE = 1 << 24
 """Below this each class has all whole numbers."""
+_NARROW = 1 << 31
+"""Below this a whole number has its place in each class of them."""
 
 
 def number(vm: VM, value: Value) -> Value | None:
@@ -143,14 +158,33 @@ def _existing(
     if not fill_their_storages(*given):
         return None
     vm.guard(OwnMemory((source, *(other.source for other in others if other.source is not None))))
-    now = float(given[0].item())
+    if dtype in _WHOLE_NUMBERS and not all(type(value) is int for _, value in operands):
+        return None  # torch refuses to add a fraction
+    now = given[0].item()
+    if type(now) is int and not -_NARROW < now < _NARROW:
+        return None
     symbol = numbers.symbol_of(vm, NumberIn(source), now)
     if not steps:
-        return Number(symbol, now, NumberIn(source))
+        return _no_giant(vm, _of_symbol(symbol, now, source))
     counted = Counted(dtype, tuple(step.operation for step in steps))
     values = [value for _, value in operands]
     expressions = symbol, *(expression for expression, _ in operands)
-    return numbers.computed(vm, counted, expressions, counted(now, *values))
+    return _no_giant(vm, numbers.computed(vm, counted, expressions, counted(now, *values)))
+
+
+def _of_symbol(symbol: Symbol, now: int | float, source: Source) -> Number:
+    expression = Size((((symbol,), 1),)) if type(now) is int else symbol
+    return Number(expression, now, NumberIn(source))
+
+
+def _no_giant(vm: VM, number: Value | None) -> Value | None:
+    """A whole number, as long as it may be a size."""
+    if isinstance(number, Number) and isinstance(number.expression, Size):
+        above = sizes.compare(">", number.expression, -_NARROW)
+        below = sizes.compare("<", number.expression, _NARROW)
+        if not (numbers.require(vm, above) and numbers.require(vm, below)):
+            return None
+    return number
 
 
 def _operand(
@@ -175,8 +209,10 @@ def _made(vm: VM, tensor: Tensor, dtype: torch.dtype, steps: list[_Step]) -> Val
     operands = [step.operand for step in steps if not isinstance(step.operand, fx.Node)]
     if made is None or len(operands) < len(steps) or not _are_all(vm, root, steps):
         return None
+    if dtype in _WHOLE_NUMBERS and not all(type(each) is int for each in (made, *operands)):
+        return None
     counted = Counted(dtype, tuple(step.operation for step in steps))
-    return Constant(counted(made, *operands))
+    return Constant(counted(made if dtype in _WHOLE_NUMBERS else float(made), *operands))
 
 
 def may_be_small(facts: TensorFacts) -> bool:
@@ -232,7 +268,7 @@ def _counts(node: fx.Node, before: Any, operation: Operation, operand: Any) -> _
     return _Step(node, before, operation, operand)
 
 
-def _made_of(node: fx.Node) -> float | None:
+def _made_of(node: fx.Node) -> int | float | None:
     """The number that a tensor was made of."""
     while node.target in ("clone", "detach") and isinstance(node.args[0], fx.Node):
         node = node.args[0]
@@ -240,7 +276,7 @@ def _made_of(node: fx.Node) -> float | None:
         return None
     given = node.args[0]
     if node.target in (torch.tensor, torch.as_tensor) and type(given) in (int, float):
-        return float(given)  # type: ignore[arg-type]
+        return given  # type: ignore[return-value]
     if node.target in (torch.zeros, torch.ones) and given == ():
-        return float(node.target is torch.ones)
+        return int(node.target is torch.ones)
     return None

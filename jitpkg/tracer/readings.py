@@ -25,6 +25,7 @@ from jitpkg.tracer import (
     constant_tensors,
     constants,
     containers,
+    counters,
     numbers,
     reasons,
     tensors,
@@ -96,6 +97,10 @@ def by_class(vm: VM, cls: type, args: Args, kwargs: Kwargs) -> Value | None:
     known = constant_tensors.number(vm, tensor)
     if known is not None and (cls is bool or not vm.facts(tensor).requires_grad):
         return constants.fold(vm, cls, (known,))
+    if cls in (int, float) and not vm.facts(tensor).requires_grad:
+        counted = counters.number(vm, tensor)
+        if counted is not None:
+            return vm.call(vm.trusted(cls), (counted,))
     if not _may_be_read(vm, tensor):
         return None
     facts = vm.facts(tensor)

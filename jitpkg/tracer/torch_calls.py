@@ -32,6 +32,7 @@ _NOT_OPS = frozenset(
     from_numpy frombuffer from_file load save manual_seed seed initial_seed get_rng_state
     set_rng_state compile cond vmap export fork wait typename set_default_device set_printoptions
     unsafe_chunk unsafe_split unsafe_split_with_sizes multi_head_attention_forward
+    gaussian_nll_loss
     """.split()
 )
 

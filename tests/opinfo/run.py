@@ -38,7 +38,7 @@ import torch
 
 from tests.opinfo.contexts import CONTEXTS
 from tests.opinfo.report import Report
-from tests.opinfo.samples import DTYPES, Task, database, differentiable, tasks
+from tests.opinfo.samples import DTYPES, Task, differentiable, everything, tasks
 from tests.pool import Pool
 
 WORKER = "tests.opinfo.worker"
@@ -101,7 +101,9 @@ def asked_of(options: argparse.Namespace) -> list[Task]:
             dtypes = partial(float32_and_another, device=options.device)
     which, parts = map(int, options.part.split("/"))
     once = ONCE if options.contexts and not options.dtypes else ()
-    every = tasks(database(), options.ops, dtypes, contexts, backends, once, device=options.device)
+    every = tasks(
+        everything(), options.ops, dtypes, contexts, backends, once, device=options.device
+    )
     return [task for task in every if zlib.crc32(str(task).encode()) % parts == which]
 
 

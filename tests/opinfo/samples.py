@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from copy import deepcopy
 from dataclasses import asdict, dataclass
 from types import FunctionType
 from typing import Any
@@ -12,6 +13,8 @@ from typing import Any
 import numpy
 import torch
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
+
+from tests.opinfo.modules import modules, state_of
 
 DTYPES = (
     torch.float32,
@@ -79,9 +82,14 @@ def database() -> list[Any]:
     return list(op_db)
 
 
+def everything() -> list[Any]:
+    """The ops of the database, and the modules of the other one."""
+    return [*database(), *modules()]
+
+
 def function_of(name: str, *, in_place: bool = False) -> Any:
     """An op's function, or its in-place variant."""
-    (op,) = (op for op in database() if op.formatted_name == name)
+    (op,) = (op for op in everything() if op.formatted_name == name)
     return traceable(op.inplace_variant if in_place else op.op)
 
 
@@ -107,6 +115,8 @@ def tasks(
             continue
         supported = op.supported_dtypes(device)
         for context, grad in contexts.items():
+            if context not in getattr(op, "contexts", contexts):
+                continue
             fit = [
                 str(dtype).removeprefix("torch.")
                 for dtype in dtypes(op, context)
@@ -173,15 +183,20 @@ _WIDER = {
 
 
 def wider(value: Any) -> Any:
-    """The same values as float64; one tensor for one, also where samples share it."""
+    """The same values as float64; one tensor for one, also where samples share it, or a module
+    has it."""
     known: dict[int, torch.Tensor] = {}
 
     def of(leaf: Any) -> Any:
+        if isinstance(leaf, torch.nn.Module):
+            return deepcopy(leaf, {id(x): of(x) for x in state_of(leaf)})
         if not isinstance(leaf, torch.Tensor) or leaf.dtype not in _WIDER:
             return leaf
         if id(leaf) not in known:
-            copy = leaf.detach().to(_WIDER[leaf.dtype])
-            known[id(leaf)] = copy.requires_grad_(leaf.requires_grad)
+            copy = leaf.detach().to(_WIDER[leaf.dtype]).requires_grad_(leaf.requires_grad)
+            if isinstance(leaf, torch.nn.Parameter):
+                copy = torch.nn.Parameter(copy, copy.requires_grad)
+            known[id(leaf)] = copy if leaf.is_leaf else copy.view_as(copy)
         return known[id(leaf)]
 
     return tree_map(of, value)

@@ -167,3 +167,117 @@ def test_memory_that_is_shared() -> None:
         assert function(part[1], part[0])[1] == 5
         memory.fill_(2.0 + k)
         assert function(memory[0], memory)[1] == (2.0 + k) * 3 + 1
+
+
+# Whole numbers
+
+
+def read_as_float(step: Tensor, x: Tensor) -> tuple[Tensor, Any]:
+    step += 1
+    return x * (1.0 / float(step)), float(step)
+
+
+def read_as_int(step: Tensor, x: Tensor) -> tuple[Tensor, Any]:
+    step.mul_(3)
+    step -= 1
+    return x * int(step), step.item()
+
+
+def as_a_size(step: Tensor, x: Tensor) -> tuple[Tensor, Any]:
+    step += 2
+    return x[: step.item()], step.item() * 2
+
+
+def each_second(step: Tensor, x: Tensor) -> tuple[Tensor, Any]:
+    step.add_(1)
+    return (x.sin() if step.item() % 2 == 0 else x.cos()), step.item() // 2
+
+
+def plus_a_fraction(step: Tensor, x: Tensor) -> tuple[Tensor, Any]:
+    try:
+        step += 0.5
+    except RuntimeError as error:
+        return x, str(error)
+    return x * 2, step.item()
+
+
+def made_of_a_whole_number(step: Tensor, x: Tensor) -> tuple[Tensor, Any]:
+    made = torch.tensor(3)
+    made += 4
+    return x * made.item(), int(made), float(made)
+
+
+def made_of_a_fraction(step: Tensor, x: Tensor) -> tuple[Tensor, Any]:
+    made = torch.tensor(2.75, dtype=torch.int64)
+    made += 4
+    return x * made.item(), int(made)
+
+
+def true_of_it(step: Tensor, x: Tensor) -> tuple[Tensor, Any]:
+    return x * 2, bool(step), step.item() > 1
+
+
+WHOLE = [
+    *(read_as_float, read_as_int, as_a_size, each_second, plus_a_fraction),
+    *(made_of_a_whole_number, made_of_a_fraction, true_of_it, read, compared),
+    *(written_through_a_view, view_taken_before, by_another),
+]
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32], ids=str)
+@pytest.mark.parametrize("program", WHOLE, ids=lambda program: program.__name__)
+@pytest.mark.parametrize("backend", ["eager", "jitpkg"])
+def test_programs_of_whole_numbers(
+    program: Callable[..., Any], dtype: torch.dtype, backend: str
+) -> None:
+    how: dict[str, Any] = {"settings": {"never_worse": False}}
+    if backend == "jitpkg":
+        how |= {"ignore": ("grad_fn",), "relative": 1e-6, "absolute": 1e-6}
+    most = torch.iinfo(dtype).max
+    numbers = (0, 1, 2, 3, 9, -1, -3, 10**6, most, most - 1, -most - 1, 1 << 30)
+    calls = [call(torch.tensor(n, dtype=dtype), torch.arange(4.0) / 7) for n in numbers]
+    Comparison(backend=backend, **how).assert_same_calls(program, *calls)
+
+
+@pytest.mark.parametrize("program", [read_as_float, read_as_int, as_a_size, each_second])
+def test_graphs_of_whole_numbers(program: Callable[..., Any]) -> None:
+    heard: list[events.Event] = []
+    function = jitpkg.compile(program, backend="eager", fullgraph=True)
+    with events.STREAM.listening(heard.append):
+        for k in (3, 4, 5, 6, 7, 8):
+            function(torch.tensor(k), torch.ones(20))
+    graphs = [e.graph.graph for e in heard if isinstance(e, events.GraphCompiled)]
+    assert len(graphs) <= 2 + (program is each_second)
+    assert not any(READING in n.meta for g in graphs for n in g.nodes)
+
+
+WHOLE_NUMBERS = st.integers(-(1 << 31), (1 << 31) - 1)
+
+
+@given(
+    st.sampled_from([torch.int64, torch.int32]),
+    WHOLE_NUMBERS,
+    st.lists(st.tuples(st.sampled_from(OPERATIONS), st.integers(-5, 5) | WHOLE_NUMBERS)),
+)
+def test_whole_numbers_are_counted_as_torch_does(
+    dtype: torch.dtype, number: int, steps: list[tuple[Callable[[Any, Any], Any], int]]
+) -> None:
+    tensor = torch.tensor(number, dtype=dtype)
+    for operation, operand in steps:
+        in_place = {"add": tensor.add_, "sub": tensor.sub_, "mul": tensor.mul_}
+        in_place[operation.__name__](operand)
+    counted = Counted(dtype, tuple(operation for operation, _ in steps))
+    assert counted(number, *(operand for _, operand in steps)) == tensor.item()
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_a_batch_norm_that_averages_over_all_batches(training: bool) -> None:
+    """Without a momentum it divides by the number of batches, as `update_bn` has it."""
+    torch.manual_seed(0)
+    theirs, ours = (torch.nn.BatchNorm1d(3, momentum=None).train(training) for _ in range(2))
+    compiled = jitpkg.compile(ours, fullgraph=True)
+    for n in (4, 4, 5, 6):
+        x = torch.randn(n, 3)
+        torch.testing.assert_close(compiled(x), theirs(x))
+    assert ours.num_batches_tracked == theirs.num_batches_tracked
+    torch.testing.assert_close(ours.running_var, theirs.running_var)

@@ -99,7 +99,7 @@ def prepare(
     with Heard() as heard, torch.inference_mode(False), torch.no_grad():
         casting = Casting() if casts(gm.graph) else None
         try:
-            run = _Preparation(gm, example_inputs, grad_modes, symbols, casting, is_lowered)
+            run = _Preparation(gm, example_inputs, grad_modes, symbols, casting, is_lowered, trains)
             prepared = run.prepared()
         except (Declined, Missing) as error:
             return str(error)
@@ -154,6 +154,7 @@ class _Preparation:
         symbols: Symbols | None,
         casting: Casting | None,
         is_lowered: IsLowered | None,
+        trains: bool,
     ) -> None:
         self._symbols = symbols
         self._is_lowered = is_lowered
@@ -165,6 +166,7 @@ class _Preparation:
         self._singles = Singles(decisions)
         self._recorder = Recorder(self._singles, decisions)
         self._recorder.grad_mode = modes.first
+        self._recorder.trains = trains
         self._given: list[Traced | None] = []
         self._values: list[fx.Node] = []
         self._slots: dict[int, int] = {}

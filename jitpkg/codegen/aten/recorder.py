@@ -31,10 +31,10 @@ from jitpkg.codegen.aten.traced import (
     Traced,
 )
 from jitpkg.codegen.aten.views import VIEWS, NoInverse, View, as_one, makes_several, writing
-from jitpkg.codegen.aten.writes import draw, drawn, hidden_writes, without_writing
+from jitpkg.codegen.aten.writes import check_copy, draw, drawn, hidden_writes, without_writing
 from jitpkg.codegen.ir.extents import symbolic, with_expressions
 from jitpkg.facts.casting import Casting
-from jitpkg.facts.layout import broadcast, overlaps
+from jitpkg.facts.layout import overlaps
 from jitpkg.facts.refused import is_differentiated_in_vain
 from jitpkg.facts.rows.common import Raises, Unsure
 from jitpkg.facts.rows.views import VIEWS as SYMBOLIC_VIEWS
@@ -81,6 +81,8 @@ class Recorder:
         self.part: int | None = None
         self.grad_mode = True
         """Where the program is now."""
+        self.trains = False
+        """Whether the graph is to be differentiated."""
         self.casting: Casting | None = None
         """What shows stand-ins to functions, where autocast is active."""
         self._listens = True
@@ -408,7 +410,7 @@ class Recorder:
             raise Unanswered(f"{func} has no form that does not write")
         op, args_of, kwargs_of, of_any_kind = steps
         if op is aten.copy.default:
-            _check_copy(target.facts, args_of[1])
+            check_copy(target.facts, args_of[1])
             node = self._call(op, args_of, kwargs_of)
             node.meta["facts"] = target.facts
         else:
@@ -460,11 +462,16 @@ class Recorder:
         self._write(target, node)
         self.read(base).meta[REPLACES] = before
 
-    def _write(self, target: Traced, node: fx.Node) -> None:
-        """Let a node's value be that of a tensor."""
+    def _write(self, target: Traced, node: fx.Node, *, unseen: bool = False) -> None:
+        """Let a node's value be that of a tensor.
+
+        Args:
+            unseen: whether it was written through a view that autograd does not know.
+        """
         self._log.wrote = True
         before = self.read(target)
-        if not self.grad_mode or any(map(_is_unrecorded, target.shown())):
+        unseen = unseen or not self.grad_mode or any(each.is_unrecorded for each in target.shown())
+        if unseen:
             self.read(target.base()).meta[WRITTEN_TO] = True
         if not _alike(node.meta["facts"], target.facts):
             node = self._emit(aten.copy.default, (before, node), {}, target.facts)
@@ -472,7 +479,10 @@ class Recorder:
             target.memory.version += 1
         else:
             assert target.view is not None
-            self._write(target.parent, self._through(target.parent, target.view, node))
+            whole = self._through(target.parent, target.view, node)
+            self._write(target.parent, whole, unseen=unseen)
+            if unseen and self.trains:
+                return  # it is read from its base, which has the history
         target.node, target.version = node, target.memory.version
 
     def _through(self, parent: Traced, view: View, node: fx.Node) -> fx.Node:
@@ -574,25 +584,9 @@ class Recorder:
         return traced
 
 
-def _is_unrecorded(traced: Traced) -> bool:
-    """Whether a view has no history: what is written to it has none, either."""
-    if traced.view is None:
-        return False
-    return not traced.grad_mode or op_name(traced.view.op) == "aten::detach"
-
-
 def _plain_name(name: str) -> str:
     return name.rpartition("::")[2].strip("_")
 
 
 def _alike(a: TensorFacts, b: TensorFacts) -> bool:
     return a.size == b.size and a.dtype is b.dtype and a.stride == b.stride
-
-
-def _check_copy(target: TensorFacts, source: Any) -> None:
-    if not isinstance(source, torch.Tensor):
-        raise Declined("a copy of what is no tensor")
-    if broadcast([size_of(target), tuple(source.shape)]) != target.size:
-        raise Declined("a copy of another size: eager code refuses it")
-    if source.dtype.is_complex and not target.dtype.is_complex:
-        raise Declined("a copy that warns")

@@ -11,6 +11,7 @@ from torch import fx
 from jitpkg.codegen.aten.views import View
 from jitpkg.dataclass import dataclass
 from jitpkg.facts.tensor import TensorFacts
+from jitpkg.internals.ops import op_name
 
 NO_GRAD = "no_grad"
 """Set for nodes of what runs with grad mode off, in `meta`."""
@@ -62,6 +63,13 @@ class Traced:
     node: fx.Node | None = None
     """What computes it as of `version` of its memory."""
     version: int = 0
+
+    @property
+    def is_unrecorded(self) -> bool:
+        """Whether a view has no history: what is written to it has none, either."""
+        if self.view is None:
+            return False
+        return not self.grad_mode or op_name(self.view.op) == "aten::detach"
 
     def base(self) -> Traced:
         return self if self.parent is None else self.parent.base()

@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 
-from jitpkg.facts.layout import is_dense
+from jitpkg.codegen.aten.traced import Declined
+from jitpkg.facts.layout import broadcast, is_dense
 from jitpkg.facts.outcome import HIDDEN_WRITES
 from jitpkg.facts.tensor import TensorFacts, size_of, stride_of
 from jitpkg.internals import Row, ops
@@ -97,3 +98,16 @@ def hidden_writes(func: Op, args: Sequence[Any]) -> tuple[Op, Sequence[int]] | N
 _FUNCTIONAL_NORM: Mapping[str, Row[Op]] = MappingProxyType(
     {"aten::native_batch_norm": ops.FUNCTIONAL_BATCH_NORM}
 )
+
+
+def check_copy(target: TensorFacts, source: Any) -> None:
+    """
+    Raises:
+        Declined: `target.copy_(source)` raises or warns.
+    """
+    if not isinstance(source, torch.Tensor):
+        raise Declined("a copy of what is no tensor")
+    if broadcast([size_of(target), tuple(source.shape)]) != target.size:
+        raise Declined("a copy of another size: eager code refuses it")
+    if source.dtype.is_complex and not target.dtype.is_complex:
+        raise Declined("a copy that warns")

@@ -29,6 +29,7 @@ from jitpkg.codegen.aten.traced import (
     Declined,
     Traced,
 )
+from jitpkg.codegen.autograd.unseen import is_unseen, with_history_of
 from jitpkg.codegen.ir.extents import Symbolic, with_expressions
 from jitpkg.dataclass import dataclass
 from jitpkg.facts.layout import overlaps
@@ -215,7 +216,12 @@ class Replay:
     def _check_replaced(self, node: fx.Node) -> None:
         """What requires grad does so after each write, if that leaves nothing of what it was."""
         before, after = self._made[node.meta[REPLACES]], self._made[node]
-        if before.requires_grad and not after.requires_grad:
+        if is_unseen(node) and before.requires_grad:
+            if after.requires_grad:
+                raise Declined("a write that autograd sees of a part only")
+            with self._recorder.of_everything():
+                self._made[node] = with_history_of(before, after)
+        elif before.requires_grad and not after.requires_grad:
             raise Declined("a write that leaves nothing of what has a gradient")
 
     def _check_saved(self, nodes: Iterable[fx.Node]) -> None:
@@ -284,8 +290,9 @@ class _Joint(Replay):
 
     def _check_unseen_writes(self) -> None:
         """Eager code changes such a value, and leaves its gradient as it is."""
+        seen = {node.meta[REPLACES] for node in self._made if REPLACES in node.meta}
         for node, made in self._made.items():
-            if WRITTEN_TO in node.meta and made.requires_grad:
+            if WRITTEN_TO in node.meta and made.requires_grad and node not in seen:
                 raise Declined("a write to what has a gradient, which autograd does not see")
 
     def _check_views(self) -> None:

@@ -16,7 +16,8 @@ from torch.autograd.function import FunctionCtx
 
 from jitpkg.codegen.aten.prepare import prepare
 from jitpkg.codegen.aten.prepared import Prepared
-from jitpkg.codegen.aten.traced import NO_GRAD
+from jitpkg.codegen.aten.traced import NO_GRAD, REPLACES
+from jitpkg.codegen.autograd.unseen import is_unseen, with_history_of
 from jitpkg.errors import BackendError
 from jitpkg.internals import modes, tensors
 from jitpkg.interrupts import from_outside
@@ -208,6 +209,8 @@ class Values:
                 args, kwargs = fx.map_arg((node.args, node.kwargs), made.__getitem__)
                 with torch.set_grad_enabled(NO_GRAD not in node.meta):
                     made[node] = node.target(*args, **kwargs)
+                if is_unseen(node) and (before := made[node.meta[REPLACES]]).requires_grad:
+                    made[node] = with_history_of(before, made[node])
         return [made[node] for node in prepared.values]
 
     def read(self, inputs: Sequence[torch.Tensor], results: Sequence[int]) -> frozenset[int]:
