@@ -98,17 +98,23 @@ def _of_two_dtypes(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     return len({x.dtype for x in given if isinstance(x, TensorFacts)}) > 1
 
 
+def _is_told_another_dtype(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    return kwargs.get("input_dtype", args[-1]) is not args[0].dtype
+
+
 def _of_booleans(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     return any(isinstance(x, TensorFacts) and x.dtype is torch.bool for x in args)
 
 
 def _counts_margins_otherwise(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     """Of one label and one example without reduction, it returns a vector of one number; and it
-    does not refuse integers, weights of another dtype, nor other classes than of int64. A margin
-    that is NaN, or infinite, is compared another way round."""
+    does not refuse integers, narrow floats on a CPU, weights of another dtype, nor other classes
+    than of int64. A margin that is NaN, or infinite, is compared another way round."""
     if any(type(x) is float and not isfinite(x) for x in (*args, *kwargs.values())):
         return True
     if len(args[0].size) < 2 or not args[0].dtype.is_floating_point:
+        return True
+    if args[0].device.type == "cpu" and args[0].dtype.itemsize < 4:
         return True
     if len(args) < 2 or args[1].dtype is not torch.int64:
         return True
@@ -134,6 +140,9 @@ _WRONG: Mapping[str, Rule] = MappingProxyType(
         # kernels refuse them
         "dot": _of_two_dtypes,
         "mv": _of_two_dtypes,
+        # on a CPU, kernels do not look at the dtype that they are told
+        "_softmax_backward_data": _is_told_another_dtype,
+        "_log_softmax_backward_data": _is_told_another_dtype,
         # kernels refuse booleans
         "sub": _of_booleans,
         "rsub": _of_booleans,

@@ -275,6 +275,14 @@ def _of_other_dtypes(x: torch.Tensor) -> Iterator[torch.Tensor]:
 _KINDS = (torch.float64, torch.bfloat16, torch.int64, torch.int32, torch.bool, torch.complex64)
 
 
+def all_of_another_dtype(op: Any, call: Call) -> Iterator[Versions]:
+    """All floats are of another dtype, which the op may not have."""
+    floats = {x.dtype for x in tensors(call) if x.is_floating_point()}
+    for dtype in (torch.bfloat16, torch.float16, torch.complex64):
+        if floats and dtype not in floats and all(map(_plain, tensors(call))):
+            yield (mapped(call, lambda x, to=dtype: x.to(to) if x.is_floating_point() else x),)
+
+
 def of_other_numbers(op: Any, call: Call) -> Iterator[Versions]:
     """One number after the other is another one, perhaps one that does not fit."""
     leaves, spec = pytree.tree_flatten(call)

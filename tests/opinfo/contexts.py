@@ -152,6 +152,12 @@ CONTEXTS: Mapping[str, Context] = MappingProxyType(
         "other_dtype_grad": Context(
             "the same, trained", changes.of_other_dtypes, grad="all", refused=True
         ),
+        "another_dtype": Context(
+            "all floats are of another dtype", changes.all_of_another_dtype, refused=True
+        ),
+        "another_dtype_grad": Context(
+            "the same, trained", changes.all_of_another_dtype, grad="all", refused=True
+        ),
         "other_number": Context(
             "one number is another one", changes.of_other_numbers, refused=True
         ),

@@ -53,6 +53,8 @@ ALWAYS: dict[str, str] = {
     "misfit_grad": "clamp pow nn_functional_soft_margin_loss",
     "other_dtype": "index_fill round_decimals_0",
     "other_dtype_grad": "nn_functional_mse_loss",
+    "another_dtype": "_softmax_backward_data",
+    "another_dtype_grad": "nn_functional_multi_margin_loss",
     "other_number_grad": "unfold_copy",
 }
 """Where something was wrong once."""
