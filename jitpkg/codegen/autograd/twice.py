@@ -7,7 +7,8 @@ remembered by weak references: all other backward passes keep nothing alive for 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from operator import getitem
 from typing import Any
 
 import torch
@@ -20,6 +21,7 @@ from jitpkg.codegen.aten.traced import NO_GRAD, REPLACES
 from jitpkg.codegen.autograd.unseen import is_unseen, with_history_of
 from jitpkg.errors import BackendError
 from jitpkg.internals import modes, tensors
+from jitpkg.internals.ops import FUNCTIONAL_BATCH_NORM
 from jitpkg.interrupts import from_outside
 
 Function = Callable[..., Any]
@@ -81,6 +83,8 @@ def recalled(
         raise refusal("a tensor that it was given is gone")
     version = tensors.VERSION.get()
     changed = {k for k, x in enumerate(alive) if version(x) != versions[k]}
+    if not isinstance(again, str):
+        changed |= again.written(alive)
     if changed and (isinstance(again, str) or not changed.isdisjoint(again.read(alive, results))):
         raise refusal("a tensor that it was given has been written to since")
     if not all(_leads_to(x, node) for x, (node, _) in zip(alive, edges, strict=True)):
@@ -183,6 +187,10 @@ class Original:
         """The inputs of which these results are made."""
         return frozenset(range(len(inputs)))
 
+    def written(self, _: Sequence[torch.Tensor]) -> frozenset[int]:
+        """The inputs that the graph itself has written to."""
+        return frozenset()
+
 
 class Values:
     """A graph of which more is made than its results: what it comes to before anything is written.
@@ -220,9 +228,13 @@ class Values:
         below = {prepared.values[k] for k in results}
         for node in reversed(prepared.graph.nodes):
             if node in below:
-                below.update(node.all_input_nodes)
+                below.update(_read_by(node, below))
         placeholders = prepared.graph.find_nodes(op="placeholder")
         return frozenset(k for k, node in enumerate(placeholders) if node in below)
+
+    def written(self, inputs: Sequence[torch.Tensor]) -> frozenset[int]:
+        """The inputs that the graph itself has written to, which their versions may not tell."""
+        return frozenset(write.input for write in self._of(inputs).writes)
 
     def _of(self, inputs: Sequence[torch.Tensor]) -> Prepared:
         if self._prepared is None:
@@ -231,6 +243,24 @@ class Values:
                 raise refusal(prepared)
             self._prepared = prepared
         return self._prepared
+
+
+def _read_by(node: fx.Node, below: Collection[fx.Node]) -> list[fx.Node]:
+    """What a node's value is made of. In training, the statistics of a batch norm are read only for
+    what they become."""
+    if node.target != FUNCTIONAL_BATCH_NORM.found() or not node.args[_TRAINING]:
+        return node.all_input_nodes
+    items = {user.args[1] for user in node.users if user in below and user.target is getitem}
+    if not items <= _RESULTS:
+        return node.all_input_nodes
+    statistics = node.args[3:_TRAINING]
+    return [each for each in node.all_input_nodes if each not in statistics]
+
+
+_TRAINING = 5
+"""Among its arguments: whether it is in training."""
+_RESULTS = frozenset({0, 1, 2})
+"""Its results; those after them are the new statistics."""
 
 
 Again = Original | Values

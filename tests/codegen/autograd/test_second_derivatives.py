@@ -173,6 +173,65 @@ def test_batch_norm_in_training() -> None:
     torch.testing.assert_close(*found)
 
 
+def _read_and_written(x: Tensor, mean: Tensor, var: Tensor) -> Tensor:
+    functional.batch_norm(x, mean, var, None, None, True, 0.5)
+    return functional.batch_norm(x, mean, var).pow(2).sum()
+
+
+def _written_and_read(x: Tensor, mean: Tensor, var: Tensor) -> Tensor:
+    made = functional.batch_norm(x, mean, var, None, None, True, 0.5)
+    return (made * mean).pow(2).sum()
+
+
+def _written_twice(x: Tensor, mean: Tensor, var: Tensor) -> Tensor:
+    made = functional.batch_norm(x, mean, var, None, None, True, 0.5)
+    return functional.batch_norm(made.sin() * 2, mean, var, None, None, True, 0.5).pow(3).sum()
+
+
+def _scaled(x: Tensor, mean: Tensor, var: Tensor) -> Tensor:
+    mean.mul_(2)
+    return (x.sin() * mean).pow(2).sum()
+
+
+def _averaged(x: Tensor, mean: Tensor, var: Tensor) -> Tensor:
+    mean.lerp_(x.detach().mean(0), 0.5)
+    return (x.sin() / var).pow(2).sum()
+
+
+def _by_data(x: Tensor, mean: Tensor, var: Tensor) -> Tensor:
+    mean.data.add_(1)
+    return (x.sin() * mean).pow(2).sum()
+
+
+@pytest.mark.parametrize(
+    ("program", "refused"),
+    [
+        (_read_and_written, True),
+        (_written_and_read, True),
+        (_written_twice, False),
+        (_scaled, True),
+        (_averaged, False),
+        (_by_data, True),
+    ],
+)
+def test_what_a_graph_writes_to_and_reads(program: Function, refused: bool) -> None:
+    """Computed again, it would be read as it is now."""
+    found = []
+    for function in (program, jitpkg.compile(program, backend="jitpkg")):
+        x, mean, var = leaf(6, 3), leaf(3, seed=1).detach(), leaf(3, seed=2).detach().exp()
+        (g,) = torch.autograd.grad(function(x, mean, var), x)
+        found.append([g, mean, var])
+        x, mean, var = leaf(6, 3), leaf(3, seed=1).detach(), leaf(3, seed=2).detach().exp()
+        made = function(x, mean, var)
+        if refused and function is not program:
+            with pytest.raises(BackendError, match="written to since"):
+                torch.autograd.grad(made, x, create_graph=True)
+        else:
+            (g,) = torch.autograd.grad(made, x, create_graph=True)
+            found[-1] += [] if refused else [g, *torch.autograd.grad(g.pow(2).sum(), x)]
+    torch.testing.assert_close(*found)
+
+
 def test_backward_under_autocast() -> None:
     """What was called without it is computed without it."""
     given = leaf(8, 8).detach().float().requires_grad_(), leaf(8, 8, seed=1).detach().float()
