@@ -108,9 +108,9 @@ def batch_norm(func: Any, args: Any, kwargs: Any) -> Any:
     gradient, x, *_, mask = args
     _alike(gradient, x, narrow=True)
     parameters = tensors(args[2:7])
-    _alike(*parameters)
-    dtype = torch.float32 if x.dtype in NARROW else x.dtype
-    sure(all(t.dtype is dtype for t in parameters))
+    _alike(*parameters, narrow=True)
+    dtype = parameters[0].dtype
+    sure(dtype is x.dtype or (x.dtype in NARROW and dtype is torch.float32))
     channels = (x.shape[1],)
     return _asked(
         (mask[0], mask[1], mask[2]),

@@ -195,8 +195,9 @@ def batch_norm(func: Any, args: Any, kwargs: Any) -> Any:
     x, *parameters = args[:5]
     training, given = args[5], tensors(parameters)
     sure(x.dim() >= 2 and lies_in_order(x) and x.numel() > 0)
-    dtype = torch.float32 if x.dtype in NARROW and given else x.dtype
-    sure(dtype in _FULL)
+    dtype = given[0].dtype if given else x.dtype
+    sure(dtype is x.dtype or (x.dtype in NARROW and dtype is torch.float32))
+    sure(dtype in (*_FULL, *NARROW))
     for t in given:
         sure(t.dtype is dtype and tuple(t.shape) == (x.shape[1],))
     saved = (x.shape[1],) if training else (0,)
