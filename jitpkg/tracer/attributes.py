@@ -218,10 +218,8 @@ def of_slot(vm: VM, value: Value, name: str, descriptor: types.MemberDescriptorT
         content = vm.heap.read(value, "content")
         assert isinstance(content, Tuple)
         return content.items[OF_PROPERTY.index(name)]
-    if isinstance(value, Object) and value.cls in FROM_ARGUMENTS:
-        parts = dict(zip(("func", "args", "keywords"), arguments_of(vm, value), strict=True))
-        if name in parts:
-            return parts[name]
+    if isinstance(value, Object) and value.cls in FROM_ARGUMENTS and name in _ARGUMENTS:
+        return arguments_of(vm, value)[_ARGUMENTS.index(name)]
     if not isinstance(value, Object) or value.source is None:
         if isinstance(value, Object) and classes.is_mutable(descriptor.__objclass__):
             vm.raise_new(AttributeError, name)
@@ -231,6 +229,10 @@ def of_slot(vm: VM, value: Value, name: str, descriptor: types.MemberDescriptorT
     except AttributeError:
         vm.stop(reasons.RAISES, f"the slot {name} is empty")
     return vm.present(found, SlotOf(value.source, Held(descriptor)))
+
+
+_ARGUMENTS = ("func", "args", "keywords")
+"""What a partial says of its arguments."""
 
 
 def _position(cls: type, descriptor: types.MemberDescriptorType) -> int:

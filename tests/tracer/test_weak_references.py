@@ -115,6 +115,18 @@ def no_callback(m, x, owner):
     return x if weakref.ref(owner).__callback__ is None else x * 2
 
 
+def of_an_existing_one(m, x, owner):
+    return x if owner.back.__callback__ is None else x * 2, hash(owner.back) == hash(owner)
+
+
+def existing_ones(m, x, owner):
+    return (
+        x * (2 if owner.back == owner.back else 3),
+        owner.back is owner.back,
+        repr(type(owner.back)),
+    )
+
+
 def with_a_callback(m, x, owner):
     said = []
     reference = weakref.ref(owner, said.append)
@@ -143,6 +155,8 @@ BROKEN = (
     equal_ones,
     as_keys,
     no_callback,
+    of_an_existing_one,
+    existing_ones,
     with_a_callback,
     of_a_number,
     with_an_argument,
