@@ -13,7 +13,9 @@ from tests.opinfo.samples import Task
 from tests.portions import portion
 
 MODULES = portion(modules(), 6, "modules")
-BREAK = re.compile("Lazy|CTCLoss|MultiLabelMarginLoss|RNN|LSTM|GRU|Transformer(Encoder)?_")
+BREAK = re.compile(
+    r"module_nn_(Lazy\w+|CTCLoss|MultiLabelMarginLoss|RNN|LSTM|GRU|Transformer|TransformerEncoder)_"
+)
 """Modules that are not one graph: their shapes or their classes depend on what they are called
 with, or torch has a loop over time."""
 

@@ -92,9 +92,12 @@ def hidden_writes(func: Op, args: Sequence[Any]) -> tuple[Op, Sequence[int]] | N
     training = HIDDEN_WRITES.get(op_name(func))
     if training is None or not args[training] or args[3] is None:
         return None
-    return _FUNCTIONAL_NORM[op_name(func)].get(), (3, 4)
+    return _FUNCTIONAL_NORM[op_name(func)].get(), STATISTICS
 
 
+STATISTICS = (3, 4)
+"""Where a batch norm has them among its arguments. Their new values are its last results where it
+returns them."""
 _FUNCTIONAL_NORM: Mapping[str, Row[Op]] = MappingProxyType(
     {"aten::native_batch_norm": ops.FUNCTIONAL_BATCH_NORM}
 )

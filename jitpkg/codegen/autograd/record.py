@@ -290,9 +290,9 @@ class _Joint(Replay):
 
     def _check_unseen_writes(self) -> None:
         """Eager code changes such a value, and leaves its gradient as it is."""
-        seen = {node.meta[REPLACES] for node in self._made if REPLACES in node.meta}
+        replaced = {node.meta[REPLACES] for node in self._made if REPLACES in node.meta}
         for node, made in self._made.items():
-            if WRITTEN_TO in node.meta and made.requires_grad and node not in seen:
+            if WRITTEN_TO in node.meta and made.requires_grad and node not in replaced:
                 raise Declined("a write to what has a gradient, which autograd does not see")
 
     def _check_views(self) -> None:

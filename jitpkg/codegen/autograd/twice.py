@@ -18,8 +18,10 @@ from torch.autograd.function import FunctionCtx
 from jitpkg.codegen.aten.prepare import prepare
 from jitpkg.codegen.aten.prepared import Prepared
 from jitpkg.codegen.aten.traced import NO_GRAD, REPLACES
+from jitpkg.codegen.aten.writes import STATISTICS
 from jitpkg.codegen.autograd.unseen import is_unseen, with_history_of
 from jitpkg.errors import BackendError
+from jitpkg.facts.outcome import HIDDEN_WRITES
 from jitpkg.internals import modes, tensors
 from jitpkg.internals.ops import FUNCTIONAL_BATCH_NORM
 from jitpkg.interrupts import from_outside
@@ -250,17 +252,15 @@ def _read_by(node: fx.Node, below: Collection[fx.Node]) -> list[fx.Node]:
     what they become."""
     if node.target != FUNCTIONAL_BATCH_NORM.found() or not node.args[_TRAINING]:
         return node.all_input_nodes
-    items = {user.args[1] for user in node.users if user in below and user.target is getitem}
-    if not items <= _RESULTS:
+    made = range(len(node.meta["facts"]) - len(STATISTICS))
+    items = (user.args[1] for user in node.users if user in below and user.target is getitem)
+    if not all(item in made for item in items):
         return node.all_input_nodes
-    statistics = node.args[3:_TRAINING]
+    statistics = [node.args[k] for k in STATISTICS]
     return [each for each in node.all_input_nodes if each not in statistics]
 
 
-_TRAINING = 5
-"""Among its arguments: whether it is in training."""
-_RESULTS = frozenset({0, 1, 2})
-"""Its results; those after them are the new statistics."""
+_TRAINING = HIDDEN_WRITES["aten::native_batch_norm"]
 
 
 Again = Original | Values
