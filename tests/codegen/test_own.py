@@ -37,8 +37,23 @@ def cross_entropy(x: Tensor, target: Tensor) -> Any:
     return F.cross_entropy(x, target)
 
 
-def linear(x: Tensor, w: Tensor) -> Any:
-    return F.gelu(x @ w.unsqueeze(1)) + 1
+def linear(x: Tensor) -> Any:
+    return F.gelu(x @ x.t()) + 1
+
+
+def by_a_column(x: Tensor, w: Tensor) -> Any:
+    return F.gelu(x.relu() @ w.unsqueeze(1)) + 1
+
+
+def of_one_row(x: Tensor, w: Tensor) -> Any:
+    """What all of a product is needed for does not compute it again."""
+    made = F.gelu(w) @ x.t()
+    return made / made.norm()
+
+
+def folded_twice(x: Tensor) -> Any:
+    made = x.square().sum(1)
+    return made, made.sqrt().sum()
 
 
 def moments(x: Tensor) -> Any:
@@ -70,7 +85,10 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[[], list[Tensor]], int, int]
     "add and norm": (add_and_norm, lambda: [row(), row()], 1, 0),
     "rms norm": (rms_norm, lambda: [row()], 1, 0),
     "cross entropy": (cross_entropy, lambda: [torch.randint(0, COLUMNS, (ROWS,))], 1, 0),
-    "linear": (linear, lambda: [row()], 1, 2),
+    "linear": (linear, list, 1, 2),
+    "product by a column": (by_a_column, lambda: [row()], 1, 0),
+    "product of one row": (of_one_row, lambda: [row()], 1, 0),
+    "folded twice": (folded_twice, list, 1, 0),
     "moments": (moments, list, 3, 0),
     "rows of columns": (rows_of_columns, list, 1, 0),
     "joined": (joined, lambda: [row()], 1, 0),
@@ -103,6 +121,23 @@ def compiled_count(function: Callable[..., Any], inputs: list[Tensor]) -> tuple[
 def test_kernels_are_counted(case: Case) -> None:
     function, inputs, kernels, calls = case
     assert compiled_count(function, inputs) == (kernels, calls)
+
+
+@pytest.mark.parametrize(
+    ("function", "given"),
+    [
+        (of_one_row, [torch.randn(64, 512), torch.randn(512)]),
+        (folded_twice, [torch.randn(64, 512)]),
+    ],
+    ids=["product of one row", "folded twice"],
+)
+def test_what_is_long_to_fold_is_folded_once(
+    function: Callable[..., Any], given: list[Tensor]
+) -> None:
+    """One kernel would fold it for a fold of the results, and again for each of them."""
+    assert compiled_count(function, given) == (2, 0)
+    got = jitpkg.compile(function, backend="jitpkg", fullgraph=True)(*given)
+    torch.testing.assert_close(got, function(*given))
 
 
 def check_inference(case: Case, dtype: torch.dtype = torch.float32, **tolerance: float) -> None:

@@ -15,7 +15,7 @@ from types import FunctionType, MappingProxyType
 from typing import Any, cast
 
 import torch
-from torch import fx
+from torch import Tensor, fx
 
 from jitpkg.codegen.aten.opened import IsLowered, opens
 from jitpkg.codegen.aten.parts import Part, parts_written
@@ -368,6 +368,8 @@ class _Preparation:
                     return self._recorder.as_a_whole(function, args, kwargs, result, random=False)
             if self._symbols is not None and name == "matmul" and products_compare_sizes():
                 raise Unanswered("a product that takes sizes for numbers")
+            if name == "matmul" and casting is None and not kwargs and _is_row_by_matrix(args):
+                call = _row_by_matrix
             if name in FUNCTIONS:
                 with self._recorder.of_function(name):
                     return call(*args, **kwargs)
@@ -508,6 +510,15 @@ def _is_a_write(node: fx.Node) -> bool:
 def as_leaf(made: torch.Tensor) -> torch.Tensor:
     """In a prepared graph: what `made.requires_grad_()` returns."""
     raise NotImplementedError("it is recorded when autograd is on")
+
+
+def _is_row_by_matrix(args: Sequence[Any]) -> bool:
+    return [each.dim() for each in args if isinstance(each, torch.Tensor)] == [1, 2]
+
+
+def _row_by_matrix(row: Tensor, matrix: Tensor) -> Tensor:
+    """Torch makes a matrix with one row of it, which it changes to a vector in place."""
+    return torch.mv(matrix.t(), row)
 
 
 def _function_of(node: fx.Node, args: Sequence[Any]) -> tuple[Callable[..., Any], str]:

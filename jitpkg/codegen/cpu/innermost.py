@@ -14,7 +14,9 @@ from typing import Any
 import torch
 from torch import fx
 
+from jitpkg.codegen.aten.purity import name_of
 from jitpkg.codegen.lowering.calls import is_lowered
+from jitpkg.codegen.lowering.products import PRODUCTS
 from jitpkg.facts.tensor import TensorFacts, contiguous_stride, size_of
 from jitpkg.internals.ops import OpOverload
 
@@ -143,4 +145,6 @@ def _say_of_part(node: fx.Node) -> None:
 
 def _is_kernel(node: fx.Node) -> bool:
     target = node.target
-    return node.op == "call_function" and isinstance(target, OpOverload) and is_lowered(target)
+    if node.op != "call_function" or not isinstance(target, OpOverload):
+        return False
+    return is_lowered(target) and name_of(node) not in PRODUCTS

@@ -27,7 +27,16 @@ from jitpkg.codegen.fusion.items import (
     values_of,
 )
 from jitpkg.codegen.fusion.kernel import Kernel
-from jitpkg.codegen.fusion.rows import deep, folds_of, is_row_by_row, most_folded, renaming, runs
+from jitpkg.codegen.fusion.rows import (
+    deep,
+    folded_along,
+    folded_inside,
+    folds_of,
+    is_row_by_row,
+    most_folded,
+    renaming,
+    runs,
+)
 from jitpkg.codegen.ir import ops
 from jitpkg.codegen.ir.builder import Builder, IllegalNode
 from jitpkg.codegen.ir.extents import example, same
@@ -67,6 +76,9 @@ class Limits:
     a sum of many, and all of them would have to be kept until its end."""
     stores: int = 8
     """Tensors that a kernel is sure to store."""
+    again: int = 1 << 12
+    """Elements that are folded twice, in two loops of a kernel, sooner than that the result is
+    stored for a kernel of its own."""
     deep: int = 4
     """Folds of which each needs the one before. What a fold takes is written out once more for each
     that is inside of it: 50 softmaxes in one kernel take 9 seconds to compile. Nor does it run
@@ -89,6 +101,8 @@ class _Group:
     """A fold of each tensor that is read in folds which depend on no other ones."""
     deep: dict[Buffer, int] = field(default_factory=dict)
     """How many folds an element of each member needs one after another."""
+    along: dict[Buffer, dict[int, int]] = field(default_factory=dict)
+    """Of each member, on which dims its folds depend."""
     has_folds: bool = False
     """Whether there are folds or running folds."""
 
@@ -101,11 +115,14 @@ class _Group:
         self.reads.update(reads_of(item))
         self.folded = {**folds_of(item.value), **self.folded}
         self.deep[item.buffer] = deep(item.value, self.deep)
+        if self.has_folds:
+            self.along[item.buffer] = folded_along(item, self.along)
 
     def remove(self, item: Definition) -> None:
         others = [each for each in self.members if each is not item]
         self.members, self.size, self.axes = [], 0, frozenset()
         self.reads, self.folded, self.deep, self.has_folds = set(), {}, {}, False
+        self.along = {}
         for each in others:
             self.add(each)
 
@@ -447,9 +464,23 @@ class _Fusion:
                 return False
         if not (group.has_folds or has_any(below(item.value), Reduce, Scan)):
             return True
+        if self._folds_again(item, group):
+            return False
         value = self.builder.substitute(item.value, {}, inside)
         values = [value, *(member.value for member in group.members)]
         return is_row_by_row(values) and not has_any(below(*values), Scan)
+
+    def _folds_again(self, item: Definition, group: _Group) -> bool:
+        """Whether what members fold would be folded once for a fold of the item, and once more."""
+        read = [load for load in loads(item.value) if load.buffer in group.along]
+        return any(
+            folded_inside(load, item, group.along[load.buffer]) > self.limits.again
+            and not (
+                sum(each.buffer is load.buffer for each in read) == 1
+                and self._is_only_reader(item, load.buffer)
+            )
+            for load in read
+        )
 
     # 3. Kernels
 

@@ -7,7 +7,17 @@ from itertools import pairwise
 from math import prod
 
 from jitpkg.codegen.ir.extents import example, same
-from jitpkg.codegen.ir.nodes import Axis, Buffer, Load, Node, Reduce, below, loads, operands
+from jitpkg.codegen.ir.nodes import (
+    Axis,
+    Buffer,
+    Definition,
+    Load,
+    Node,
+    Reduce,
+    below,
+    loads,
+    operands,
+)
 
 
 def is_row_by_row(values: Sequence[Node]) -> bool:
@@ -56,6 +66,38 @@ def deep(value: Node, inside: Mapping[Buffer, int]) -> int:
             most = max(most, inside.get(node.buffer, 0))
         found[node] = most + isinstance(node, Reduce)
     return found[value]
+
+
+def folded_along(item: Definition, inside: Mapping[Buffer, Mapping[int, int]]) -> dict[int, int]:
+    """For each dim on which folds of an element depend, how many elements they take at most.
+
+    Args:
+        inside: the same of tensors that are computed on the way.
+    """
+    place = {axis: dim for dim, axis in enumerate(item.axes)}
+    found: dict[int, int] = {}
+    for node in below(item.value):
+        if isinstance(node, Reduce):
+            depends = dict.fromkeys(node.axes, runs(node.over))
+        elif isinstance(node, Load) and node.buffer in inside:
+            of = inside[node.buffer]
+            depends = {axis: of[dim] for dim in of for axis in node.index[dim].axes}
+        else:
+            continue
+        for axis, length in depends.items():
+            if axis in place:
+                found[place[axis]] = max(length, found.get(place[axis], 0))
+    return found
+
+
+def folded_inside(load: Load, item: Definition, along: Mapping[int, int]) -> int:
+    """How many elements are folded where a tensor is read along a fold of `item`.
+
+    Args:
+        along: of the tensor, see `folded_along`.
+    """
+    bound = {dim: load.index[dim].axes.difference(item.axes) for dim in along}
+    return max((runs(bound[dim]) * along[dim] for dim in along if bound[dim]), default=0)
 
 
 def runs(axes: Iterable[Axis]) -> int:

@@ -22,6 +22,7 @@ from jitpkg.codegen.lowering import (
     normalization,
     pointwise,
     pooling,
+    products,
     reductions,
     scans,
     views,
@@ -52,6 +53,7 @@ ROWS: Mapping[str, Row] = joined(
     scans.ROWS,
     pooling.ROWS,
     losses.ROWS,
+    products.ROWS,
 )
 """By the name of an overload (`max.dim`); a name alone is for the usual overloads."""
 

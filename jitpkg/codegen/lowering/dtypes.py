@@ -18,7 +18,8 @@ _FLOATING = (
     " soft_margin_loss mse_loss_backward smooth_l1_loss_backward binary_cross_entropy_backward"
     " _prelu_kernel _prelu_kernel_backward elu_backward frac hypot logaddexp logaddexp2"
     " binary_cross_entropy logit_backward binary_cross_entropy_with_logits"
-    " _softmax_backward_data _log_softmax_backward_data"
+    " _softmax_backward_data _log_softmax_backward_data mm bmm addmm"
+    " baddbmm mv dot linear"
 )
 _OF_FLOATS = (
     "_native_batch_norm_legit_functional _native_batch_norm_legit native_batch_norm"

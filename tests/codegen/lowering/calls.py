@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from tests.codegen.lowering.layer_calls import LOSSES, POOLING
+from tests.codegen.lowering.layer_calls import LOSSES, POOLING, PRODUCTS
 from tests.codegen.lowering.making import Call, Maker, both, each
 
 OVER_DIMS = each(
@@ -457,6 +457,7 @@ CALLS = (
     | SCANS
     | POOLING
     | LOSSES
+    | PRODUCTS
     | PAD_BACKWARDS
     | REDUCTIONS
     | NORMALIZATION

@@ -1,4 +1,4 @@
-"""Sample calls of pooling and of losses."""
+"""Sample calls of products, of pooling and of losses."""
 
 from __future__ import annotations
 
@@ -8,6 +8,39 @@ from typing import Any
 import torch
 
 from tests.codegen.lowering.making import Call, Maker, both, each
+
+PRODUCTS: dict[str, Maker] = {
+    "mm": each(
+        lambda t: (t.smooth(1, 70), t.smooth(70, 5)),
+        lambda t: (t.smooth(3, 130), t.smooth(130, 1)),
+        lambda t: (t.smooth(1, 7), t.smooth(9, 7).t()),
+        lambda t: (t.smooth(4, 1), t.smooth(1, 6)),
+        lambda t: (t.smooth(1, 1), t.smooth(1, 1)),
+    ),
+    "bmm": each(
+        lambda t: (t.smooth(3, 1, 40), t.smooth(3, 40, 6)),
+        lambda t: (t.smooth(2, 5, 40), t.smooth(2, 40, 1)),
+        lambda t: (t.smooth(2, 4, 1), t.smooth(2, 1, 3)),
+    ),
+    "addmm": each(
+        lambda t: (t.smooth(5), t.smooth(1, 70), t.smooth(70, 5)),
+        lambda t: (t.smooth(3, 1), t.smooth(3, 30), t.smooth(30, 1)),
+        lambda t: (t.smooth(4, 6), t.smooth(4, 1), t.smooth(1, 6)),
+    ),
+    "baddbmm": each(
+        lambda t: (t.smooth(3, 1, 6), t.smooth(3, 1, 40), t.smooth(3, 40, 6)),
+        lambda t: (t.smooth(1, 1, 6), t.smooth(2, 4, 1), t.smooth(2, 1, 6)),
+    ),
+    "mv": each(lambda t: (t.smooth(5, 70), t.smooth(70)), lambda t: (t.smooth(1, 3), t.smooth(3))),
+    "dot": each(lambda t: (t.smooth(70), t.smooth(70)), lambda t: (t.smooth(1), t.smooth(1))),
+    "linear": each(
+        lambda t: (t.smooth(1, 70), t.smooth(5, 70)),
+        lambda t: (t.smooth(1, 1, 70), t.smooth(5, 70), t.smooth(5)),
+        lambda t: (t.smooth(2, 3, 70), t.smooth(1, 70), t.smooth(1)),
+        lambda t: (t.smooth(70), t.smooth(5, 70)),
+        lambda t: (t.smooth(2, 3, 1), t.smooth(5, 1), t.smooth(5)),
+    ),
+}
 
 WINDOWS = (
     lambda t: (t.smooth(2, 3, 6, 7), [3, 2], [2, 1], [1, 1]),
