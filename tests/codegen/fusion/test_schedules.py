@@ -18,6 +18,7 @@ from jitpkg.codegen.fusion.items import Opaque
 from jitpkg.codegen.fusion.kernel import Compute, Keep, Kernel, Lanes, Loop, Parts, Schedule, Take
 from jitpkg.codegen.fusion.loops import schedule
 from jitpkg.codegen.fusion.normal import Normal, Normaliser
+from jitpkg.codegen.fusion.passes import rows_together
 from jitpkg.codegen.fusion.statements import loops, statements
 from jitpkg.codegen.fusion.text import text_of_schedule
 from jitpkg.codegen.ir import interpreter
@@ -292,18 +293,23 @@ def test_few_rows_compute_it_themselves() -> None:
     assert len(check_stages(kernel, b, memory, Host(512))[-1].body) == 1
 
 
-def added_up(b: Builder, rows: int, columns: int) -> tuple[Kernel, dict[Buffer, torch.Tensor]]:
-    x = buffer("x", rows, columns)
+def added_up(
+    b: Builder, rows: int, columns: int, dtype: torch.dtype
+) -> tuple[Kernel, dict[Buffer, torch.Tensor]]:
+    x = buffer("x", rows, columns, dtype=dtype)
     i, over = b.axis(rows), b.axis(columns)
-    total = b.reduce("sum", b.load(x, (i, over)), [over])
+    total = b.reduce("sum", b.cast(b.load(x, (i, over)), F32), [over])
     store = Store(buffer("out", rows), (i,), total)
-    return kernel_of("added_up", [store]), {x: torch.randn(rows, columns)}
+    return kernel_of("added_up", [store]), {x: torch.randn(rows, columns).to(dtype)}
 
 
-def together(rows: int, cache: int) -> list[int]:
+def together(
+    rows: int, cache: int, columns: int = 1024, dtype: torch.dtype = torch.float32
+) -> list[int]:
     """How many rows each loop over columns adds up at once."""
     b = Builder()
-    last = check_stages(*_of(added_up(b, rows, 256), b), Host(512, cache=cache))[-1]
+    made = added_up(b, rows, columns, dtype)
+    last = check_stages(*_of(made, b), Host(512, cache=cache))[-1]
     return [len(each.folds) for each in loops(last.body) if isinstance(each.kind, Lanes)]
 
 
@@ -339,10 +345,17 @@ def test_rows_together(data: st.DataObject) -> None:
         if data.draw(st.booleans()):
             total = b.apply("add", total, loaded(i))
         stores.append(Store(buffer(f"out{number}", rows), (i,), total))
-    check_stages(kernel_of("rows", stores), b, memory, Host(128, cache=0))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rows_together, "PAGE", 0)
+        check_stages(kernel_of("rows", stores), b, memory, Host(128, cache=0))
 
 
 def test_rows_of_main_memory_are_added_up_four_at_a_time() -> None:
-    assert together(8, cache=8 * 256 * 4) == [4]
-    assert together(8, cache=9 * 256 * 4) == [1]
+    assert together(8, cache=8 * 1024 * 4) == [4]
+    assert together(8, cache=9 * 1024 * 4) == [1]
     assert together(9, cache=0) == [1]
+
+
+def test_short_rows_and_those_of_few_bits_are_added_up_one_by_one() -> None:
+    assert together(8, cache=0, columns=1023) == [1]
+    assert together(8, cache=0, columns=2048, dtype=torch.bfloat16) == [1]
