@@ -23,10 +23,9 @@ from jitpkg.codegen.aten.traced import PART, Declined
 from jitpkg.codegen.autograd.record import Joint
 from jitpkg.codegen.ir.extents import SYMBOL, example
 from jitpkg.codegen.lowering import activations, comparison, creation, pointwise
-from jitpkg.codegen.lowering.calls import row_of
+from jitpkg.codegen.lowering.calls import is_fused
 from jitpkg.dataclass import dataclass
 from jitpkg.facts.tensor import TensorFacts
-from jitpkg.internals.ops import OpOverload
 
 LONGEST = 150
 """Ops in a row that are computed again. 120 in one kernel take two thirds of the time that they
@@ -247,12 +246,8 @@ def _readers(node: fx.Node) -> Iterator[fx.Node]:
     for user in node.users:
         if is_view(user):
             yield from _readers(user)
-        elif user.op == "call_function" and not _is_fused(user):
+        elif user.op == "call_function" and not is_fused(user.target):
             yield user
-
-
-def _is_fused(node: fx.Node) -> bool:
-    return isinstance(node.target, OpOverload) and row_of(node.target) is not None
 
 
 def _part(

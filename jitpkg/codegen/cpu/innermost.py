@@ -14,11 +14,8 @@ from typing import Any
 import torch
 from torch import fx
 
-from jitpkg.codegen.aten.purity import name_of
-from jitpkg.codegen.lowering.calls import is_lowered
-from jitpkg.codegen.lowering.products import PRODUCTS
+from jitpkg.codegen.lowering.calls import is_fused
 from jitpkg.facts.tensor import TensorFacts, contiguous_stride, size_of
-from jitpkg.internals.ops import OpOverload
 
 aten = torch.ops.aten
 
@@ -144,7 +141,4 @@ def _say_of_part(node: fx.Node) -> None:
 
 
 def _is_kernel(node: fx.Node) -> bool:
-    target = node.target
-    if node.op != "call_function" or not isinstance(target, OpOverload):
-        return False
-    return is_lowered(target) and name_of(node) not in PRODUCTS
+    return node.op == "call_function" and is_fused(node.target)

@@ -27,6 +27,7 @@ from jitpkg.codegen.lowering import (
     scans,
     views,
 )
+from jitpkg.codegen.lowering.products import PRODUCTS
 from jitpkg.codegen.lowering.table import (
     Lowering,
     NotLowered,
@@ -135,6 +136,12 @@ def row_of(target: OpOverload) -> Row | None:
 def is_lowered(target: OpOverload) -> bool:
     """Whether an overload has a row."""
     return row_of(target) is not None
+
+
+@cache
+def is_fused(target: object) -> bool:
+    """Whether an op becomes kernels, whatever its arguments are: products do for few."""
+    return isinstance(target, OpOverload) and is_lowered(target) and _name(target) not in PRODUCTS
 
 
 @cache

@@ -294,6 +294,22 @@ def test_where_an_input_lies_in_memory() -> None:
     torch.testing.assert_close(leaves[0].grad, leaves[1].grad)
 
 
+def test_what_a_product_reads_is_not_computed_again() -> None:
+    """It lies in memory, and backward, which has a product with it, too, would need a kernel."""
+
+    def function(a: Tensor, b: Tensor) -> Tensor:
+        return torch.nn.functional.gelu(a) @ b
+
+    a, b = torch.randn(6, 5, requires_grad=True), torch.randn(5, 4, requires_grad=True)
+    made = jitpkg.compile(function, backend="jitpkg", options=OWN)(a, b)
+    saved: Any = made.grad_fn
+    expected = torch.nn.functional.gelu(a)
+    assert any(
+        each.shape == expected.shape and torch.allclose(each, expected, atol=1e-5)
+        for each in saved.saved_tensors
+    )
+
+
 # Between forward and backward
 
 
