@@ -141,4 +141,4 @@ def _say_of_part(node: fx.Node) -> None:
 
 
 def _is_kernel(node: fx.Node) -> bool:
-    return node.op == "call_function" and is_fused(node.target)
+    return is_fused(node.target)

@@ -138,7 +138,6 @@ def is_lowered(target: OpOverload) -> bool:
     return row_of(target) is not None
 
 
-@cache
 def is_fused(target: object) -> bool:
     """Whether an op becomes kernels, whatever its arguments are: products do for few."""
     return isinstance(target, OpOverload) and is_lowered(target) and _name(target) not in PRODUCTS

@@ -18,8 +18,10 @@ Element = Callable[..., Expr]
 """Of a product, by its index."""
 
 
-def _at(x: Tensor, *index: Expr | int) -> Expr:
-    return x.get(*index).cast(computed_in(x.dtype))
+def _folded(along: Expr, a: Expr, b: Expr) -> Expr:
+    """The sum of products of two elements along an axis."""
+    wide = computed_in(a.dtype)
+    return (a.cast(wide) * b.cast(wide)).fold("sum", [along])
 
 
 def _by(k: Lowering, rows: int, inner: int, columns: int) -> Expr:
@@ -41,7 +43,7 @@ def _element(k: Lowering, a: Tensor, b: Tensor) -> Element:
 
     def element(*at: Expr) -> Expr:
         *batch, i, j = at
-        return (_at(a, *batch, i, along) * _at(b, *batch, along, j)).fold("sum", [along])
+        return _folded(along, a.get(*batch, i, along), b.get(*batch, along, j))
 
     return element
 
@@ -67,15 +69,13 @@ def _by_vector(k: Lowering, matrix: Tensor, vector: Tensor) -> Tensor:
     rows, inner = matrix.sizes
     along = _by(k, rows, inner, 1)
     return k.define(
-        (rows,),
-        matrix.dtype,
-        lambda i: (_at(matrix, i, along) * _at(vector, along)).fold("sum", [along]),
+        (rows,), matrix.dtype, lambda i: _folded(along, matrix.get(i, along), vector.get(along))
     )
 
 
 def _dot(k: Lowering, a: Tensor, b: Tensor) -> Tensor:
     along = _by(k, 1, a.sizes[0], 1)
-    return k.define((), a.dtype, lambda: (_at(a, along) * _at(b, along)).fold("sum", [along]))
+    return k.define((), a.dtype, lambda: _folded(along, a.get(along), b.get(along)))
 
 
 def _linear(k: Lowering, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -85,8 +85,8 @@ def _linear(k: Lowering, x: Tensor, weight: Tensor, bias: Tensor | None = None) 
 
     def element(*at: Expr) -> Expr:
         *row, column = at
-        found = (_at(x, *row, along) * _at(weight, column, along)).fold("sum", [along])
-        return found if bias is None else found + _at(bias, column)
+        found = _folded(along, x.get(*row, along), weight.get(column, along))
+        return found if bias is None else found + k.operand(bias, at, computed_in(x.dtype))
 
     return k.define((*rows, weight.sizes[0]), x.dtype, element)
 

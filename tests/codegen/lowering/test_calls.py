@@ -2,6 +2,7 @@
 
 import contextlib
 import random
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch
 from jitpkg import config
 from jitpkg.codegen.ir.builder import Builder
 from jitpkg.codegen.ir.nodes import Buffer
-from jitpkg.codegen.lowering.calls import ROWS, lower
+from jitpkg.codegen.lowering.calls import ROWS, is_fused, lower
 from jitpkg.codegen.lowering.table import Lowering, NotLowered
 from jitpkg.codegen.triton.frame import NotPrinted
 from jitpkg.errors import InternalError
@@ -183,3 +184,20 @@ def test_results_that_are_not_what_they_must_be(strict: bool) -> None:
     expected = pytest.raises(InternalError if strict else NotLowered, match=r"returns .*float64")
     with config.patch(strict=strict), expected:
         lower(k, ATEN.exp.default, (x,), {}, Facts(torch.ones(3, 3, dtype=torch.float64)))
+
+
+def test_what_a_graph_calls_is_not_kept() -> None:
+    """A node's target may be a function of the program."""
+
+    def function() -> None:
+        pass
+
+    known = weakref.ref(function)
+    assert not is_fused(function)
+    del function
+    assert known() is None
+
+
+def test_products_are_calls_to_others() -> None:
+    assert is_fused(ATEN.gelu.default)
+    assert not is_fused(ATEN.mm.default)
