@@ -15,7 +15,17 @@ from jitpkg.codegen.cpu.stages import stages
 from jitpkg.codegen.fusion.groups import fuse, kernel_of
 from jitpkg.codegen.fusion.interpreter import run_schedule
 from jitpkg.codegen.fusion.items import Opaque
-from jitpkg.codegen.fusion.kernel import Compute, Keep, Kernel, Lanes, Loop, Parts, Schedule, Take
+from jitpkg.codegen.fusion.kernel import (
+    Blocks,
+    Compute,
+    Keep,
+    Kernel,
+    Lanes,
+    Loop,
+    Parts,
+    Schedule,
+    Take,
+)
 from jitpkg.codegen.fusion.loops import schedule
 from jitpkg.codegen.fusion.normal import Normal, Normaliser
 from jitpkg.codegen.fusion.passes import rows_together
@@ -206,6 +216,28 @@ def test_rows_are_kept() -> None:
     assert len(kept) == 1
     computed = [n for s in statements(last.body) if isinstance(s, Compute) for n in s.nodes]
     assert sum(getattr(node, "op", "") == "exp" for node in computed) == 1
+
+
+@pytest.mark.parametrize(
+    ("columns", "dtype", "together"),
+    [
+        (1023, torch.float32, 16),
+        (1024, torch.float32, 8),
+        (1024, torch.bfloat16, 16),
+        (2048, torch.bfloat16, 8),
+    ],
+)
+def test_columns_whose_rows_lie_in_pages_of_their_own(
+    columns: int, dtype: torch.dtype, together: int
+) -> None:
+    """Fewer rows are read at a time."""
+    b = Builder()
+    x = buffer("x", 64, columns, dtype=dtype)
+    over, column = b.axis(64), b.axis(columns)
+    total = b.reduce("sum", b.cast(b.load(x, (over, column)), F32), [over])
+    kernel = kernel_of("columns", [Store(buffer("out", columns), (column,), total)])
+    *_, (_, last) = stages(schedule(kernel, b), Host(256))
+    assert Blocks(together) in [each.kind for each in loops(last.body)]
 
 
 def softmax_of_columns(

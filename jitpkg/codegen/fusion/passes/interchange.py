@@ -22,11 +22,18 @@ from jitpkg.codegen.fusion.kernel import (
     Write,
 )
 from jitpkg.codegen.fusion.passes.room import Room
-from jitpkg.codegen.fusion.statements import scans, typical
+from jitpkg.codegen.fusion.passes.rows_together import PAGE
+from jitpkg.codegen.fusion.statements import accesses, offset, scans, typical
+from jitpkg.codegen.ir.extents import example
 from jitpkg.codegen.ir.nodes import Reduce, Scan
 
 ROWS = 16
 """Of columns that are read at a time: more of them would be too many for the prefetcher."""
+
+PAGES = 8
+"""The same where each row begins in another page. Sums of the columns of a 4096 x 4096 matrix of
+float32 took 3.3 ms by 16 rows, and 2.5 by 8; its variances 7.0 and 5.5. Shorter rows are better off
+by 16, as what columns carry is then read less often (AMD, Zen 4)."""
 
 SHORTEST = 64
 """Rows from which on columns are worth blocks."""
@@ -82,6 +89,15 @@ def _by_rows(loop: Loop) -> Iterator[Loop]:
         if states:
             yield replace(loop, body=tuple(map(Begin, states)))
         column = (*known, *before, inner, *map(Gather, states))
-        yield Loop(inner.axis, (replace(loop, body=column),), kind=Blocks(ROWS))
+        yield Loop(inner.axis, (replace(loop, body=column),), kind=Blocks(_together(inner)))
         known += map(Take, inner.folds)
     yield replace(loop, body=(*known, *(x for x in loop.body if not isinstance(x, Loop))))
+
+
+def _together(inner: Loop) -> int:
+    """How many rows are read at a time."""
+    for each in accesses(inner.body):
+        step = abs(example(offset(each.buffer, each.index).factor(inner.axis)))
+        if step * each.buffer.dtype.itemsize >= PAGE:
+            return min(PAGES, ROWS)
+    return ROWS
