@@ -16,7 +16,7 @@ from jitpkg.guards import leaves
 from jitpkg.guards.abstract import SubclassesAre
 from jitpkg.guards.metadata import ApartInMemory, LeafIs, OwnMemory, SizesAre, TensorIs
 from jitpkg.guards.names import Names
-from jitpkg.guards.numbers import Holds
+from jitpkg.guards.numbers import Holds, SameNumbers
 from jitpkg.guards.shown import PLAIN, brief, literal
 from jitpkg.guards.sources import Held, Source, described, object_name
 from jitpkg.guards.special import special
@@ -538,13 +538,14 @@ Guard = (
     | TensorIs
     | SizesAre
     | Holds
+    | SameNumbers
     | StateIs
     | SubclassesAre
     | Answers
 )
 
 
-AFTER_TENSORS = (SizesAre, Holds, OwnMemory, ApartInMemory)
+AFTER_TENSORS = (SizesAre, Holds, SameNumbers, OwnMemory, ApartInMemory)
 """Guards that ask tensors for more than those on their metadata."""
 
 
@@ -555,8 +556,8 @@ def sources_of(guard: Guard) -> tuple[Source, ...]:
             return at, other
         case HasAt(at, key):
             return at, key
-        case OwnMemory(tensors):
-            return tensors
+        case OwnMemory(several) | SameNumbers(several):
+            return several
         case ApartInMemory(arrays, others):
             return *arrays, *others
         case BasesAre() | LineageIs() | StateIs() | SubclassesAre():

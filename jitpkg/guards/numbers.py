@@ -181,3 +181,31 @@ class Holds:
         if len(self.sources()) == 1 and isinstance(now, int | float):
             return f"{described(self.at)} is {now}; built for {test}"
         return f"{test} does not hold"
+
+
+@dataclass(frozen=True, slots=True)
+class SameNumbers:
+    """Numbers that are one and the same, as the counters of an optimizer's steps are."""
+
+    numbers: tuple[Source, ...]
+
+    @property
+    def at(self) -> Source:
+        return self.numbers[0]
+
+    def test(self, names: Names) -> str:
+        each = ", ".join(map(names.of, self.numbers))
+        return f"{names.hold(are_same, 'are_same')}({each})"
+
+    def why(self, now: object) -> str:
+        same = f"the {len(self.numbers)} numbers that were the same"
+        return f"{described(self.at)} is {now}, and not all of {same} are that now"
+
+
+def are_same(first: int | float, *others: int | float) -> bool:
+    """Whether these numbers of one class, none of which is NaN, are the same; so are zeros with
+    one sign."""
+    if first:
+        return others.count(first) == len(others)
+    sign = math.copysign(1.0, first)
+    return not any(others) and all(math.copysign(1.0, each) == sign for each in others)

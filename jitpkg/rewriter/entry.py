@@ -37,6 +37,7 @@ from jitpkg.guards.numbers import (
     Expression,
     Formula,
     Holds,
+    SameNumbers,
     computed_with,
     number_text,
     read_by,
@@ -304,6 +305,7 @@ def complete_guards(trace: Trace, interface: Interface) -> list[Guard]:
     lineages: dict[type, dict[str, object]] = {}
     subclasses: list[SubclassesAre] = []
     apart: dict[Source, None] = {}
+    same: dict[Source, dict[Source, None]] = {}
     others: list[Guard] = []
     for guard in (*interface.guards, *trace.guards):
         if isinstance(guard, Is) and guard.at == Held(guard.obj):
@@ -314,10 +316,13 @@ def complete_guards(trace: Trace, interface: Interface) -> list[Guard]:
             subclasses.append(guard)
         elif isinstance(guard, OwnMemory):
             apart.update(dict.fromkeys(guard.tensors))
+        elif isinstance(guard, SameNumbers):
+            same.setdefault(guard.at, {}).update(dict.fromkeys(guard.numbers))
         else:
             others.append(guard)
     if apart:
         others.append(OwnMemory(tuple(apart)))
+    others += [SameNumbers(tuple(each)) for each in same.values()]
     read: set[Source] = set()
     for guard in others:
         if not isinstance(guard, Exists):

@@ -22,7 +22,7 @@ from jitpkg.facts import sizes
 from jitpkg.facts.sizes import Size, Symbol
 from jitpkg.facts.tensor import TensorFacts
 from jitpkg.guards.metadata import OwnMemory, fill_their_storages
-from jitpkg.guards.numbers import Expression, Formula
+from jitpkg.guards.numbers import Expression, Formula, SameNumbers
 from jitpkg.guards.sources import NumberIn, Source
 from jitpkg.internals import ops
 from jitpkg.tracer import numbers
@@ -163,13 +163,27 @@ def _existing(
     now = given[0].item()
     if type(now) is int and not -_NARROW < now < _NARROW:
         return None
-    symbol = numbers.symbol_of(vm, NumberIn(source), now)
+    symbol = _shared(vm, source, dtype, now)
     if not steps:
         return _no_giant(vm, _of_symbol(symbol, now, source))
     counted = Counted(dtype, tuple(step.operation for step in steps))
     values = [value for _, value in operands]
     expressions = symbol, *(expression for expression, _ in operands)
     return _no_giant(vm, numbers.computed(vm, counted, expressions, counted(now, *values)))
+
+
+def _shared(vm: VM, source: Source, dtype: torch.dtype, now: int | float) -> Symbol:
+    """What stands for the number in a tensor. Tensors whose numbers are the same now share it, and
+    a guard says so: an optimizer has a counter for each parameter."""
+    key = dtype, math.copysign(1.0, now), now
+    at, guard, first = vm.counts.get(key, (0, None, source))
+    is_there = at < len(vm.guards) and vm.guards[at] is guard  # not rolled back
+    if not is_there:
+        first = source
+        vm.counts[key] = len(vm.guards) - 1, vm.guards[-1], source
+    if first != source:
+        vm.guard(SameNumbers((NumberIn(first), NumberIn(source))))
+    return numbers.symbol_of(vm, NumberIn(first), now)
 
 
 def _of_symbol(symbol: Symbol, now: int | float, source: Source) -> Number:

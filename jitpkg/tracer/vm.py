@@ -275,6 +275,9 @@ class VM(ABC):
         self.decided: dict[Guard, tuple[Location, ...]] = {}
         """The relations under which such a one is, and the calls that led there."""
         self.strides_by_value: dict[int, Symbol] = {}
+        self.counts: dict[object, tuple[int, Guard, Source]] = {}
+        """Where a number that is in tensors was found first, by its class and what it is; and the
+        guard that was noted then, with its place."""
         self.number_nodes: dict[Expression, fx.Node] = {}
         self.frames: list[Frame] = []
         self.checkpoint: Callable[[Frame, Op], None] | None = None

@@ -18,6 +18,7 @@ from jitpkg import events
 from jitpkg.marks import READING
 from jitpkg.testing import Comparison, call
 from jitpkg.tracer.counters import Counted
+from tests.codegen.examples import examples
 
 OPERATIONS = (operator.add, operator.sub, operator.mul)
 DTYPES = (torch.float32, torch.float64)
@@ -281,3 +282,80 @@ def test_a_batch_norm_that_averages_over_all_batches(training: bool) -> None:
         torch.testing.assert_close(compiled(x), theirs(x))
     assert ours.num_batches_tracked == theirs.num_batches_tracked
     torch.testing.assert_close(ours.running_var, theirs.running_var)
+
+
+# Counters that are the same
+
+
+def several(a: Tensor, b: Tensor, c: Tensor, x: Tensor) -> tuple[Tensor, list[float]]:
+    a += 1
+    first = x * a.item()
+    b += 1
+    c.mul_(0.5)
+    numbers = [math.copysign(1.0, a.item()), b.item(), math.copysign(2.0, c.item())]
+    return first / (1 + b.item() ** 2) + c.item(), numbers
+
+
+def several_that_are_read(a: Tensor, b: Tensor, c: Tensor, x: Tensor) -> tuple[Tensor, list[float]]:
+    numbers = [math.copysign(1.0, each.item()) for each in (a, b, c)]
+    return x * a.item() + b.item() * c.item(), numbers
+
+
+SIGNED = st.sampled_from([0.0, -0.0, 1.0, 2.0, -1.0, math.nan, math.inf])
+
+
+@examples(60)
+@given(
+    st.sampled_from([several, several_that_are_read]),
+    st.lists(
+        st.tuples(
+            st.lists(SIGNED, min_size=3, max_size=3) | SIGNED.map(lambda number: [number] * 3),
+            st.sampled_from([(torch.float32,) * 3, (torch.float32, torch.float64, torch.float32)]),
+        ),
+        min_size=1,
+        max_size=6,
+    ),
+)
+def test_counters_that_are_the_same_and_others(
+    program: Callable[..., Any], given: list[tuple[list[float], tuple[torch.dtype, ...]]]
+) -> None:
+    """What is equal in one call need not be in the next one."""
+    calls = [
+        call(
+            *(torch.tensor(n, dtype=d) for n, d in zip(numbers, dtypes, strict=True)),
+            torch.arange(3.0),
+        )
+        for numbers, dtypes in given
+    ]
+    how: dict[str, Any] = {"settings": {"never_worse": False}}
+    Comparison(backend="eager", **how).assert_same_calls(program, *calls)
+
+
+def test_an_optimizer_counts_once() -> None:
+    """All parameters' counters are one number of the graph, until one of them is another."""
+    heard: list[events.Event] = []
+    made = []
+    for compiles in (True, False):
+        torch.manual_seed(0)
+        parameters = [torch.nn.Parameter(torch.randn(3)) for _ in range(5)]
+        for parameter in parameters:
+            parameter.grad = torch.randn(3)
+        optimizer = torch.optim.AdamW(parameters, lr=0.1)
+        step = optimizer.step
+        if compiles:
+            step = jitpkg.compile(step, backend="eager")
+        made.append((parameters, optimizer, step))
+    with events.STREAM.listening(heard.append):
+        for k in range(8):
+            for parameters, optimizer, step in made:
+                if k == 5:
+                    optimizer.state[parameters[2]]["step"] += 3
+                step()
+            for ours, theirs in zip(made[0][0], made[1][0], strict=True):
+                assert torch.equal(ours, theirs)
+    graphs = [e.graph.graph for e in heard if isinstance(e, events.GraphCompiled)]
+    numbers = [
+        sum(node.name.startswith("number") for node in graph.find_nodes(op="placeholder"))
+        for graph in graphs
+    ]
+    assert numbers == [0, 2, 4]  # the first step makes the counters
