@@ -176,11 +176,10 @@ def _shared(vm: VM, source: Source, dtype: torch.dtype, now: int | float) -> Sym
     """What stands for the number in a tensor. Tensors whose numbers are the same now share it, and
     a guard says so: an optimizer has a counter for each parameter."""
     key = dtype, math.copysign(1.0, now), now
-    at, guard, first = vm.counts.get(key, (0, None, source))
-    is_there = at < len(vm.guards) and vm.guards[at] is guard  # not rolled back
-    if not is_there:
-        first = source
-        vm.counts[key] = len(vm.guards) - 1, vm.guards[-1], source
+    known = vm.counts.get(key)
+    if known is None or not vm.is_noted(known[0], known[1]):
+        known = vm.counts[key] = len(vm.guards) - 1, vm.guards[-1], source
+    first = known[2]
     if first != source:
         vm.guard(SameNumbers((NumberIn(first), NumberIn(source))))
     return numbers.symbol_of(vm, NumberIn(first), now)

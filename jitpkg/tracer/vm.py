@@ -276,8 +276,8 @@ class VM(ABC):
         """The relations under which such a one is, and the calls that led there."""
         self.strides_by_value: dict[int, Symbol] = {}
         self.counts: dict[object, tuple[int, Guard, Source]] = {}
-        """Where a number that is in tensors was found first, by its class and what it is; and the
-        guard that was noted then, with its place."""
+        """By class and number: the place of a guard on the first tensor that has it, the guard, and
+        where the tensor is."""
         self.number_nodes: dict[Expression, fx.Node] = {}
         self.frames: list[Frame] = []
         self.checkpoint: Callable[[Frame, Op], None] | None = None
@@ -291,11 +291,14 @@ class VM(ABC):
     def guard(self, guard: Guard) -> None:
         self.guards.append(guard)
 
+    def is_noted(self, at: int, guard: Guard) -> bool:
+        """Whether a guard that was noted at this place has not been rolled back."""
+        return at < len(self.guards) and self.guards[at] is guard
+
     def guard_lookup(self, cls: type, name: str, found: object) -> None:
         """A class goes on having this under a name: it is asked for again and again."""
         at, guard = self.found_in_classes.get((cls, name), (0, None))
-        is_there = at < len(self.guards) and self.guards[at] is guard  # not rolled back
-        if guard is not None and is_there and guard.found[0][1] is found:
+        if guard is not None and self.is_noted(at, guard) and guard.found[0][1] is found:
             return
         guard = LineageIs(cls, ((name, found),))
         self.found_in_classes[cls, name] = len(self.guards), guard
