@@ -42,7 +42,7 @@ SIZES = ((64, 64), (128, 128), (512, 512), (2048, 2048))
 SIDE_BY_SIDE = (1, 2, 4, 8)
 PASSES = (
     *("live_only", "vectorise", "rows_together", "share_chunks", "hoist_rows", "keep_rows"),
-    *("share_parts", "interchange", "turn_rows", "block_sums", "live_only"),
+    *("share_parts", "interchange", "turn_rows", "block_sums", "live_only", "ask_ahead"),
 )
 
 

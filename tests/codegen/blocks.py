@@ -11,7 +11,7 @@ import torch
 
 from jitpkg.codegen.fusion.groups import kernel_of
 from jitpkg.codegen.fusion.kernel import Kernel
-from jitpkg.codegen.fusion.passes import block_sums, interchange, turn_rows
+from jitpkg.codegen.fusion.passes import ask_ahead, block_sums, interchange, turn_rows
 from jitpkg.codegen.ir.builder import Builder
 from jitpkg.codegen.ir.nodes import Axis, Buffer, Node, Store
 from tests.codegen.cpu.support import buffer
@@ -25,6 +25,7 @@ def small_blocks(wide: int = turn_rows.WIDE) -> Iterator[None]:
         patch.multiple(interchange, ROWS=2, SHORTEST=2, FEWEST=0),
         patch.multiple(turn_rows, HIGH=1, WIDE=wide, FEWEST=2, NARROWEST=2),
         patch.multiple(block_sums, ADDED_UP=2),
+        patch.multiple(ask_ahead, PAGE=0),
     ):
         yield
 

@@ -9,6 +9,7 @@ from jitpkg import events
 from jitpkg.codegen.cpu.host import Host
 from jitpkg.codegen.cpu.lanes import vectorise
 from jitpkg.codegen.fusion.kernel import Chunks, Loop, Schedule
+from jitpkg.codegen.fusion.passes.ask_ahead import ask_ahead
 from jitpkg.codegen.fusion.passes.block_sums import block_sums
 from jitpkg.codegen.fusion.passes.hoist_rows import hoist_rows
 from jitpkg.codegen.fusion.passes.interchange import interchange
@@ -54,6 +55,8 @@ def stages(schedule: Schedule, host: Host) -> Iterator[tuple[str, Schedule]]:
     yield "block_sums", schedule
     schedule = live_only(schedule)
     yield "live_only", schedule
+    schedule = ask_ahead(schedule)
+    yield "ask_ahead", schedule
 
 
 def scheduled(schedule: Schedule, host: Host) -> Schedule:

@@ -82,8 +82,10 @@ class Walk:
         frame = self.frame
         for statement in body:
             match statement:
-                case Compute(nodes=nodes):
+                case Compute(nodes=nodes, ahead=ahead):
                     for node in nodes:
+                        if isinstance(node, Load) and node in ahead:
+                            memory.ask_ahead(frame, node)
                         if node not in frame.values:
                             self.compute(node)
                 case Keep(node=node, along=along):

@@ -30,6 +30,8 @@ class Compute:
     nodes: tuple[Node, ...]
     again: frozenset[Node] = frozenset()
     """Loads of which the memory is read again soon."""
+    ahead: frozenset[Node] = frozenset()
+    """Loads that ask for what the lanes read some iterations later, too."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,13 +58,15 @@ class _Text:
     def lines(self, body: Sequence[Statement]) -> Iterator[str]:
         for statement in body:
             match statement:
-                case Compute(nodes=nodes, again=again):
+                case Compute(nodes=nodes, again=again, ahead=ahead):
                     for node in nodes:
                         name = self._name(node)
                         del self._known[node]  # it is shown here as what it is made of
                         text = self._of(node)
                         self._known[node] = name
-                        yield f"{name} = {text}{', read again' if node in again else ''}"
+                        notes = ", read again" if node in again else ""
+                        notes += ", asked for ahead" if node in ahead else ""
+                        yield f"{name} = {text}{notes}"
                 case Write(store=store):
                     target = target_of_store(store, self._axes, self._known)
                     yield f"{target} {self._of(store.value)}"

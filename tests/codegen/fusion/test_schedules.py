@@ -10,8 +10,10 @@ import pytest
 import torch
 from hypothesis import assume, given
 
+from jitpkg.codegen.cpu import memory as printed_memory
 from jitpkg.codegen.cpu.host import Host
-from jitpkg.codegen.cpu.stages import stages
+from jitpkg.codegen.cpu.printer import llvm_of
+from jitpkg.codegen.cpu.stages import scheduled, stages
 from jitpkg.codegen.fusion.groups import fuse, kernel_of
 from jitpkg.codegen.fusion.interpreter import run_schedule
 from jitpkg.codegen.fusion.items import Opaque
@@ -32,11 +34,11 @@ from jitpkg.codegen.fusion.passes import rows_together
 from jitpkg.codegen.fusion.statements import loops, statements
 from jitpkg.codegen.fusion.text import text_of_schedule
 from jitpkg.codegen.ir import interpreter
-from jitpkg.codegen.ir.builder import Builder
-from jitpkg.codegen.ir.nodes import Buffer, Node, Store
+from jitpkg.codegen.ir.builder import INDEX, Builder
+from jitpkg.codegen.ir.nodes import Buffer, Load, Node, Store
 from tests.codegen.blocks import random_columns, small_blocks
 from tests.codegen.cpu import test_random_kernels
-from tests.codegen.cpu.support import buffer
+from tests.codegen.cpu.support import buffer, needs_llvm
 from tests.codegen.examples import examples
 from tests.codegen.fusion.test_fusion import Program
 
@@ -391,3 +393,46 @@ def test_rows_of_main_memory_are_added_up_four_at_a_time() -> None:
 def test_short_rows_and_those_of_few_bits_are_added_up_one_by_one() -> None:
     assert together(8, cache=0, columns=1023) == [1]
     assert together(8, cache=0, columns=2048, dtype=torch.bfloat16) == [1]
+
+
+def columns_folded(
+    op: str, columns: int, dtype: torch.dtype = F32, *, is_shared: bool = False
+) -> Schedule:
+    """64 rows; `is_shared`: all columns fold the same numbers, one of each row."""
+    b = Builder()
+    i, over = b.axis(columns), b.axis(64)
+    at = b.const(0, INDEX) if is_shared else i
+    value = b.cast(b.load(buffer("x", 64, columns, dtype=dtype), (over, at)), F32)
+    store = Store(buffer("out", columns), (i,), b.reduce(op, value, [over]))
+    return schedule(kernel_of("folded", [store]), b)
+
+
+def asked_ahead(loops_: Schedule) -> list[bool]:
+    """Whether each load is, in the last stage."""
+    *_, (name, last) = stages(loops_, Host(512))
+    assert name == "ask_ahead"
+    computed = [each for each in statements(last.body) if isinstance(each, Compute)]
+    return [n in each.ahead for each in computed for n in each.nodes if isinstance(n, Load)]
+
+
+def test_rows_that_begin_in_another_page_are_asked_for_ahead() -> None:
+    assert asked_ahead(columns_folded("max", 1024)) == [True]
+    assert asked_ahead(columns_folded("max", 1023)) == [False]
+    assert asked_ahead(columns_folded("max", 1024, torch.bfloat16)) == [False]
+    assert asked_ahead(columns_folded("max", 2048, torch.bfloat16)) == [True]
+
+
+def test_sums_of_columns_ask_for_nothing_ahead() -> None:
+    assert asked_ahead(columns_folded("sum", 1024)) == [False]
+
+
+def test_what_all_lanes_share_is_not_asked_for_ahead() -> None:
+    assert asked_ahead(columns_folded("max", 1024, is_shared=True)) == [False]
+
+
+@needs_llvm
+def test_each_line_of_memory_is_asked_for_once() -> None:
+    made = columns_folded("max", 1024)
+    (wide,) = {x.lanes for x in loops(scheduled(made, Host(512)).body) if x.lanes > 1}
+    text = llvm_of(made, Host(512))
+    assert text.count("call void @llvm.prefetch") == wide * F32.itemsize // printed_memory.LINE
