@@ -49,6 +49,12 @@ def offset(buffer: Buffer, index: Sequence[Node]) -> Linear:
     return whole
 
 
+def bytes_apart(access: Load | Store, axis: Axis) -> int:
+    """How far an axis moves an access in memory, about."""
+    step = example(offset(access.buffer, access.index).factor(axis))
+    return abs(step) * access.buffer.dtype.itemsize
+
+
 def statements(body: Sequence[Statement]) -> Iterator[Statement]:
     """All, those inside of loops too."""
     stack = list(reversed(body))

@@ -7,8 +7,8 @@ from dataclasses import replace
 from jitpkg.codegen.fusion.kernel import Blocks, Compute, Lanes, Loop, Schedule, Statement
 from jitpkg.codegen.fusion.passes.block_sums import is_inexact
 from jitpkg.codegen.fusion.passes.rows_together import PAGE
-from jitpkg.codegen.fusion.statements import offset
-from jitpkg.codegen.ir.extents import example, same
+from jitpkg.codegen.fusion.statements import bytes_apart, offset
+from jitpkg.codegen.ir.extents import same
 from jitpkg.codegen.ir.nodes import Axis, Load, Node
 
 
@@ -58,6 +58,5 @@ def _is_far_apart(node: Node, rows: Axis, lanes: Axis) -> bool:
     """Whether lanes read neighbours, and each row begins in another page."""
     if not isinstance(node, Load):
         return False
-    place = offset(node.buffer, node.index)
-    step = abs(example(place.factor(rows))) * node.dtype.itemsize
-    return same(place.factor(lanes), 1) and step >= PAGE
+    along = offset(node.buffer, node.index).factor(lanes)
+    return same(along, 1) and bytes_apart(node, rows) >= PAGE

@@ -23,8 +23,7 @@ from jitpkg.codegen.fusion.kernel import (
 )
 from jitpkg.codegen.fusion.passes.room import Room
 from jitpkg.codegen.fusion.passes.rows_together import PAGE
-from jitpkg.codegen.fusion.statements import accesses, offset, scans, typical
-from jitpkg.codegen.ir.extents import example
+from jitpkg.codegen.fusion.statements import accesses, bytes_apart, scans, typical
 from jitpkg.codegen.ir.nodes import Reduce, Scan
 
 ROWS = 16
@@ -96,8 +95,6 @@ def _by_rows(loop: Loop) -> Iterator[Loop]:
 
 def _together(inner: Loop) -> int:
     """How many rows are read at a time."""
-    for each in accesses(inner.body):
-        step = abs(example(offset(each.buffer, each.index).factor(inner.axis)))
-        if step * each.buffer.dtype.itemsize >= PAGE:
-            return min(PAGES, ROWS)
+    if any(bytes_apart(each, inner.axis) >= PAGE for each in accesses(inner.body)):
+        return min(PAGES, ROWS)
     return ROWS
